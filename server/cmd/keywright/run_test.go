@@ -2,11 +2,20 @@ package main
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/spf13/cobra"
+
+	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -41,4 +50,28 @@ func TestInterrupt(t *testing.T) {
 		t.Errorf("exit %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	<-gone
+}
+
+// A file of --secrets-dir is read once in a second, and its value is used no longer than that (threats.md 78).
+func TestDirectorySecretCache(t *testing.T) {
+	file := testworld.File(t, "crm", "the first\n")
+	synctest.Test(t, func(t *testing.T) {
+		options, err := newApp(nil, io.Discard, io.Discard, os.Getenv).options(&cobra.Command{}, &configFlags{secretsDir: filepath.Dir(file)})
+		testworld.Check(t, err)
+		want := func(store host.Secrets, want string) {
+			t.Helper()
+			if value, err := store.Secret(t.Context(), "crm"); value != want || want == "" != errors.Is(err, host.ErrSecretNotFound) {
+				t.Errorf("the secret is %q, %v; want %q", value, err, want)
+			}
+		}
+		want(options.First, "the first")
+		want(options.Host.Secrets, "the first")
+		testworld.Check(t, os.Remove(file))
+		<-time.After(time.Second - time.Nanosecond) // bubble time
+		want(options.First, "the first")
+		want(options.Host.Secrets, "the first")
+		<-time.After(time.Nanosecond)
+		want(options.First, "")
+		want(options.Host.Secrets, "")
+	})
 }

@@ -1,12 +1,28 @@
 package console_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
+	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/identity"
 	"github.com/keywright/keywright/server/internal/operate/console"
+	"github.com/keywright/keywright/server/internal/operate/difference"
 )
 
 // oneKey is a file with a connector that sends a key.
@@ -89,5 +105,335 @@ func TestAuditFailureOnPages(t *testing.T) {
 		if body := w.get(path).body; !strings.Contains(body, "The audit log cannot be written.</strong> <code>no space left on &lt;device&gt;</code>") {
 			t.Errorf("the page %s is\n%s", path, body)
 		}
+	}
+}
+
+// several is a file with connectors whose secrets go to different places.
+const several = `
+state: {type: sqlite, path: state.db, keys: ["{{ get_secret('state-key') }}"]}
+connectors:
+  - name: Orders
+    permalink: orders
+    url: https://api.example.com/orders
+    headers: [{name: X-Trace, value: "{{ get_secret('trace') }}"}]
+    auth: {type: api_key, config: {in: header, key: Authorization, value: "Bearer {{ get_secret('key') }}"}}
+  - name: Invoices
+    permalink: invoices
+    url: https://invoices.example.com
+    auth: {type: oauth_client_credentials, config: {token_url: 'https://id.example.com/token', client_id: me, client_secret: "{{ get_secret('client') }}"}}
+  - name: Calendar
+    permalink: calendar
+    url: https://calendar.example.com
+    auth:
+      type: oauth_authorization_code
+      config:
+        authorization_url: https://id.example.com/authorize
+        token_url: https://id.example.com/token
+        client_id: me
+        client_secret: "{{ get_secret('client') }}"
+  - name: Mail
+    permalink: mail
+    url: https://mail.example.com
+    auth: {type: api_key, config: {in: header, key: X-Key, value: "{{ get_secret('mail', 'tenant') }}"}}
+`
+
+// contains checks that a page has texts.
+func (w *world) contains(page answer, texts ...string) {
+	w.t.Helper()
+	if page.status != http.StatusOK {
+		w.t.Fatalf("the page is answered %d: %s", page.status, page.body)
+	}
+	for _, text := range texts {
+		if !strings.Contains(page.body, text) {
+			w.t.Errorf("the page has no %q:\n%s", text, page.body)
+		}
+	}
+}
+
+// The page of a file of many connectors has some of them, those with trouble first, and a filter.
+func TestAPageOfManyConnectors(t *testing.T) {
+	var file strings.Builder
+	file.WriteString("connectors:\n")
+	for i := range 300 {
+		fmt.Fprintf(&file, "  - {name: C %d, permalink: c%03d, url: 'https://api%d.example.com', auth: {type: none}}\n", i, i, i)
+	}
+	file.WriteString("  - {name: Broken, permalink: broken, url: 'https://broken.example.com', auth: {type: bearer, config: {token: \"{{ get_secret('none') }}\"}}}\n")
+	w := newWorld(t, file.String())
+	page := w.get("/")
+	w.contains(page, "301 in the file", "201 more are not shown", `name="q"`, `href="/connectors/broken"`)
+	if strings.Count(page.body, `<th scope="row">`) != 100 || strings.Index(page.body, "/connectors/broken") > strings.Index(page.body, "/connectors/c000") {
+		t.Errorf("the page has %d connectors, or the one with trouble is not first", strings.Count(page.body, `<th scope="row">`))
+	}
+	w.contains(w.get("/?q=API29"), "301 in the file", "those with “API29” below", `href="/connectors/c029"`, `href="/connectors/c290"`)
+	w.contains(w.get("/?q=<b>"), "None has that", "&lt;b&gt;")
+}
+
+func TestSecretUseShown(t *testing.T) {
+	w := newWorld(t, several)
+	w.secrets["client"] = w.Secret("client")
+	w.contains(
+		w.get("/secrets"), `id="secret-client">client <span class="good">`, `✓</span> found`, `2 secrets are not found`, "The store of state needs it", `id="secret-trace">trace <span class="bad">`, `✗</span> missing`,
+		`tenants/*/mail <span class="soft">one for each tenant`, `<td class="mono">headers.X-Trace</td>`, `<td class="mono">https://api.example.com</td>`,
+		"The cached tokens of invoices are not used any more", "The grants of calendar stay", "The next request of orders has the new value: the API has to accept it before",
+	)
+}
+
+func TestPluginRightsShown(t *testing.T) {
+	w := newWorld(t, several)
+	page := w.get("/plugins")
+	w.contains(page, `id="plugin-oauth_client_credentials"`, "built in", `<a href="/connectors/invoices">invoices</a>`, "it has not run yet", "What api_key may do", `<th scope="row" class="mono">field value</th>`,
+		"median at most 10\u2009000, worst 31\u2009337, of 3 runs")
+	if strings.Contains(page.body, "aws_sigv4") {
+		t.Error("there is a plugin that the file does not use")
+	}
+}
+
+func TestGrantsShowTheConditionOfOneUser(t *testing.T) {
+	w := newWorld(t, several)
+	page := w.get("/grants")
+	w.contains(page, `<a href="/connectors/calendar">calendar</a>`, "<td>each user</td>")
+	if strings.Contains(page.body, "Condition") || strings.Contains(page.body, "/connectors/orders") {
+		t.Errorf("the page has conditions of nobody, or connectors without grants:\n%s", page.body)
+	}
+	ask := func(user string, change func(*http.Request)) answer {
+		r := httptest.NewRequest(http.MethodPost, "http://localhost/grants", strings.NewReader(url.Values{"user": {user}}.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		if change != nil {
+			change(r)
+		}
+		return w.ask(r)
+	}
+	w.contains(ask("ann<script>", nil), `value="ann&lt;script&gt;"`, "not connected")
+	if got := ask("ann", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }).status; got != http.StatusForbidden { // threats.md 151
+		t.Errorf("a form of another site is answered %d", got)
+	}
+	if got := ask(strings.Repeat("x", 300), nil).status; got != http.StatusBadRequest {
+		t.Errorf("a long ID is answered %d", got)
+	}
+}
+
+// The page counts users by what their last request has met, and names none.
+func TestGrantUserCount(t *testing.T) {
+	w := newWorld(t, several)
+	calendar, orders := w.state.Set.Connectors[2], w.state.Set.Connectors[0]
+	meets := func(c *gateway.Connector, user string, change func(*gateway.Event)) {
+		e := gateway.Event{Connector: c.Definition().Permalink, Served: c, User: user, Tenant: "t1", Status: 200, Began: now}
+		change(&e)
+		w.recorder.Request(&e)
+	}
+	grant := func(condition host.Condition) func(*gateway.Event) {
+		return func(e *gateway.Event) {
+			e.Status, e.Problem, e.Stage, e.Err = 403, "not-connected", "token", &host.GrantError{User: e.User, Condition: condition}
+		}
+	}
+	sent := func(e *gateway.Event) { e.Sent = now }
+	w.contains(w.get("/grants"), "0 connected", "0 refused")
+	for range 2 {
+		meets(calendar, "user-1", sent)
+		meets(calendar, "user-2", sent)
+		meets(calendar, "user-3", grant(host.ConditionLost))
+	}
+	meets(calendar, "", sent)                                                                          // no user
+	meets(calendar, "user-4", func(e *gateway.Event) { e.Status, e.Problem = 502, "upstream-failed" }) // who knows
+	meets(calendar, "user-5", func(e *gateway.Event) { e.Status, e.Problem, e.Err = 403, "not-connected", errors.New("first") })
+	meets(orders, "user-1", sent) // it has no grants
+	meets(calendar, "user-6", grant(host.ConditionUncertain))
+	w.shows("/grants", "calendar each user consent 2 connected , 1 not connected , 1 uncertain , 1 lost , 0 refused")
+	meets(calendar, "user-3", func(e *gateway.Event) { e.Use = gateway.UseCallback })
+	meets(calendar, "user-2", grant(host.ConditionRefused))
+	meets(calendar, "user-1", func(e *gateway.Event) { e.Use = gateway.UseDisconnect })
+	w.shows("/grants", "calendar each user consent 1 connected , 2 not connected , 1 uncertain , 0 lost , 1 refused")
+	if page := w.get("/grants").body; strings.Contains(page, "user-") {
+		t.Errorf("the page names a user:\n%s", page)
+	}
+	for i := range 10_000 {
+		meets(calendar, "many-"+strconv.Itoa(i), sent)
+	}
+	w.shows("/grants", "at least 9996 connected")
+}
+
+func TestFileProblemsShown(t *testing.T) {
+	w := newWorld(t, several)
+	w.contains(w.get("/configuration"), "The file on disk is in use.", "2026-05-04T10:20:30Z", "plain HTTP")
+	w.state.Refused, w.state.Problems = now.Add(time.Minute), []console.Problem{{Text: "28:9: client_secrt is not known here", Line: "        client_secrt: …", Indent: "        "}, {Text: "30:1: <b>another</b>"}}
+	w.contains(w.get("/configuration"), "not in use, since 2026-05-04T10:21:30Z", "<li>28:9: client_secrt is not known here<pre", "        client_secrt: …\n        <span class=\"bad\">^</span></pre>", "&lt;b&gt;another")
+}
+
+func TestSessionsShowTheKeysAndTheirAge(t *testing.T) {
+	w := newWorld(t, several)
+	w.contains(w.get("/sessions"), "Requests have no user", "Callers use plain HTTP")
+	keys := filepath.Join(t.TempDir(), "keys.json")
+	write := func(ids ...string) {
+		var all []string
+		for _, id := range ids {
+			all = append(all, `{"kty": "OKP", "crv": "Ed25519", "kid": "`+id+`", "alg": "EdDSA", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}`)
+		}
+		testworld.Check(t, os.WriteFile(keys, []byte(`{"keys": [`+strings.Join(all, ",")+`]}`), 0o600))
+	}
+	write("first")
+	config := identity.Config{Mode: identity.ModeJWT, JWT: &identity.JWT{Cookie: "session", JWKSFile: keys, Issuer: "https://id.example.com", Audiences: []string{"gateway"}}}
+	sessions := testworld.Must(identity.New(t.Context(), config, identity.Options{Clock: w.clock.Now}))(t)
+	t.Cleanup(func() { _ = sessions.Close() })
+	w.state.Sessions, w.state.Set.Settings.User, w.state.CertificateEnds = sessions, config, now.Add(30*24*time.Hour)
+	w.clock.Advance(2 * time.Hour)
+	write("first", "second")
+	testworld.Check(t, sessions.Ready(t.Context()))
+	w.clock.Advance(time.Hour)
+	w.contains(w.get("/sessions"), "https://id.example.com", "the cookie session", `first</th><td>EdDSA</td><td>Ed25519</td><td>3 h</td>`, `second</th><td>EdDSA</td><td>Ed25519</td><td>1 h</td>`,
+		"1 h ago", "ends in 29 d, at ")
+	testworld.Check(t, os.Remove(keys))
+	if err := sessions.Ready(t.Context()); err != nil && !errors.Is(err, identity.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	w.contains(w.get("/sessions"), "The keys cannot be read: the file of keys cannot be read", "The last good ones are used")
+	w.clock.Advance(40 * 24 * time.Hour)
+	w.contains(w.get("/sessions"), "has ended: 2026-06-03T10:20:30Z")
+}
+
+// threats.md 174: no page has the value of a secret, a token or a text of the store of secrets, whatever the store says.
+func TestNoPageHasASecret(t *testing.T) {
+	w := newWorld(t, several)
+	w.secrets["client"], w.secrets["trace"] = w.Secret("client"), w.Secret("trace")
+	w.servers.Answer(testworld.Token(w.Word("the token"), 3600))
+	for _, connector := range w.state.Set.Connectors[:2] {
+		r := httptest.NewRequest(http.MethodGet, connector.Definition().URL, http.NoBody).WithContext(host.WithUser(t.Context(), host.User{ID: "ann"}))
+		r.RequestURI = ""
+		if response, err := connector.Upstream().Transport(nil).RoundTrip(r); err != nil {
+			t.Errorf("%s: err = %v", connector.Definition().Permalink, err)
+		} else {
+			_ = response.Body.Close()
+		}
+	}
+	for _, path := range []string{"/", "/connectors/orders", "/plugins", "/secrets", "/grants", "/configuration", "/sessions"} {
+		w.contains(w.get(path), "</html>") // get searches it
+	}
+}
+
+// before is a file, and after what became of it. Both have credentials that somebody has written into them, in $1 and $2.
+const (
+	before = `
+gateway: {hosts: [gw.example.com]}
+connectors:
+  - {name: Gone, permalink: gone, url: https://api.example.com, auth: {type: api_key, config: {in: header, key: X-Key, value: "$1 {{ get_secret('key') }}"}}}
+  - {name: Same, permalink: same, url: https://api.example.com, egress: {allow: [10.0.0.0/8]}, auth: {type: api_key, config: {in: header, key: X-Key, value: "$1 {{ get_secret('key') }}"}}}
+  - name: Orders
+    permalink: orders
+    url: https://api.example.com/hooks/$1?key=$1
+    headers: [{name: X-Trace, value: $1}, {name: X-Old, value: $1}]
+    auth: {type: api_key, config: {in: header, key: X-Key, value: "$1 {{ get_secret('key') }}"}}
+`
+	after = `
+gateway: {hosts: [gw.example.com], access_log: true}
+connectors:
+  - {name: Same, permalink: same, url: https://api.example.com, egress: {allow: [10.0.0.0/8]}, auth: {type: api_key, config: {in: header, key: X-Key, value: "$1 {{ get_secret('key') }}"}}}
+  - {name: New, permalink: new, url: https://api.example.com, auth: {type: api_key, config: {in: header, key: X-Key, value: "$2 {{ get_secret('key') }}"}}}
+  - name: Orders
+    permalink: orders
+    url: https://api2.example.com/hooks/$2?key=$2
+    method: [GET, POST]
+    headers: [{name: X-Trace, value: $2}]
+    timeout: 5s
+    auth: {type: api_key, config: {in: header, key: X-Key, value: "$2 {{ get_secret('key') }}"}}
+`
+)
+
+// set returns the connectors of a file, with the literal credentials of the world in it.
+func (w *world) set(file string) *connectors.Set {
+	w.t.Helper()
+	text := strings.NewReplacer("$1", w.literal(1), "$2", w.literal(2)).Replace(file)
+	set, err := connectors.Read(w.t.Context(), "connectors.yaml", []byte(text), connectors.Options{WithoutStore: true, Host: host.Config{Secrets: w.secrets}})
+	testworld.Check(w.t, err)
+	w.t.Cleanup(func() { _ = set.Close(context.Background()) }) // there are no calls
+	return set
+}
+
+// literal returns a credential that is in a file.
+func (w *world) literal(n int) string {
+	name := "literal-" + string(rune('0'+n))
+	if w.secrets[name] == "" {
+		w.secrets[name] = w.Word(name)
+	}
+	return w.secrets[name]
+}
+
+// threats.md 240: the differences between two files have no credential that is written into one of them.
+func TestTheDifferenceOfTwoFiles(t *testing.T) {
+	w := newWorld(t, oneKey)
+	was, is := w.set(before), w.set(after)
+	for _, show := range []func(){
+		func() { w.state.Changed = difference.Of(was, is) },
+		func() {
+			w.state.Changed, w.state.Waiting = nil, difference.Of(was, is)
+			w.state.Refused, w.state.Problems = now, []console.Problem{{Text: "gateway.tls cannot be added while this runs"}}
+		},
+	} {
+		show()
+		w.shows("/configuration", "new + new", "gone − gone",
+			"orders ~ changed auth.config.value wider: the credential may allow more headers.X-Old.name headers.X-Old.value headers.X-Trace.value method GET → GET, POST wider: callers may use POST "+
+				"timeout 15s → 5s url https://api.example.com → https://api2.example.com wider: the credential goes to another host",
+			"none ~ changed gateway.access_log none → true", "1 new, 1 gone, 1 changed")
+		if page := plain(w.get("/configuration").body); strings.Contains(page, "same") {
+			t.Errorf("the page names a connector that is the same: %s", page)
+		}
+	}
+	w.shows("/configuration", "What the file on disk would change")
+	if same := difference.Of(was, w.set(before)); !same.Empty() {
+		t.Errorf("between a file and itself there is the difference %+v", same)
+	}
+	w.state.Waiting, w.state.Changed = nil, difference.Of(was, was)
+	w.shows("/configuration", "What the file on disk would change is known once nothing is wrong with it.", "Nothing that connectors, plugins or settings have.")
+}
+
+// An authority that was replaced by another one of the same name is a difference.
+func TestTheDifferenceOfAuthorities(t *testing.T) {
+	w := newWorld(t, oneKey)
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	text := "egress: {ca_file: " + file + "}\nconnectors:\n  - {name: Own, url: https://api.example.com, egress: {ca_file: " + file + "}, auth: {type: none}}\n"
+	read := func(a *testworld.Authority) *connectors.Set {
+		testworld.Check(t, os.WriteFile(file, []byte(a.PEM()), 0o600))
+		return w.set(text)
+	}
+	first := testworld.NewAuthority(t)
+	was, again, is := read(first), read(first), read(testworld.NewAuthority(t))
+	if d := difference.Of(was, again); !d.Empty() {
+		t.Errorf("with the same authority there is the difference %+v", d)
+	}
+	d := difference.Of(was, is)
+	want := []difference.Member{{Path: "egress.ca_file", Wider: "servers of other authorities are trusted"}}
+	if !slices.Equal(d.Others, want) || len(d.Changed) != 1 || !slices.Equal(d.Changed[0].Members, want) {
+		t.Errorf("with another authority there is the difference %+v", d)
+	}
+}
+
+// threats.md 240: a problem of the file on disk shows with its line and a caret, and without the values of the line.
+func TestAProblemShowsItsPlaceWithoutValues(t *testing.T) {
+	w := newWorld(t, oneKey)
+	secret := w.Word("a credential in a bad file")
+	for name, c := range map[string]struct {
+		line, place, want, under string
+	}{
+		"misspelt": {"    client_secrt: " + secret, "client_secrt", "    client_secrt: …", "    ^"},
+		"end":      {"  url:", "", "  url:", "      ^"},
+		"markup":   {"  url: <b>" + secret + "</b>", "<b>", "  url: …", "       ^"},
+		"control":  {"  url: \x1b[31m" + secret, "\x1b", "  url: …", "       ^"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := testworld.File(t, "connectors.yaml", "connectors:\n"+c.line+"\n")
+			column := len([]rune(c.line)) + 1
+			if c.place != "" {
+				before, _, _ := strings.Cut(c.line, c.place)
+				column = len([]rune(before)) + 1
+			}
+			found := console.ProblemsOf(file, []connectors.Problem{{Line: 2, Column: column, Message: "is wrong"}})
+			if p := found[0]; p.Line != c.want || p.Indent+"^" != c.under || !strings.HasPrefix(p.Text, "2:") {
+				t.Errorf("the problem is shown as %q\n%s\n%s^", p.Text, p.Line, p.Indent)
+			}
+			w.state.Refused, w.state.Problems = now, found
+			w.get("/configuration") // get searches it
+		})
+	}
+	other := console.ProblemsOf("nowhere.yaml", []connectors.Problem{{Line: 2, Column: 1, Message: "is wrong"}, {Message: "has no place"}})
+	if other[0].Line != "" || other[1].Line != "" || other[1].Text != "has no place" {
+		t.Errorf("problems without a line are shown as %+v", other)
 	}
 }

@@ -2,21 +2,27 @@ package daemon_test
 
 import (
 	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/state"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/serve/audit"
 	"github.com/keywright/keywright/server/internal/serve/daemon"
@@ -249,5 +255,358 @@ func TestAuditLogAtEnd(t *testing.T) {
 	slices.Sort(uses)
 	if want := []string{"request caller-gone", "token <nil>"}; !slices.Equal(uses, want) {
 		t.Errorf("the uses are %q, want %q", uses, want)
+	}
+}
+
+const headerUsers = `user: {type: header, header: {proxies: [127.0.0.1/32], id: X-User, tenant_id: X-Tenant, required: false}}`
+
+// With gateway.access_log, each request has a line, without its path and query, and with the user's ID only if the operator wants it.
+func TestAccessLog(t *testing.T) {
+	api := func(rw http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/gone") {
+			rw.WriteHeader(http.StatusGone)
+		}
+	}
+	for name, c := range map[string]struct {
+		settings string
+		lines    int
+		user     any
+	}{
+		"off":        {"", 0, nil},
+		"on":         {"access_log: true, ", 2, nil},
+		"with users": {"access_log: true, access_log_users: true, ", 2, `a\u202en`}, // threats.md 21
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := start(t, api, "gateway: {"+c.settings+headerUsers+"}\n"+echo+"    paths: [/notes/*]\n    query: [{name: q, value: '', overridable: true}]\n")
+			w.ask("GET", w.callers+"/connectors/echo/notes/gone?q=private", http.Header{"X-User": {"a\u202en"}, "X-Tenant": {"acme"}}, "")
+			w.ask("BREW", w.callers+"/connectors/echo/private", nil, "")
+			w.stop()
+			log := w.log.String()
+			var lines []map[string]any
+			for text := range strings.Lines(log) {
+				line := map[string]any{}
+				testworld.Check(t, json.Unmarshal([]byte(text), &line))
+				if line["msg"] == "request" {
+					lines = append(lines, line)
+				}
+			}
+			if len(lines) != c.lines || strings.Contains(log, "private") {
+				t.Fatalf("the log is %s", log)
+			}
+			if c.lines == 0 {
+				return
+			}
+			for member, want := range map[string]any{
+				"method": "GET", "connector": "echo", "pattern": "/notes/*", "tenant": "acme", "user": c.user, "status": 410.0, "upstream_status": 410.0, "problem": "",
+			} {
+				if lines[0][member] != want {
+					t.Errorf("%s is %v, want %v", member, lines[0][member], want)
+				}
+			}
+			total, isNumber := lines[0]["total_ms"].(float64)
+			upstream := lines[0]["upstream_ms"].(float64)
+			if !isNumber || upstream <= 0 || total < upstream || total > patience.Seconds()*1000 {
+				t.Errorf("the times are %v and %v", total, upstream)
+			}
+			if lines[1]["method"] != "OTHER" || lines[1]["pattern"] != "" || lines[1]["upstream_status"] != 0.0 || lines[1]["status"] != 405.0 {
+				t.Errorf("the line of a refused request is %v", lines[1])
+			}
+		})
+	}
+}
+
+// usesOf returns a short text for each use in an audit log, in order: its members that are there, of those that tests compare.
+func usesOf(t *testing.T, log string) (all []string) {
+	t.Helper()
+	for _, line := range auditLines(t, log) {
+		text := fmt.Sprint(line["use"])
+		for _, name := range []string{"user", "connector", "pattern", "status", "upstream_status", "problem", "stage", "sent", "token_requests", "key_requests"} {
+			if line[name] != nil {
+				text += fmt.Sprintf(" %s=%v", name, line[name])
+			}
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+func checkUses(t *testing.T, log string, want ...string) {
+	t.Helper()
+	if got := usesOf(t, log); !slices.Equal(got, want) {
+		t.Errorf("the uses are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+const consented = `gateway:
+  audit: {file: LOG}
+  user: {type: header, header: {proxies: [127.0.0.1/32], id: X-User, tenant_id: X-Tenant}}
+connectors:
+  - name: Drive
+    url: API/v1
+    auth: {type: oauth_authorization_code, config: {client_id: me, client_secret: "{{ get_secret('key') }}", token_url: LOGIN/token, authorization_url: LOGIN/authorize, revocation_url: LOGIN/revoke}}
+`
+
+// threats.md 181: the begin and the end of a user's consent, also one that the authorization server refuses, the uses of the connection
+// and its end have a line each, and none has a code, a state, a verifier, a cookie or a token.
+func TestAuditLogOfAConsent(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "audit.log")
+	c := testworld.NewCanaries(t)
+	var refuses atomic.Bool
+	issued := c.Issued(time.Now)
+	login := httptest.NewServer(answering(c, func(r *http.Request) (*http.Response, error) {
+		if err := r.ParseForm(); err != nil {
+			return nil, err
+		}
+		c.HideSent(testworld.Request{Body: r.PostForm.Encode()}, "")
+		switch {
+		case r.URL.Path == "/revoke":
+			return testworld.Response(http.StatusOK, ""), nil
+		case refuses.Load():
+			return testworld.Refused(r)
+		}
+		return issued(r)
+	}))
+	t.Cleanup(login.Close)
+	w := start(t, version, strings.NewReplacer("LOGIN", login.URL, "LOG", log).Replace(consented), func(config *daemon.Config) {
+		config.Options.Host.State = memoryState(t)
+		config.Options.Host.Secrets = host.MapSecrets{"key": c.Secret("the client's secret")}
+	})
+	ann := &browser{w: w, user: "ann", tenant: "acme"}
+	for _, refused := range []bool{true, false} {
+		refuses.Store(refused)
+		ann.send("GET", ann.begin(c, "drive"))
+	}
+	ann.send("GET", "/connectors/drive")
+	ann.send("DELETE", "/connect/drive")
+	ann.send("GET", "/connectors/drive")
+	w.stop()
+	text, _ := os.ReadFile(log)
+	c.Out("the audit log", string(text))
+	checkUses(t, log,
+		"consent user=ann connector=drive pattern=/connect/{permalink} status=200",
+		"token user=ann connector=drive stage=token token_requests=1",
+		"callback user=ann connector=drive pattern=/connect/callback/{permalink} status=502 problem=consent-failed stage=token",
+		"consent user=ann connector=drive pattern=/connect/{permalink} status=200",
+		"token user=ann connector=drive token_requests=1",
+		"callback user=ann connector=drive pattern=/connect/callback/{permalink} status=200",
+		"token user=ann connector=drive token_requests=1",
+		"request user=ann connector=drive status=200 upstream_status=200 sent=1",
+		"token user=ann connector=drive token_requests=1",
+		"disconnect user=ann connector=drive pattern=/connect/{permalink} status=204",
+		"request user=ann connector=drive status=403 problem=not-connected stage=token",
+	)
+}
+
+// browser is a user's browser.
+type browser struct {
+	w            *world
+	user, tenant string
+	cookie       *http.Cookie
+}
+
+// send sends a request to a path or a URL.
+func (b *browser) send(method, target string) (status int, body string) {
+	b.w.t.Helper()
+	if strings.HasPrefix(target, "/") {
+		target = b.w.callers + target
+	}
+	header := http.Header{"X-User": {b.user}, "X-Tenant": {b.tenant}, "Accept": {"application/json"}}
+	if b.cookie != nil {
+		header.Set("Cookie", b.cookie.Name+"="+b.cookie.Value)
+	}
+	response, body := b.w.ask(method, target, header, "")
+	if cookies := response.Cookies(); len(cookies) > 0 {
+		b.cookie = cookies[0]
+	}
+	return response.StatusCode, body
+}
+
+// begin begins a consent, and returns the callback with a code.
+func (b *browser) begin(c *testworld.Canaries, connector string) string {
+	b.w.t.Helper()
+	var begun struct{ URL string }
+	status, body := b.send("GET", "/connect/"+connector)
+	if err := json.Unmarshal([]byte(body), &begun); err != nil || b.cookie == nil {
+		b.w.t.Fatalf("the consent does not begin: %d %s", status, body)
+	}
+	c.Hide("the cookie of a consent", b.cookie.Value)
+	to := testworld.Must(url.Parse(begun.URL))(b.w.t)
+	state := c.Hide("the state of a consent", to.Query().Get("state"))
+	return to.Query().Get("redirect_uri") + "?" + url.Values{"state": {state}, "code": {c.Word("a code")}}.Encode()
+}
+
+// memoryState returns a state in memory.
+func memoryState(t *testing.T) *host.State {
+	t.Helper()
+	s := testworld.Must(host.NewState(t.Context(), host.StateConfig{Store: state.NewMemory(time.Now), Keys: [][]byte{make([]byte, 32)}}))(t)
+	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	return s
+}
+
+// signer is a store with one key.
+type signer struct{ key ed25519.PrivateKey }
+
+func (s signer) Describe(context.Context, host.Key) (host.KeyInfo, error) {
+	return host.KeyInfo{Type: "ed25519", Version: 1, Public: s.key.Public()}, nil
+}
+
+func (s signer) Sign(_ context.Context, _ host.Key, _ string, data []byte) ([]byte, int, error) {
+	return ed25519.Sign(s.key, data), 1, nil
+}
+
+// threats.md 181: a use of a key that stays in its store is a line beside that of its request, which has nothing of the signature.
+func TestAuditLogOfAKey(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "audit.log")
+	c := testworld.NewCanaries(t)
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	testworld.Check(t, err)
+	text := "gateway: {audit: {file: LOG}}\nconnectors:\n" +
+		`  - {name: Signed, url: API/v1, auth: {type: jwt, config: {algorithm: EdDSA, private_key: "{{ get_key('orders') }}", claims: {sub: ann}}}}` + "\n"
+	w := start(t, answering(c, testworld.Respond(http.StatusOK, "well")), strings.ReplaceAll(text, "LOG", log), func(config *daemon.Config) {
+		config.Options.Host.Keys = signer{key}
+	})
+	for range 2 {
+		w.get(w.callers + "/connectors/signed")
+	}
+	w.stop()
+	written, _ := os.ReadFile(log)
+	c.Out("the audit log", string(written))
+	checkUses(t, log,
+		"key connector=signed key_requests=1",
+		"request connector=signed status=200 upstream_status=200 sent=1",
+		"key connector=signed key_requests=1",
+		"request connector=signed status=200 upstream_status=200 sent=1",
+	)
+}
+
+const tokens = `gateway: {audit: {file: LOG}}
+connectors:
+  - name: Orders
+    url: API/v1
+    refresh_ahead: 5m
+    auth: {type: oauth_client_credentials, config: {client_id: me, client_secret: "{{ get_secret('key') }}", token_url: API/token}}
+`
+
+// tokenWorld is a gateway whose connector gets tokens for an hour, and whose clock belongs to the test.
+type tokenWorld struct {
+	*world
+	log   string
+	ahead atomic.Int64
+	// refuse is the number of requests that the API refuses next, with 401.
+	refuse atomic.Int64
+	// asked counts the token requests.
+	asked atomic.Int64
+}
+
+func startTokens(t *testing.T) *tokenWorld {
+	t.Helper()
+	w := &tokenWorld{log: filepath.Join(t.TempDir(), "audit.log")}
+	began := time.Now()
+	api := func(rw http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/token":
+			rw.Header().Set("Content-Type", "application/json")
+			_, _ = fmt.Fprintf(rw, `{"access_token": "token-0123456789-%d", "token_type": "bearer", "expires_in": 3600}`, w.asked.Add(1))
+		case w.refuse.Add(-1) >= 0:
+			rw.WriteHeader(http.StatusUnauthorized)
+		}
+	}
+	w.world = start(t, api, strings.ReplaceAll(tokens, "LOG", w.log), func(config *daemon.Config) {
+		config.Options.Host.Clock = func() time.Time { return began.Add(time.Duration(w.ahead.Load())) }
+	})
+	return w
+}
+
+// A request that is sent twice, because its token was refused, is one line, and each token request is one.
+func TestAuditLogOfASecondAttempt(t *testing.T) {
+	w := startTokens(t)
+	w.refuse.Store(1)
+	w.get(w.callers + "/connectors/orders")
+	w.refuse.Store(2)
+	w.get(w.callers + "/connectors/orders")
+	w.stop()
+	checkUses(t, w.log,
+		"token connector=orders token_requests=1",
+		"request connector=orders status=401 upstream_status=401 sent=1",
+		"token connector=orders token_requests=1",
+		"request connector=orders status=401 upstream_status=401 sent=2",
+	)
+}
+
+// A token that is replaced ahead of its end is a line of its own, without a request.
+func TestAuditLogOfARefreshAhead(t *testing.T) {
+	w := startTokens(t)
+	w.get(w.callers + "/connectors/orders")
+	w.ahead.Store(int64(3600*time.Second - 4*time.Minute))
+	w.get(w.callers + "/connectors/orders")
+	w.eventually("the token is replaced", func() bool { return w.asked.Load() == 2 })
+	w.stop()
+	uses := usesOf(t, w.log)
+	slices.Sort(uses) // the request does not wait for the token
+	request := "request connector=orders status=200 upstream_status=200 sent=1"
+	if want := []string{"refresh connector=orders token_requests=1", request, request, "token connector=orders token_requests=1"}; !slices.Equal(uses, want) {
+		t.Errorf("the uses are %q, want %q", uses, want)
+	}
+}
+
+// A token that many callers wait for is one line, and each request has its own.
+func TestAuditLogOfManyCallers(t *testing.T) {
+	w := startTokens(t)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() { w.get(w.callers + "/connectors/orders") })
+	}
+	all.Wait()
+	w.stop()
+	uses := usesOf(t, w.log)
+	slices.Sort(uses)
+	if want := append(slices.Repeat([]string{"request connector=orders status=200 upstream_status=200 sent=1"}, 8), "token connector=orders token_requests=1"); !slices.Equal(uses, want) {
+		t.Errorf("the uses are %q, want %q", uses, want)
+	}
+}
+
+// A test of an operator, as keywright test and the console send it, is one line, however much it shows.
+func TestAuditLogOfTests(t *testing.T) {
+	w := startTokens(t)
+	for _, body := range []string{`{"user": {"id": "bob"}}`, `{"user": {"id": "bob"}, "ask_anew": true}`, `{"user": {"id": "bob"}, "error_description": true}`} {
+		w.test("orders", body)
+	}
+	w.refuse.Store(2)
+	w.test("orders", `{}`)
+	w.stop()
+	checkUses(t, w.log,
+		"token user=bob connector=orders token_requests=1",
+		"test user=bob connector=orders status=200 upstream_status=200 sent=1",
+		"test user=bob connector=orders status=200 upstream_status=200 sent=1",
+		"test user=bob connector=orders status=200 upstream_status=200 sent=1",
+		"token connector=orders token_requests=1",
+		"test connector=orders status=401 upstream_status=401 sent=2",
+	)
+}
+
+// threats.md 181: a token URL may have its host from a secret. The line of a token request does not have it.
+func TestAuditLogOfASecretTokenEndpoint(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "audit.log")
+	c := testworld.NewCanaries(t)
+	login := httptest.NewServer(answering(c, c.Issued(time.Now)))
+	t.Cleanup(login.Close)
+	text := "gateway: {audit: {file: LOG}}\nconnectors:\n" +
+		`  - {name: Orders, url: API/v1, auth: {type: oauth_client_credentials, config: {client_id: me, client_secret: "{{ get_secret('key') }}", token_url: "http://{{ get_secret('host') }}/token"}}}` + "\n"
+	w := start(t, answering(c, testworld.Respond(http.StatusOK, "well")), strings.ReplaceAll(text, "LOG", log), func(config *daemon.Config) {
+		config.Options.Host.Secrets = host.MapSecrets{"key": c.Secret("the client's secret"), "host": c.Hide("the host", strings.TrimPrefix(login.URL, "http://"))}
+	})
+	w.get(w.callers + "/connectors/orders")
+	_, metrics := w.get(w.operators + "/metrics")
+	c.Out("the metrics", metrics)
+	_, page := w.get(w.operators + "/connectors/orders")
+	c.Out("the console", page)
+	w.stop()
+	written, _ := os.ReadFile(log)
+	c.Out("the audit log", string(written))
+	checkUses(t, log, "token connector=orders token_requests=1", "request connector=orders status=200 upstream_status=200 sent=1")
+	for _, line := range auditLines(t, log) {
+		if origin, there := line["origin"]; line["use"] == "token" && there {
+			t.Errorf("the line of the token request has the origin %v", origin)
+		}
 	}
 }

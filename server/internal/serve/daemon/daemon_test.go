@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -374,4 +375,88 @@ func TestFilesBehindLinks(t *testing.T) {
 		_, body := w.get(w.callers + "/connectors/echo")
 		return body == "3 true"
 	})
+}
+
+// A token endpoint that answers 101 keeps neither its caller, nor a place, nor the end of the process (threats.md 320).
+func TestSwitchingTokenEndpoint_threats_320(t *testing.T) {
+	defer noneLeft(t)()
+	w := start(t, func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n")
+		_, _ = io.Copy(io.Discard, conn) // until the client closes it
+	}, `connectors:
+  - name: Switches
+    url: API/v1
+    auth: {type: oauth_client_credentials, config: {client_id: me, client_secret: "{{ get_secret('key') }}", token_url: API/token}}
+`)
+	// It is no answer of the API.
+	if status, body := w.get(w.callers + "/connectors/switches"); status != http.StatusBadGateway || !strings.Contains(body, ":authentication-failed") {
+		t.Errorf("status = %d, body = %s, want authentication-failed", status, body)
+	}
+	w.stop()
+	w.api.Close()
+}
+
+const (
+	stateKey  = "q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA="
+	withState = echo + `state: {type: sqlite, path: state.db, keys: "{{ get_secret('state') }}"}` + "\n"
+)
+
+// withStateKey adds the state key to the secrets.
+func withStateKey(c *daemon.Config) {
+	c.Options.Host.Secrets = host.MapSecrets{"key": secret, "state": stateKey}
+}
+
+// The store of state is opened once, stays open while the file changes, and is closed at the end. A changed member is refused,
+// and says that it needs a restart.
+func TestStateGoesOn(t *testing.T) {
+	w := start(t, version, withState, withStateKey)
+	w.Hide("the state key", stateKey)
+	open := func() bool {
+		_, err := os.Stat(filepath.Join(filepath.Dir(w.file), "state.db-wal"))
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	_, page := w.get(w.operators + "/metrics")
+	for _, line := range []string{"keywright_state_available 1\n", "keywright_state_degraded_exchanges_total 0\n", "keywright_state_waits_total 0\n"} {
+		if !strings.Contains(page, line) {
+			t.Errorf("/metrics has no line %s", line)
+		}
+	}
+	for _, c := range []struct{ text, want string }{
+		{strings.Replace(withState, "state.db", "other.db", 1), "the configuration is not used, and the one before goes on: " + "6:8: state: cannot be added or changed while this runs: restart it"},
+		{echo, "the configuration is not used, and the one before goes on: state cannot be taken away while this runs: restart it"},
+		{strings.Replace(withState, `"1"`, `"2"`, 1), "the configuration is in use: "},
+	} {
+		w.write(c.text)
+		if got := w.said(); got != c.want {
+			t.Errorf("the log says %s, want %s", got, c.want)
+		}
+		if !open() {
+			t.Error("the store was closed")
+		}
+	}
+	w.gets(w.callers+"/connectors/echo", http.StatusOK, "2 true")
+	if err := w.end(); err != nil || open() {
+		t.Errorf("the end: %v; the store is open: %t", err, open())
+	}
+	if _, err := os.Stat(filepath.Join(filepath.Dir(w.file), "other.db")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("another store was opened: %v", err)
+	}
+}
+
+// A store of state cannot be added while the gateway runs.
+func TestAddedState(t *testing.T) {
+	w := start(t, version, echo, withStateKey)
+	w.write(withState)
+	if got := w.said(); !strings.HasSuffix(got, "state: cannot be added or changed while this runs: restart it") {
+		t.Errorf("the log says %s", got)
+	}
+	if _, page := w.get(w.operators + "/metrics"); strings.Contains(page, "keywright_state_") {
+		t.Error("there are metrics of a store that is not there")
+	}
 }
