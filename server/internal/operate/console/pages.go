@@ -1,6 +1,11 @@
 package console
 
-import "net/http"
+import (
+	"net/http"
+	"time"
+
+	"github.com/keywright/keywright/server/identity"
+)
 
 // A page is a page of the console. To add one, write a view and a template, and add both to pages.
 type page struct {
@@ -37,4 +42,39 @@ func names() (all []string) {
 		all = append(all, p.template)
 	}
 	return all
+}
+
+// configurationView is the page of the configuration.
+type configurationView struct {
+	*State
+	// Secrets is the number of secrets that connectors name.
+	Secrets int
+}
+
+// configuration returns the view of the configuration.
+func (c *Console) configuration(s *State, _ *http.Request) (any, error) {
+	secrets := map[string]bool{}
+	for _, connector := range s.Set.Connectors {
+		for _, secret := range connector.Secrets() {
+			secrets[secret] = true
+		}
+	}
+	return &configurationView{s, len(secrets)}, nil
+}
+
+// sessionsView is the page of the sessions of users.
+type sessionsView struct {
+	identity.Config
+	identity.Keys
+	// Ends is the end of the certificate that callers see, or zero.
+	Ends time.Time
+}
+
+// sessions returns the view of the sessions.
+func (c *Console) sessions(s *State, _ *http.Request) (any, error) {
+	view := &sessionsView{Config: s.Set.Settings.User, Ends: s.CertificateEnds}
+	if s.Sessions != nil {
+		view.Keys = s.Sessions.Keys()
+	}
+	return view, nil
 }

@@ -88,11 +88,15 @@ func Run(ctx context.Context, c Config) error {
 	failed := make(chan error, 2)
 	caller := server(c.callers(), c.Logger)
 	operator := server(withDeadlines(c.operate(draining)), c.Logger)
-	caller.TLSConfig, operator.TLSConfig = c.TLS.Clone(), c.operatorsTLS(operators.Addr()) // copies, because net/http changes them
+	caller.TLSConfig = c.TLS.Clone() // a copy, because net/http changes it
+	if !loopback(operators.Addr()) { // where others are on the way
+		operator.TLSConfig = c.TLS.Clone()
+	}
+	atCallers, atOperators := urlOf(caller, callers.Addr()), urlOf(operator, operators.Addr())
 	go func() { failed <- serve(caller, callers) }()
 	go func() { failed <- serve(operator, operators) }()
 	if c.Started != nil {
-		c.Started(c.urls(callers.Addr(), operators.Addr()))
+		c.Started(atCallers, atOperators)
 	}
 	select {
 	case err = <-failed:

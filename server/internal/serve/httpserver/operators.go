@@ -1,7 +1,6 @@
 package httpserver
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -29,29 +28,18 @@ func (c Config) checkOpen(operators net.Addr) error {
 	return nil
 }
 
-// operatorsTLS returns the TLS configuration of the operators' listener, or nil. On this machine, nobody is on the way.
-func (c Config) operatorsTLS(operators net.Addr) *tls.Config {
-	if c.TLS == nil || loopback(operators) {
-		return nil
-	}
-	return c.TLS.Clone()
-}
-
 // loopback reports whether an address is reached from this machine alone.
 func loopback(address net.Addr) bool {
 	tcp, ok := address.(*net.TCPAddr)
 	return ok && tcp.IP.IsLoopback()
 }
 
-// urls returns the URLs of the servers.
-func (c Config) urls(callers, operators net.Addr) (atCallers, atOperators string) {
-	url := func(address net.Addr, secure bool) string {
-		if secure {
-			return "https://" + address.String()
-		}
-		return "http://" + address.String()
+// urlOf returns the URL of a server.
+func urlOf(s *http.Server, address net.Addr) string {
+	if s.TLSConfig != nil {
+		return "https://" + address.String()
 	}
-	return url(callers, c.TLS != nil), url(operators, c.TLS != nil && !loopback(operators))
+	return "http://" + address.String()
 }
 
 // operate returns the handler for operators.
