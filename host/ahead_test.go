@@ -195,7 +195,7 @@ func TestACallerWhoLeavesDoesNotEndARefreshAhead(t *testing.T) {
 func TestClosingWaitsForARefreshAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, token("t1", 3600))
-		tokens := must(host.NewTokenCache(host.Config{Clock: c.clock.Now}))(t)
+		tokens := must(host.NewTokenCache(host.TokenCacheConfig{Clock: c.clock.Now}))(t)
 		var before, after caller
 		for _, n := range []*caller{&before, &after} {
 			n.w = newWorld(t, func(h *host.Config) { h.Clock, h.Tokens = c.clock.Now, tokens })

@@ -108,11 +108,27 @@ type TokenCache struct {
 	state *State
 }
 
-// NewTokenCache returns an empty cache. It uses only Clock, Random, State, Limits.TokensBytes and Limits.CachePerPartition of c.
-// Hosts with this cache must have the same Clock and State. Their own CachePerPartition has no effect on it, and its TokensBytes
-// are those of the host that was made last. It returns an error if a limit is invalid, or if Random fails.
-func NewTokenCache(c Config) (*TokenCache, error) {
-	limits := c.Limits.WithDefaults()
+// tokenCache returns the configuration of the host's own cache.
+func (c *Config) tokenCache() TokenCacheConfig {
+	return TokenCacheConfig{
+		Clock: c.Clock, Random: c.Random, State: c.State,
+		TokensBytes: c.Limits.TokensBytes, CachePerPartition: c.Limits.CachePerPartition,
+	}
+}
+
+// TokenCacheConfig configures a [TokenCache]. Its fields mean what those of [Config] and [Limits] with the same names mean. Hosts with
+// the cache must have the same Clock and State. Their own CachePerPartition has no effect on it, and its TokensBytes are those of
+// the host that was made last.
+type TokenCacheConfig struct {
+	Clock                          func() time.Time
+	Random                         io.Reader
+	State                          *State
+	TokensBytes, CachePerPartition int
+}
+
+// NewTokenCache returns an empty cache. It returns an error if a limit is invalid, or if Random fails.
+func NewTokenCache(c TokenCacheConfig) (*TokenCache, error) {
+	limits := Limits{TokensBytes: c.TokensBytes, CachePerPartition: c.CachePerPartition}.WithDefaults()
 	if err := limits.check(); err != nil {
 		return nil, err
 	}

@@ -68,7 +68,7 @@ func (h *Host) NewConnector(ctx context.Context, config ConnectorConfig) (*Conne
 func (h *Host) input(c *ConnectorConfig) *connect.Input {
 	return &connect.Input{
 		Config: connect.Config{
-			Name: c.Name, Origins: c.Origins, Type: c.Auth.Type, Values: c.Auth.Config, TLS: (*connect.TLSConfig)(c.TLS),
+			Name: c.Name, Origins: c.Origins, Type: c.Auth.Type, Values: c.Auth.Config, TLS: c.TLS.plan(),
 			Timeout: c.Timeout, RefreshAhead: c.RefreshAhead, NeverResend: c.NeverResend,
 			CrossOriginRedirects: c.CrossOriginRedirects, BodyBytes: c.BodyBytes,
 		},

@@ -75,7 +75,7 @@ func newIssuer(codes ...string) *issuer {
 // consents adds a node, and returns its world and a connector with consent.
 func consents(c *cluster, change ...any) (*world, *host.Connector) {
 	w := c.world(func(h *host.Config) {
-		h.BuiltIns = []host.Plugin{{Name: "authcode", Wasm: plugins.AuthCode}}
+		h.BuiltIns = []host.Plugin{{Name: "authcode", Wasm: plugins.OAuthAuthorizationCode()}}
 	})
 	w.setSecret("s", "the secret of the client")
 	w.Hide("secret s", "the secret of the client")
@@ -370,7 +370,7 @@ func TestConsentBeginErrors(t *testing.T) {
 
 // Without a store there is no connector with consent.
 func TestConsentNeedsAStore(t *testing.T) {
-	w := newWorld(t, func(h *host.Config) { h.BuiltIns = []host.Plugin{{Name: "authcode", Wasm: plugins.AuthCode}} })
+	w := newWorld(t, func(h *host.Config) { h.BuiltIns = []host.Plugin{{Name: "authcode", Wasm: plugins.OAuthAuthorizationCode()}} })
 	if problems := w.problems("oauth_authorization_code", authCode()); len(problems) != 1 || !strings.Contains(problems[0], "Config.State") {
 		t.Errorf("the problems are %q", problems)
 	}
@@ -613,7 +613,7 @@ func TestBrowserVisibleSecrets(t *testing.T) {
 // The identifier of the client, which a browser sees, may be a variable, and no secret. An endpoint may be a discovered one.
 func TestSecretClientID(t *testing.T) {
 	w := consenting(t).world(func(h *host.Config) {
-		h.BuiltIns = []host.Plugin{{Name: "authcode", Wasm: plugins.AuthCode}}
+		h.BuiltIns = []host.Plugin{{Name: "authcode", Wasm: plugins.OAuthAuthorizationCode()}}
 		h.Variables = map[string]string{"client": "me"}
 	})
 	for id, want := range map[string]string{

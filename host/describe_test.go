@@ -89,7 +89,7 @@ func TestTypesOfTheDefaultPlugins(t *testing.T) {
 
 // A host has the built-in types that its configuration names, and after them those of its plugins.
 func TestAHostWithSomeOfTheBuiltIns(t *testing.T) {
-	none, apiKey := host.Plugin{Name: "none.wasm", Wasm: plugins.None}, host.Plugin{Name: "apikey.wasm", Wasm: plugins.APIKey}
+	none, apiKey := host.Plugin{Name: "none.wasm", Wasm: plugins.None()}, host.Plugin{Name: "apikey.wasm", Wasm: plugins.APIKey()}
 	for name, c := range map[string]struct {
 		config host.Config
 		want   []string
@@ -117,7 +117,7 @@ func TestMissingBuiltInType(t *testing.T) {
 		return err
 	}
 	basic := host.Auth{Type: "basic", Config: map[string]any{"username": "ann"}}
-	for _, added := range [][]host.Plugin{nil, {{Name: "basic", Wasm: plugins.Basic}}} {
+	for _, added := range [][]host.Plugin{nil, {{Name: "basic", Wasm: plugins.Basic()}}} {
 		h := must(host.New(t.Context(), host.Config{Plugins: added}))(t)
 		defer h.Close(t.Context())
 		err := connect(h, basic)

@@ -310,7 +310,7 @@ func TestDiscoveryErrors(t *testing.T) {
 
 // A host that takes the place of another one goes on with its metadata.
 func TestMetadataOutlivesItsHost(t *testing.T) {
-	cache := must(host.NewTokenCache(host.Config{Clock: func() time.Time { return start }}))(t)
+	cache := must(host.NewTokenCache(host.TokenCacheConfig{Clock: func() time.Time { return start }}))(t)
 	shared := func(c *host.Config) { c.Tokens = cache }
 	w := newWorld(t, shared)
 	w.login.Answer(metadata(loginDocument))
@@ -404,7 +404,7 @@ func TestTokenEndpointForClientsWithACertificate(t *testing.T) {
 		"a certificate":               {of("client"), "/mutual"},
 		"a certificate for the token": {of("client", host.TLSForToken), "/mutual"},
 		"a certificate for the api":   {of("client", host.TLSForAPI), "/plain"},
-		"authorities for the token":   {&host.TLS{CA: s.authority.PEM(), For: []string{host.TLSForToken}}, "/plain"},
+		"authorities for the token":   {&host.TLS{CA: s.authority.PEM(), For: []host.TLSPurpose{host.TLSForToken}}, "/plain"},
 	} {
 		connector := s.secureAs(name, c.tls, host.Auth{Type: "oauth_client_credentials", Config: with(discovering(), "token_url", "{{ discover('"+issuer.URL+"', 'token_endpoint') }}")})
 		r := must(http.NewRequestWithContext(t.Context(), http.MethodGet, s.api.URL, nil))(t)

@@ -242,8 +242,10 @@ const (
 	FailureAnswer PluginFailure = "answer"
 )
 
-// PluginFailures lists every [PluginFailure].
-var PluginFailures = []PluginFailure{FailureFuel, FailureTime, FailureMemory, FailureTrap, FailureAnswer}
+// PluginFailures returns every [PluginFailure].
+func PluginFailures() []PluginFailure {
+	return []PluginFailure{FailureFuel, FailureTime, FailureMemory, FailureTrap, FailureAnswer}
+}
 
 // ConfigError lists the problems of a connector's configuration.
 type ConfigError struct {

@@ -39,8 +39,8 @@ type Explanation struct {
 
 // ExplainedTLS describes the TLS of a connector.
 type ExplainedTLS struct {
-	// For lists what it is for: [TLSForAPI], [TLSForToken].
-	For []string `json:"for"`
+	// For lists what it is for.
+	For []TLSPurpose `json:"for"`
 	// ClientCertificate is nil if there is none.
 	*ClientCertificate
 	// CA reports whether the connector has authorities of its own.

@@ -109,7 +109,7 @@ func TestTheClockOfATokenEndpoint(t *testing.T) {
 
 // Attempt.Expires is the end of the token that went into the request, be it new, cached or reused.
 func TestAnAttemptSaysWhenItsTokenEnds(t *testing.T) {
-	w := newWorld(t, func(c *host.Config) { c.Plugins = []host.Plugin{{Wasm: plugins.AWSSigV4}} })
+	w := newWorld(t, func(c *host.Config) { c.Plugins = []host.Plugin{{Wasm: plugins.AWSSigV4()}} })
 	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 	key := w.connect("api_key", config{"in": "header", "key": "X-Key", "value": "{{ get_secret('s') }}"})
 	for range 3 {

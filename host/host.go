@@ -102,7 +102,7 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 		return nil, err
 	}
 	if h.cache = c.Tokens; h.cache == nil {
-		if h.cache, err = NewTokenCache(c); err != nil {
+		if h.cache, err = NewTokenCache(c.tokenCache()); err != nil {
 			return nil, err
 		}
 	}

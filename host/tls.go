@@ -36,20 +36,41 @@ type TLS struct {
 	// For says what all of this is for: api, token, or a list of both. Without it, both.
 	//
 	// The values are [TLSForAPI] and [TLSForToken].
-	For []string
+	For []TLSPurpose
 }
 
-// The values of [TLS].For.
+// TLSPurpose is a kind of connection that a [TLS] is for.
+type TLSPurpose string
+
+// The purposes.
 const (
 	// TLSForAPI is for the requests of a Transport. Its base must then be nil, or send through [Connector.Base].
-	TLSForAPI = connect.ForAPI
+	TLSForAPI TLSPurpose = connect.ForAPI
 	// TLSForToken is for exchanges with token endpoints.
-	TLSForToken = connect.ForToken
+	TLSForToken TLSPurpose = connect.ForToken
 )
 
-// Covers reports whether t is for a purpose: [TLSForAPI] or [TLSForToken]. It returns false if t is nil.
-func (t *TLS) Covers(purpose string) bool {
+// Covers reports whether t is for a purpose. It returns false if t is nil.
+func (t *TLS) Covers(purpose TLSPurpose) bool {
 	return t != nil && (len(t.For) == 0 || slices.Contains(t.For, purpose))
+}
+
+// plan returns the TLS for package connect.
+func (t *TLS) plan() *connect.TLSConfig {
+	if t == nil {
+		return nil
+	}
+	return &connect.TLSConfig{
+		Certificate: t.Certificate, Key: t.Key, PKCS12: t.PKCS12, Passphrase: t.Passphrase, CA: t.CA, For: plainTexts(t.For),
+	}
+}
+
+// plainTexts returns named texts as plain ones.
+func plainTexts[T ~string](list []T) (all []string) {
+	for _, text := range list {
+		all = append(all, string(text))
+	}
+	return all
 }
 
 // ClientCertificate describes the client certificate of a connector.

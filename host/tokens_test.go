@@ -597,7 +597,7 @@ func TestDecision_Tokens_the_exchange_fails_for_all_who_waited(t *testing.T) {
 func generations(t *testing.T) (next func(t *testing.T, change ...func(*host.Config)) *world) {
 	t.Helper()
 	clock := func() time.Time { return start }
-	tokens := must(host.NewTokenCache(host.Config{Clock: clock}))(t)
+	tokens := must(host.NewTokenCache(host.TokenCacheConfig{Clock: clock}))(t)
 	return func(t *testing.T, change ...func(*host.Config)) *world {
 		t.Helper()
 		w := newWorld(t, append(change, func(c *host.Config) { c.Tokens, c.Clock = tokens, clock })...)
@@ -714,10 +714,10 @@ func TestThePaceOf401sOutlivesTheHost(t *testing.T) {
 }
 
 func TestNewTokenCacheErrors(t *testing.T) {
-	if _, err := host.NewTokenCache(host.Config{Limits: host.Limits{TokensBytes: -1}}); err == nil {
+	if _, err := host.NewTokenCache(host.TokenCacheConfig{TokensBytes: -1}); err == nil {
 		t.Error("a cache for less than nothing was made")
 	}
-	if _, err := host.NewTokenCache(host.Config{Random: emptyReader{}}); err == nil {
+	if _, err := host.NewTokenCache(host.TokenCacheConfig{Random: emptyReader{}}); err == nil {
 		t.Error("a cache was made without randomness")
 	}
 }

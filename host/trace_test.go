@@ -133,7 +133,7 @@ func TestTraceOfOrdinaryAnswer(t *testing.T) {
 
 // A number is masked where the plugin's description says that it is a credential.
 func TestTraceOfNumericCredential(t *testing.T) {
-	w := newWorld(t, func(c *host.Config) { c.BuiltIns = []host.Plugin{{Name: "login", Wasm: plugins.Login}} })
+	w := newWorld(t, func(c *host.Config) { c.BuiltIns = []host.Plugin{{Name: "login", Wasm: plugins.Login()}} })
 	w.login.Answer(respond(http.StatusOK, `{"token":`+w.Hide("a number", "831550199")+`,"uses":831}`))
 	trace := &host.Trace{}
 	must(w.try(w.connect("login", testworld.AuthTypes(tokenURL)["login"]), get(host.WithTrace(t.Context(), trace))))(t)

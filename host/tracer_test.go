@@ -149,7 +149,7 @@ func TestSpansOfOtherParts(t *testing.T) {
 	t.Run("a consent and its grant", func(t *testing.T) {
 		made := &spans{}
 		w := newWorld(t, withState(t, &failingStore{}), withTracer(made), func(c *host.Config) {
-			c.BuiltIns = []host.Plugin{{Name: "authcode", Wasm: plugins.AuthCode}}
+			c.BuiltIns = []host.Plugin{{Name: "authcode", Wasm: plugins.OAuthAuthorizationCode()}}
 		})
 		c := w.connect("oauth_authorization_code", with(oauth("{{ get_secret('s') }}"), "authorization_url", "https://login.test/authorize"))
 		w.login.Answer(respond(http.StatusOK, `{"access_token":"a1","refresh_token":"r1","token_type":"Bearer","expires_in":3600}`))

@@ -1,5 +1,5 @@
 // Package plugins contains the compiled modules of the built-in auth types. They are in the repository because go get runs no
-// build step. A program contains only the modules that it names.
+// build step. A program contains only the modules whose functions it calls. Each call returns a copy.
 package plugins
 
 import _ "embed"
@@ -7,53 +7,117 @@ import _ "embed"
 // The modules. `make plugins` builds each from the directory of the same name.
 var (
 	//go:embed none/none.wasm
-	None []byte // the auth type none
+	noneModule string
 	//go:embed apikey/apikey.wasm
-	APIKey []byte // the auth type api_key, with the alias apikey
+	apikeyModule string
 	//go:embed oauthcc/oauthcc.wasm
-	OAuthCC []byte // the auth type oauth_client_credentials
+	oauthccModule string
 	//go:embed jwt/jwt.wasm
-	JWT []byte // the auth type jwt
+	jwtModule string
 	//go:embed jwtbearer/jwtbearer.wasm
-	JWTBearer []byte // the auth type oauth_jwt_bearer
-
+	jwtbearerModule string
 	//go:embed basic/basic.wasm
-	Basic []byte // the auth type basic
+	basicModule string
 	//go:embed bearer/bearer.wasm
-	Bearer []byte // the auth type bearer
+	bearerModule string
 	//go:embed login/login.wasm
-	Login []byte // the auth type login
+	loginModule string
 	//go:embed oauthpassword/oauthpassword.wasm
-	OAuthPassword []byte // the auth type oauth_password
+	oauthpasswordModule string
 	//go:embed refreshtoken/refreshtoken.wasm
-	RefreshToken []byte // the auth type oauth_refresh_token
+	refreshtokenModule string
 	//go:embed tokenexchange/tokenexchange.wasm
-	TokenExchange []byte // the auth type token_exchange
+	tokenexchangeModule string
 	//go:embed dpop/dpop.wasm
-	DPoP []byte // the auth type dpop
+	dpopModule string
 	//go:embed hmac/hmac.wasm
-	HMAC []byte // the auth type hmac
+	hmacModule string
 	//go:embed httpsignature/httpsignature.wasm
-	HTTPSignature []byte // the auth type http_signature
+	httpsignatureModule string
 	//go:embed oauth1/oauth1.wasm
-	OAuth1 []byte // the auth type oauth1
+	oauth1Module string
 	//go:embed digest/digest.wasm
-	Digest []byte // the auth type digest
+	digestModule string
 	//go:embed awssigv4/awssigv4.wasm
-	AWSSigV4 []byte // the auth type aws_sigv4
+	awssigv4Module string
 	//go:embed awsassumerole/awsassumerole.wasm
-	AWSAssumeRole []byte // the auth type aws_assume_role
+	awsassumeroleModule string
 	//go:embed githubapp/githubapp.wasm
-	GitHubApp []byte // the auth type github_app
+	githubappModule string
 	//go:embed googleserviceaccount/googleserviceaccount.wasm
-	GoogleServiceAccount []byte // the auth type google_service_account
+	googleserviceaccountModule string
 	//go:embed authcode/authcode.wasm
-	AuthCode []byte // the auth type oauth_authorization_code
+	authcodeModule string
 )
+
+// None returns the module of the auth type none.
+func None() []byte { return []byte(noneModule) }
+
+// APIKey returns the module of the auth type api_key, with the alias apikey.
+func APIKey() []byte { return []byte(apikeyModule) }
+
+// OAuthClientCredentials returns the module of the auth type oauth_client_credentials.
+func OAuthClientCredentials() []byte { return []byte(oauthccModule) }
+
+// JWT returns the module of the auth type jwt.
+func JWT() []byte { return []byte(jwtModule) }
+
+// OAuthJWTBearer returns the module of the auth type oauth_jwt_bearer.
+func OAuthJWTBearer() []byte { return []byte(jwtbearerModule) }
+
+// Basic returns the module of the auth type basic.
+func Basic() []byte { return []byte(basicModule) }
+
+// Bearer returns the module of the auth type bearer.
+func Bearer() []byte { return []byte(bearerModule) }
+
+// Login returns the module of the auth type login.
+func Login() []byte { return []byte(loginModule) }
+
+// OAuthPassword returns the module of the auth type oauth_password.
+func OAuthPassword() []byte { return []byte(oauthpasswordModule) }
+
+// OAuthRefreshToken returns the module of the auth type oauth_refresh_token.
+func OAuthRefreshToken() []byte { return []byte(refreshtokenModule) }
+
+// TokenExchange returns the module of the auth type token_exchange.
+func TokenExchange() []byte { return []byte(tokenexchangeModule) }
+
+// DPoP returns the module of the auth type dpop.
+func DPoP() []byte { return []byte(dpopModule) }
+
+// HMAC returns the module of the auth type hmac.
+func HMAC() []byte { return []byte(hmacModule) }
+
+// HTTPSignature returns the module of the auth type http_signature.
+func HTTPSignature() []byte { return []byte(httpsignatureModule) }
+
+// OAuth1 returns the module of the auth type oauth1.
+func OAuth1() []byte { return []byte(oauth1Module) }
+
+// Digest returns the module of the auth type digest.
+func Digest() []byte { return []byte(digestModule) }
+
+// AWSSigV4 returns the module of the auth type aws_sigv4.
+func AWSSigV4() []byte { return []byte(awssigv4Module) }
+
+// AWSAssumeRole returns the module of the auth type aws_assume_role.
+func AWSAssumeRole() []byte { return []byte(awsassumeroleModule) }
+
+// GitHubApp returns the module of the auth type github_app.
+func GitHubApp() []byte { return []byte(githubappModule) }
+
+// GoogleServiceAccount returns the module of the auth type google_service_account.
+func GoogleServiceAccount() []byte { return []byte(googleserviceaccountModule) }
+
+// OAuthAuthorizationCode returns the module of the auth type oauth_authorization_code.
+func OAuthAuthorizationCode() []byte { return []byte(authcodeModule) }
 
 // Default returns the five modules that a host loads by default, in this order. The others would make its start slower and a
 // program larger.
-func Default() [][]byte { return [][]byte{None, APIKey, OAuthCC, JWT, JWTBearer} }
+func Default() [][]byte {
+	return [][]byte{None(), APIKey(), OAuthClientCredentials(), JWT(), OAuthJWTBearer()}
+}
 
 // Types returns the auth types of all modules and their aliases. The types of [Default] come first.
 func Types() []string {
@@ -70,47 +134,47 @@ func Types() []string {
 func Of(authType string) []byte {
 	switch authType {
 	case "none":
-		return None
+		return None()
 	case "api_key", "apikey":
-		return APIKey
+		return APIKey()
 	case "oauth_client_credentials":
-		return OAuthCC
+		return OAuthClientCredentials()
 	case "jwt":
-		return JWT
+		return JWT()
 	case "oauth_jwt_bearer":
-		return JWTBearer
+		return OAuthJWTBearer()
 	case "basic":
-		return Basic
+		return Basic()
 	case "bearer":
-		return Bearer
+		return Bearer()
 	case "login":
-		return Login
+		return Login()
 	case "oauth_password":
-		return OAuthPassword
+		return OAuthPassword()
 	case "oauth_refresh_token":
-		return RefreshToken
+		return OAuthRefreshToken()
 	case "token_exchange":
-		return TokenExchange
+		return TokenExchange()
 	case "dpop":
-		return DPoP
+		return DPoP()
 	case "hmac":
-		return HMAC
+		return HMAC()
 	case "http_signature":
-		return HTTPSignature
+		return HTTPSignature()
 	case "oauth1":
-		return OAuth1
+		return OAuth1()
 	case "digest":
-		return Digest
+		return Digest()
 	case "aws_sigv4":
-		return AWSSigV4
+		return AWSSigV4()
 	case "aws_assume_role":
-		return AWSAssumeRole
+		return AWSAssumeRole()
 	case "github_app":
-		return GitHubApp
+		return GitHubApp()
 	case "google_service_account":
-		return GoogleServiceAccount
+		return GoogleServiceAccount()
 	case "oauth_authorization_code":
-		return AuthCode
+		return OAuthAuthorizationCode()
 	}
 	return nil
 }

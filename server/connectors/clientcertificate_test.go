@@ -136,7 +136,7 @@ func TestTLSOfAConnector(t *testing.T) {
 		}
 		if want == nil {
 			d := set.Connectors[0].Definition()
-			if !slices.Equal(d.TLS.For, []string{"token"}) || !slices.Equal(set.Connectors[0].Secrets(), []string{"c", "k"}) {
+			if !slices.Equal(d.TLS.For, []host.TLSPurpose{host.TLSForToken}) || !slices.Equal(set.Connectors[0].Secrets(), []string{"c", "k"}) {
 				t.Errorf("it is %+v, with the secrets %q", d.TLS, set.Connectors[0].Secrets())
 			}
 		}

@@ -23,7 +23,7 @@ func TestAPICertificateRemedy(t *testing.T) {
 	for name, change := range map[string]func(*options, *gateway.Definition){
 		"the host's transport": func(*options, *gateway.Definition) {},
 		"authorities of its own": func(_ *options, d *gateway.Definition) {
-			d.TLS = &host.TLS{CA: authority.PEM(), For: []string{host.TLSForAPI}}
+			d.TLS = &host.TLS{CA: authority.PEM(), For: []host.TLSPurpose{host.TLSForAPI}}
 		},
 		"an egress of its own":     func(_ *options, d *gateway.Definition) { d.Egress = &host.Egress{AllowPrivate: true} },
 		"a transport of a program": func(o *options, _ *gateway.Definition) { o.Base = &http.Transport{} },

@@ -56,7 +56,7 @@ func TestShownTLS(t *testing.T) {
 		w := newWorld(t, func(o *options, d *gateway.Definition) {
 			d.URL = "https://api.example"
 			if with {
-				d.TLS = &host.TLS{CA: testworld.NewAuthority(t).PEM(), For: []string{host.TLSForToken}}
+				d.TLS = &host.TLS{CA: testworld.NewAuthority(t).PEM(), For: []host.TLSPurpose{host.TLSForToken}}
 			}
 			o.Base = testworld.Answer(func(r *http.Request) (*http.Response, error) { return answerOf(r, http.StatusOK, "", ""), nil })
 		})

@@ -147,7 +147,7 @@ func (v *hostileVault) open(t *testing.T) {
 	var log testworld.Log
 	h := testworld.Must(host.New(context.Background(), host.Config{
 		Keys: v.store, Secrets: host.MapSecrets{"s": v.Secret("what is signed")}, Base: v.api, Clock: v.Now, Logger: log.Logger(),
-		BuiltIns: []host.Plugin{{Name: "jwt.wasm", Wasm: plugins.JWT}, {Name: "dpop.wasm", Wasm: plugins.DPoP}},
+		BuiltIns: []host.Plugin{{Name: "jwt.wasm", Wasm: plugins.JWT()}, {Name: "dpop.wasm", Wasm: plugins.DPoP()}},
 		Limits:   host.Limits{ConcurrentGuests: 1, ConcurrentExchanges: 1, ConcurrentKeys: 1}, // so that a place that is lost is noticed
 		Observe:  func(_ context.Context, a host.Attempt) { v.OutError("Observe's error", a.Err) },
 	}))(t)

@@ -127,12 +127,6 @@ func (all members) add(path string, v reflect.Value) {
 	case *tls.Config:
 		all[strings.TrimSuffix(path, "tls")+"ca_file"] = member{value: value}
 		return
-	case []string:
-		all[path] = member{value: value}
-		if slices.Contains(shownTexts, path) || strings.HasSuffix(path, ".grants") {
-			all[path] = member{value: value, text: list(value)}
-		}
-		return
 	}
 	switch v.Kind() {
 	case reflect.Struct:
@@ -146,6 +140,17 @@ func (all members) add(path string, v reflect.Value) {
 			all[join(path, host.Printable(key.String()))] = member{value: v.MapIndex(key).Interface()}
 		}
 	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.String {
+			texts := make([]string, v.Len())
+			for i := range texts {
+				texts[i] = v.Index(i).String()
+			}
+			all[path] = member{value: texts}
+			if slices.Contains(shownTexts, path) || strings.HasSuffix(path, ".grants") {
+				all[path] = member{value: texts, text: list(texts)}
+			}
+			return
+		}
 		for i := range v.Len() {
 			name := strconv.Itoa(i)
 			if p, ok := v.Index(i).Interface().(gateway.Parameter); ok {

@@ -197,7 +197,7 @@ func newDaemon(c Config) (*daemon, error) {
 		gateway.Observe(ctx, attempt)
 	}
 	var err error
-	if options.Host.Tokens, err = host.NewTokenCache(options.Host); err != nil { // one cache for all successive sets, without state
+	if options.Host.Tokens, err = newTokenCache(&options.Host); err != nil { // one cache for all successive sets, without state
 		return nil, err
 	}
 	d.read = func(ctx context.Context) (*connectors.Set, error) {

@@ -73,6 +73,14 @@ func (d *daemon) open(ctx context.Context, settings *connectors.State, c *host.C
 	return nil
 }
 
+// newTokenCache returns the cache of all successive hosts of a configuration.
+func newTokenCache(c *host.Config) (*host.TokenCache, error) {
+	return host.NewTokenCache(host.TokenCacheConfig{
+		Clock: c.Clock, Random: c.Random, State: c.State,
+		TokensBytes: c.Limits.TokensBytes, CachePerPartition: c.Limits.CachePerPartition,
+	})
+}
+
 // start opens the store. It does not hold s.mu while it opens or closes it, because a disk or a database may hang.
 func (s *sharedState) start(ctx context.Context, settings *connectors.State, c host.Config, metrics *gatewayMetrics) (*statestore.Store, *host.TokenCache, error) {
 	s.observe(metrics)
@@ -84,7 +92,7 @@ func (s *sharedState) start(ctx context.Context, settings *connectors.State, c h
 		return nil, nil, err
 	}
 	c.State = store.State
-	tokens, err := host.NewTokenCache(c)
+	tokens, err := newTokenCache(&c)
 	if err == nil {
 		err = s.keep(settings, store, tokens)
 	}
