@@ -24,9 +24,9 @@ import (
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/plugins"
 	"github.com/keywright/keywright/server/internal/postgrestest"
-	"github.com/keywright/keywright/server/state"
-	"github.com/keywright/keywright/server/state/postgres"
-	"github.com/keywright/keywright/server/state/sqlite"
+	"github.com/keywright/keywright/server/statedb"
+	"github.com/keywright/keywright/server/statedb/postgres"
+	"github.com/keywright/keywright/server/statedb/sqlite"
 )
 
 // startRows returns the rows for the time until the first connectors of a process are ready. The peer is wazero alone, which
@@ -212,7 +212,7 @@ func newDatabase(t testing.TB, engine string) string {
 }
 
 // newStore returns an empty store of state.
-func newStore(t testing.TB, engine string) (store state.Database) {
+func newStore(t testing.TB, engine string) (store statedb.Database) {
 	t.Helper()
 	address := newDatabase(t, engine)
 	if file, ok := strings.CutPrefix(address, "sqlite:"); ok {
@@ -247,7 +247,7 @@ func nodeRows() []row {
 }
 
 // node returns the connector of a host that is a node of a store.
-func node(t testing.TB, b *base, store state.Database, a host.Auth) *host.Connector {
+func node(t testing.TB, b *base, store statedb.Database, a host.Auth) *host.Connector {
 	t.Helper()
 	shared := testworld.Must(host.NewState(t.Context(), host.StateConfig{Store: store, Keys: [][]byte{bytes.Repeat([]byte{1}, 32)}}))(t)
 	t.Cleanup(func() { testworld.Check(t, shared.Close(context.WithoutCancel(t.Context()))) })
@@ -255,7 +255,7 @@ func node(t testing.TB, b *base, store state.Database, a host.Auth) *host.Connec
 }
 
 // storedElsewhere measures the first request of each user on one node, after another node has stored their tokens.
-func storedElsewhere(s session, store state.Database) result {
+func storedElsewhere(s session, store statedb.Database) result {
 	const users = 200 // each has a token of their own
 	sample := 0
 	return s.bound(float64(2*time.Millisecond), func() (p50 float64) {

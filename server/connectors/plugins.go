@@ -1,6 +1,7 @@
 package connectors
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -55,7 +56,7 @@ func BuiltIns(types ...string) []host.Plugin {
 	builtIns := []host.Plugin{} // not nil, which would mean the default
 	for _, name := range types {
 		wasm := plugins.Of(name)
-		same := func(p host.Plugin) bool { return &p.Wasm[0] == &wasm[0] }
+		same := func(p host.Plugin) bool { return bytes.Equal(p.Wasm, wasm) }
 		if wasm != nil && !slices.ContainsFunc(builtIns, same) {
 			builtIns = append(builtIns, host.Plugin{Name: "built-in", Wasm: wasm})
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
-	"github.com/keywright/keywright/server/state/sqlite"
+	"github.com/keywright/keywright/server/statedb/sqlite"
 )
 
 const withRefreshAhead = `

@@ -27,9 +27,9 @@ import (
 	"github.com/keywright/keywright/host/state"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/internal/postgresurl"
-	database "github.com/keywright/keywright/server/state"
-	"github.com/keywright/keywright/server/state/postgres"
-	"github.com/keywright/keywright/server/state/sqlite"
+	"github.com/keywright/keywright/server/statedb"
+	"github.com/keywright/keywright/server/statedb/postgres"
+	"github.com/keywright/keywright/server/statedb/sqlite"
 )
 
 // Options configures [Open]. All members may be nil.
@@ -47,7 +47,7 @@ type Options struct {
 // Store is an open store, and the host's State on it.
 type Store struct {
 	State    *host.State
-	Database database.Database
+	Database statedb.Database
 }
 
 // Open opens the store of a file, and creates it if it is not there. Its errors hold neither a password nor a state key.

@@ -88,10 +88,10 @@ var rules = []rule{
 	}},
 	{packages: "server/gateway/internal/transform", ours: []string{"host", "internal/expr", "internal/problem"}, others: []string{"github.com/go-json-experiment/json"}},
 
-	{packages: "server/state", ours: []string{"host/state"}},
-	{packages: "server/state/internal/sqlstate", ours: []string{"host/state", "server/state", "server/internal/migrate"}},
-	{packages: "server/state/sqlite", ours: []string{"server/state", "server/state/internal/sqlstate", "server/internal/migrate", "server/internal/sqlitefile"}, others: []string{"modernc.org/sqlite"}},
-	{packages: "server/state/postgres", ours: []string{"host/state", "server/state", "server/state/internal/sqlstate", "server/internal/migrate", "server/internal/postgresurl"}, others: []string{"github.com/jackc/pgx/v5"}},
+	{packages: "server/statedb", ours: []string{"host/state"}},
+	{packages: "server/statedb/internal/sqlstate", ours: []string{"host/state", "server/statedb", "server/internal/migrate"}},
+	{packages: "server/statedb/sqlite", ours: []string{"server/statedb", "server/statedb/internal/sqlstate", "server/internal/migrate", "server/internal/sqlitefile"}, others: []string{"modernc.org/sqlite"}},
+	{packages: "server/statedb/postgres", ours: []string{"host/state", "server/statedb", "server/statedb/internal/sqlstate", "server/internal/migrate", "server/internal/postgresurl"}, others: []string{"github.com/jackc/pgx/v5"}},
 
 	{packages: "server/content"},
 	{packages: "server/content/httpapi", ours: []string{"server/content", "internal/fairqueue"}, others: []string{"github.com/klauspost/compress"}},
@@ -118,7 +118,7 @@ var rules = []rule{
 	{packages: "internal/urlcheck"},
 	{packages: "internal/urlpath"},
 	{packages: "internal/wellknown"},
-	{packages: "server/connectors/statestore", ours: []string{"host", "host/state", "server/connectors", "server/internal/postgresurl", "server/state", "server/state/postgres", "server/state/sqlite"}, others: []string{"github.com/jackc/pgx/v5"}},
+	{packages: "server/connectors/statestore", ours: []string{"host", "host/state", "server/connectors", "server/internal/postgresurl", "server/statedb", "server/statedb/postgres", "server/statedb/sqlite"}, others: []string{"github.com/jackc/pgx/v5"}},
 	{packages: "server/connectors", ours: []string{"internal/files", "server/internal/codings", "server/internal/pkcs12", "server/gateway", "server/identity", "host", "host/state", "abi", "internal/contract", "internal/contract", "plugins", "internal/problem", "server/internal/serve/httpserver", "server/internal/registry/lock", "server/internal/secretstore", "internal/urlcheck"}, others: []string{"go.yaml.in/yaml/v4"}},
 	{packages: "server/internal/pkcs12", others: []string{"software.sslmate.com/src/go-pkcs12"}},
 	{packages: "server/internal/codings", others: []string{"github.com/andybalholm/brotli", "github.com/klauspost/compress"}},

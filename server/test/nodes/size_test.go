@@ -18,9 +18,9 @@ import (
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/plugins"
 	"github.com/keywright/keywright/server/internal/postgrestest"
-	"github.com/keywright/keywright/server/state"
-	"github.com/keywright/keywright/server/state/postgres"
-	"github.com/keywright/keywright/server/state/sqlite"
+	"github.com/keywright/keywright/server/statedb"
+	"github.com/keywright/keywright/server/statedb/postgres"
+	"github.com/keywright/keywright/server/statedb/sqlite"
 )
 
 var users = flag.Int("users", 2000, "the number of users with a grant")
@@ -70,7 +70,7 @@ func startPostgres(t *testing.T) string {
 }
 
 // sized makes a node that uses the grants, and closes the store.
-func sized(t *testing.T, store state.Database, size func() int64) {
+func sized(t *testing.T, store statedb.Database, size func() int64) {
 	t.Helper()
 	defer store.Close()
 	before := heap()
@@ -115,7 +115,7 @@ func (seeds) Secret(_ context.Context, name string) (string, error) { return "se
 
 // nodeOf returns a connector of a host that is a node of a store, and a function that closes the host. Each user of the connector
 // has a grant, whose refresh token rotates.
-func nodeOf(t *testing.T, store state.Database) (*host.Connector, func()) {
+func nodeOf(t *testing.T, store statedb.Database) (*host.Connector, func()) {
 	t.Helper()
 	shared := testworld.Must(host.NewState(t.Context(), host.StateConfig{Store: store, Keys: [][]byte{[]byte("a state key of 32 bytes, for all")}}))(t)
 	h := testworld.Must(host.New(t.Context(), host.Config{Secrets: seeds{}, State: shared, Plugins: []host.Plugin{{Name: "oauth_refresh_token", Wasm: plugins.Of("oauth_refresh_token")}}, Base: testworld.Answer(func(r *http.Request) (*http.Response, error) {

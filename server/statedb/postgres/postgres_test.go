@@ -10,10 +10,10 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	hoststate "github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/host/state"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/postgrestest"
-	"github.com/keywright/keywright/server/state"
+	"github.com/keywright/keywright/server/statedb"
 )
 
 // The error of opening a database has a kind, and neither the password nor the address.
@@ -28,11 +28,11 @@ func TestErrorsOfOpening(t *testing.T) {
 		address string
 		kind    error
 	}{
-		"nobody listens":   {"postgres://" + canary + ":" + canary + "@127.0.0.1:1/" + canary, state.ErrUnreachable},
-		"no socket":        {"postgres://" + canary + "@/" + canary + "?host=/missing/" + canary, state.ErrUnreachable},
-		"unknown database": {"postgres://test:" + canary + "@/" + canary + "?host=" + socket, state.ErrRefused},
-		"unknown user":     {"postgres://" + canary + "@/postgres?host=" + socket, state.ErrRefused},
-		"no rights":        {strings.Replace(address, "test@", "stranger@", 1), state.ErrRefused},
+		"nobody listens":   {"postgres://" + canary + ":" + canary + "@127.0.0.1:1/" + canary, statedb.ErrUnreachable},
+		"no socket":        {"postgres://" + canary + "@/" + canary + "?host=/missing/" + canary, statedb.ErrUnreachable},
+		"unknown database": {"postgres://test:" + canary + "@/" + canary + "?host=" + socket, statedb.ErrRefused},
+		"unknown user":     {"postgres://" + canary + "@/postgres?host=" + socket, statedb.ErrRefused},
+		"no rights":        {strings.Replace(address, "test@", "stranger@", 1), statedb.ErrRefused},
 		"malformed":        {"postgres://user:%" + canary + "%zz@host/db", nil},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -60,7 +60,7 @@ func TestAUserWithFewRights(t *testing.T) {
 		t.Error(err)
 	}
 	readOnly := opened(t, address+"&default_transaction_read_only=on", Options{}, never)
-	if _, _, err := readOnly.Acquire(t.Context(), hoststate.ID{1}, 0, time.Hour); !errors.Is(err, state.ErrRefused) {
+	if _, _, err := readOnly.Acquire(t.Context(), state.ID{1}, 0, time.Hour); !errors.Is(err, statedb.ErrRefused) {
 		t.Errorf("of a database that is read-only: %v", err)
 	}
 }
@@ -92,16 +92,16 @@ func TestSlowDatabase(t *testing.T) {
 	testworld.Must(lock.ExecContext(t.Context(), `LOCK TABLE state_rows IN ACCESS EXCLUSIVE MODE`))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, of := patient.Get(ctx, hoststate.ID{1})
-	_, _, at := bounded.Acquire(t.Context(), hoststate.ID{1}, 0, time.Hour)
+	_, of := patient.Get(ctx, state.ID{1})
+	_, _, at := bounded.Acquire(t.Context(), state.ID{1}, 0, time.Hour)
 	for _, err := range []error{of, at} {
-		if !errors.Is(err, state.ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) {
+		if !errors.Is(err, statedb.ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("err = %v", err)
 		}
 	}
 	testworld.Check(t, lock.Rollback())
-	for _, store := range []state.Database{patient, bounded} {
-		for _, err := store.Get(t.Context(), hoststate.ID{1}); err != nil; _, err = store.Get(t.Context(), hoststate.ID{1}) {
+	for _, store := range []statedb.Database{patient, bounded} {
+		for _, err := store.Get(t.Context(), state.ID{1}); err != nil; _, err = store.Get(t.Context(), state.ID{1}) {
 			if !errors.Is(err, context.DeadlineExceeded) {
 				t.Fatal(err)
 			}
@@ -148,7 +148,7 @@ func TestRestart(t *testing.T) {
 		for {
 			row, err := here.Get(context.Background(), lease.ID)
 			switch {
-			case err != nil && !errors.Is(err, state.ErrUnreachable):
+			case err != nil && !errors.Is(err, statedb.ErrUnreachable):
 				t.Error(err)
 			case err == nil && row.Generation != lease.Generation:
 				return
@@ -160,7 +160,7 @@ func TestRestart(t *testing.T) {
 		}
 	}()
 	testworld.Check(t, server.Restart(func() {
-		if _, err := there.Get(t.Context(), lease.ID); !errors.Is(err, state.ErrUnreachable) {
+		if _, err := there.Get(t.Context(), lease.ID); !errors.Is(err, statedb.ErrUnreachable) {
 			t.Errorf("while it is down: %v", err)
 		}
 	}))

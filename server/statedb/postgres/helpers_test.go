@@ -13,10 +13,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	hoststate "github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/host/state"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/postgrestest"
-	"github.com/keywright/keywright/server/state"
+	"github.com/keywright/keywright/server/statedb"
 )
 
 func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
 // never are times after which no test waits: nobody looks at a row unless somebody wakes them.
 var never = tuning{poll: time.Hour, recheck: time.Hour, sweep: time.Hour, limit: time.Minute}
 
-func opened(t *testing.T, address string, options Options, times tuning) state.Database {
+func opened(t *testing.T, address string, options Options, times tuning) statedb.Database {
 	t.Helper()
 	store := testworld.Must(open(t.Context(), address, options, times))(t)
 	t.Cleanup(func() { _ = store.Close() })
@@ -60,7 +60,7 @@ const (
 	blocked   = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
 )
 
-func leased(t *testing.T, store hoststate.Store, name string, d time.Duration) hoststate.Lease {
+func leased(t *testing.T, store state.Store, name string, d time.Duration) state.Lease {
 	t.Helper()
 	lease, taken, err := store.Acquire(t.Context(), sha256.Sum256([]byte(name)), 0, d)
 	if err != nil || !taken {
@@ -69,7 +69,7 @@ func leased(t *testing.T, store hoststate.Store, name string, d time.Duration) h
 	return lease
 }
 
-func write(t *testing.T, store hoststate.Store, lease hoststate.Lease) {
+func write(t *testing.T, store state.Store, lease state.Lease) {
 	t.Helper()
 	if ok, err := store.Put(t.Context(), lease, []byte("x"), 0, true); err != nil || !ok {
 		t.Fatalf("written: %t, %v", ok, err)
@@ -77,7 +77,7 @@ func write(t *testing.T, store hoststate.Store, lease hoststate.Lease) {
 }
 
 // waiting begins to wait for a lease, and returns what receives the result.
-func waiting(store hoststate.Store, lease hoststate.Lease) <-chan error {
+func waiting(store state.Store, lease state.Lease) <-chan error {
 	ended := make(chan error, 1)
 	go func() { ended <- store.Wait(context.Background(), lease.ID, lease.Generation) }()
 	return ended
@@ -108,7 +108,7 @@ func (c *counter) take() []string {
 }
 
 // counted returns a store with a pool that counts.
-func counted(t *testing.T, address string, change func(*pgxpool.Config)) (state.Database, *counter) {
+func counted(t *testing.T, address string, change func(*pgxpool.Config)) (statedb.Database, *counter) {
 	t.Helper()
 	config := testworld.Must(pgxpool.ParseConfig(address))(t)
 	c := &counter{}

@@ -4,12 +4,12 @@ import (
 	"strconv"
 	"strings"
 
-	hoststate "github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/host/state"
 )
 
 // statements are the statements of a dialect. Each is one step. {now} stands for the time in microseconds. It is $1 where
 // the program has the clock, and the clock of the database otherwise, for which $1 is NULL. A statement that compares the
-// time reads it once, in the subquery clock. {slack} stands for [hoststate.Slack] in microseconds. {changed} is a text that the
+// time reads it once, in the subquery clock. {slack} stands for [state.Slack] in microseconds. {changed} is a text that the
 // database sends to all waiters, where it can.
 type statements struct {
 	get, create, acquire, put, release, delete, reseal, rows, sweep string
@@ -17,7 +17,7 @@ type statements struct {
 
 // newStatements returns the statements for a dialect.
 func newStatements(now, changed string) statements {
-	fill := strings.NewReplacer("{now}", now, "{changed}", changed, "{slack}", strconv.FormatInt(hoststate.Slack.Microseconds(), 10), "{clock}", "(SELECT "+now+" AS now) AS clock").Replace
+	fill := strings.NewReplacer("{now}", now, "{changed}", changed, "{slack}", strconv.FormatInt(state.Slack.Microseconds(), 10), "{clock}", "(SELECT "+now+" AS now) AS clock").Replace
 	return statements{
 		get: fill(`SELECT generation, value, written, expires, leased, {now} FROM state_rows WHERE id = $2`),
 

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	hoststate "github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/host/state"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/postgrestest"
-	"github.com/keywright/keywright/server/state/internal/sqlstate"
+	"github.com/keywright/keywright/server/statedb/internal/sqlstate"
 )
 
 // A dump of the database has the ids and values that the store was handed, and neither the name of a row nor its text, in
@@ -27,7 +27,7 @@ func TestADumpHasNoCanary(t *testing.T) {
 		_, _ = rand.Read(key)
 		mac := hmac.New(sha256.New, key)
 		mac.Write(name)
-		row := hoststate.ID(mac.Sum(nil))
+		row := state.ID(mac.Sum(nil))
 		block := testworld.Must(aes.NewCipher(key))(t)
 		aead := testworld.Must(cipher.NewGCMWithRandomNonce(block))(t)
 		sealed := aead.Seal(nil, nil, text, row[:])

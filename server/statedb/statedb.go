@@ -1,6 +1,6 @@
-// Package state has what the stores of state in SQL databases share: their interface and their errors. Packages postgres
+// Package statedb has what the stores of state in SQL databases share: their interface and their errors. Packages postgres
 // and sqlite open them.
-package state
+package statedb
 
 import (
 	"context"

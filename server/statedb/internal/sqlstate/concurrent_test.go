@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	hoststate "github.com/keywright/keywright/host/state"
-	"github.com/keywright/keywright/server/state"
-	"github.com/keywright/keywright/server/state/postgres"
-	"github.com/keywright/keywright/server/state/sqlite"
+	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/server/statedb"
+	"github.com/keywright/keywright/server/statedb/postgres"
+	"github.com/keywright/keywright/server/statedb/sqlite"
 )
 
 const (
@@ -26,7 +26,7 @@ const (
 // count counts up the value of one row, as a process beside others.
 func count(db database) error {
 	ctx := context.Background()
-	var store state.Database
+	var store statedb.Database
 	var err error
 	if db.name == "postgres" {
 		store, err = postgres.Open(ctx, db.address, postgres.Options{})
@@ -52,7 +52,7 @@ func count(db database) error {
 }
 
 // countUp waits for the lease, reads the number under it, and writes the next one.
-func countUp(ctx context.Context, store hoststate.Store) error {
+func countUp(ctx context.Context, store state.Store) error {
 	for {
 		row, err := store.Get(ctx, id("number"))
 		if err != nil {

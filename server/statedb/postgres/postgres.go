@@ -15,8 +15,8 @@ import (
 
 	"github.com/keywright/keywright/server/internal/migrate"
 	"github.com/keywright/keywright/server/internal/postgresurl"
-	"github.com/keywright/keywright/server/state"
-	"github.com/keywright/keywright/server/state/internal/sqlstate"
+	"github.com/keywright/keywright/server/statedb"
+	"github.com/keywright/keywright/server/statedb/internal/sqlstate"
 )
 
 // Options are the options of a store. The zero Options are for a database that is reached directly.
@@ -50,13 +50,13 @@ type tuning struct {
 var usual = tuning{poll: 200 * time.Millisecond, recheck: 5 * time.Second, sweep: 10 * time.Minute, limit: 10 * time.Second}
 
 // Open connects to the database at address, postgres://user:password@host:port/database, and creates missing tables. The
-// address may have the parameters of libpq, such as sslmode. ctx limits only the call of Open. Errors are a [*state.Error],
+// address may have the parameters of libpq, such as sslmode. ctx limits only the call of Open. Errors are a [*statedb.Error],
 // unless the address is malformed; they do not contain the password.
-func Open(ctx context.Context, address string, options Options) (state.Database, error) {
+func Open(ctx context.Context, address string, options Options) (statedb.Database, error) {
 	return open(ctx, address, options, usual)
 }
 
-func open(ctx context.Context, address string, options Options, times tuning) (state.Database, error) {
+func open(ctx context.Context, address string, options Options, times tuning) (statedb.Database, error) {
 	config, err := postgresurl.Config(address, settings, options.Pooler)
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func open(ctx context.Context, address string, options Options, times tuning) (s
 }
 
 // connect opens the database of a configuration.
-func connect(ctx context.Context, config *pgx.ConnConfig, options Options, times tuning) (state.Database, error) {
+func connect(ctx context.Context, config *pgx.ConnConfig, options Options, times tuning) (statedb.Database, error) {
 	connections := cmp.Or(options.Connections, 16)
 	if connections < 2 {
 		return nil, fmt.Errorf("a store of state needs 2 connections at least, and may have %d", connections)
@@ -75,14 +75,14 @@ func connect(ctx context.Context, config *pgx.ConnConfig, options Options, times
 }
 
 // OpenPool returns a store that uses a pool of the embedder, and creates missing tables. The pool needs 2 connections at
-// least. The connection that waits for changes is not of the pool, but made as those are. [state.Database.Close] does not
+// least. The connection that waits for changes is not of the pool, but made as those are. [statedb.Database.Close] does not
 // close the pool. The pool determines what [Open] sets by itself: that transactions are "read committed" and that
 // synchronous_commit is on, and with Options.Pooler that no statements are prepared.
-func OpenPool(ctx context.Context, pool *pgxpool.Pool, options Options) (state.Database, error) {
+func OpenPool(ctx context.Context, pool *pgxpool.Pool, options Options) (statedb.Database, error) {
 	return openPool(ctx, pool, options, usual)
 }
 
-func openPool(ctx context.Context, pool *pgxpool.Pool, options Options, times tuning) (state.Database, error) {
+func openPool(ctx context.Context, pool *pgxpool.Pool, options Options, times tuning) (statedb.Database, error) {
 	config := pool.Config()
 	if config.MaxConns < 2 {
 		return nil, fmt.Errorf("a store of state needs 2 connections at least, and the pool may have %d", config.MaxConns)
@@ -100,7 +100,7 @@ func openPool(ctx context.Context, pool *pgxpool.Pool, options Options, times tu
 }
 
 // start migrates the database and returns its store. It closes db if it fails.
-func start(ctx context.Context, db *sql.DB, dial func(context.Context) (*pgx.ConnConfig, error), options Options, times tuning) (state.Database, error) {
+func start(ctx context.Context, db *sql.DB, dial func(context.Context) (*pgx.ConnConfig, error), options Options, times tuning) (statedb.Database, error) {
 	if err := bringUp(ctx, db); err != nil {
 		_ = db.Close()
 		return nil, sqlstate.Fault(ctx, "open the database of PostgreSQL", err, explain)

@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
-	hoststate "github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/host/state"
 	"github.com/keywright/keywright/server/internal/migrate"
-	"github.com/keywright/keywright/server/state"
+	"github.com/keywright/keywright/server/statedb"
 )
 
 //go:embed migrations/*.sql
@@ -55,7 +55,7 @@ type Config struct {
 	Close func()
 }
 
-// Store implements [state.Database].
+// Store implements [statedb.Database].
 type Store struct {
 	config     Config
 	statements statements
@@ -67,7 +67,7 @@ type Store struct {
 	background sync.WaitGroup
 }
 
-var _ state.Database = (*Store)(nil)
+var _ statedb.Database = (*Store)(nil)
 
 // New returns a store. It takes over config.Reads and config.Writes: [Store.Close] closes them, and New does if it returns
 // an error.
@@ -96,7 +96,7 @@ func (s *Store) prepare(ctx context.Context) (err error) {
 	return nil
 }
 
-// Close implements [state.Database].
+// Close implements [statedb.Database].
 func (s *Store) Close() error {
 	s.end()
 	s.background.Wait()
@@ -117,19 +117,19 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Get implements [hoststate.Store].
-func (s *Store) Get(ctx context.Context, id hoststate.ID) (hoststate.Row, error) {
+// Get implements [state.Store].
+func (s *Store) Get(ctx context.Context, id state.ID) (state.Row, error) {
 	var found columns
 	_, err := s.one(ctx, s.config.Reads, s.statements.get, []any{s.now(), id[:]}, &found.generation, &found.value, &found.writtenAt, &found.expires, &found.leaseEnd, &found.now)
 	if err != nil {
-		return hoststate.Row{}, s.fault(ctx, "read a row", err)
+		return state.Row{}, s.fault(ctx, "read a row", err)
 	}
 	return found.row(), nil
 }
 
-// Acquire implements [hoststate.Store].
-func (s *Store) Acquire(ctx context.Context, id hoststate.ID, generation int64, d time.Duration) (hoststate.Lease, bool, error) {
-	lease := hoststate.Lease{ID: id}
+// Acquire implements [state.Store].
+func (s *Store) Acquire(ctx context.Context, id state.ID, generation int64, d time.Duration) (state.Lease, bool, error) {
+	lease := state.Lease{ID: id}
 	query, number := s.statements.acquire, generation
 	if generation == 0 {
 		query, number = s.statements.create, rand.Int64N(1024)
@@ -137,16 +137,16 @@ func (s *Store) Acquire(ctx context.Context, id hoststate.ID, generation int64, 
 	arguments := []any{s.now(), id[:], number, micros(d)}
 	ok, err := s.one(ctx, s.config.Writes, query, arguments, &lease.Fence, &lease.Generation)
 	if err != nil {
-		return hoststate.Lease{}, false, s.fault(ctx, "acquire a lease", err)
+		return state.Lease{}, false, s.fault(ctx, "acquire a lease", err)
 	}
 	if !ok {
-		return hoststate.Lease{}, false, nil
+		return state.Lease{}, false, nil
 	}
 	return lease, true, nil
 }
 
-// Put implements [hoststate.Store].
-func (s *Store) Put(ctx context.Context, lease hoststate.Lease, value []byte, expires time.Duration, release bool) (bool, error) {
+// Put implements [state.Store].
+func (s *Store) Put(ctx context.Context, lease state.Lease, value []byte, expires time.Duration, release bool) (bool, error) {
 	var in any // NULL: the value does not expire
 	if expires > 0 {
 		in = micros(expires)
@@ -154,19 +154,19 @@ func (s *Store) Put(ctx context.Context, lease hoststate.Lease, value []byte, ex
 	return s.change(ctx, "write a value", lease.ID, s.statements.put, s.now(), lease.ID[:], lease.Fence, lease.Generation, value, in, release)
 }
 
-// Release implements [hoststate.Store].
-func (s *Store) Release(ctx context.Context, lease hoststate.Lease) error {
+// Release implements [state.Store].
+func (s *Store) Release(ctx context.Context, lease state.Lease) error {
 	_, err := s.change(ctx, "release a lease", lease.ID, s.statements.release, lease.ID[:], lease.Fence)
 	return err
 }
 
-// Delete implements [hoststate.Store].
-func (s *Store) Delete(ctx context.Context, id hoststate.ID, generation int64) (bool, error) {
+// Delete implements [state.Store].
+func (s *Store) Delete(ctx context.Context, id state.ID, generation int64) (bool, error) {
 	return s.change(ctx, "delete a value", id, s.statements.delete, s.now(), id[:], generation)
 }
 
-// Reseal implements [hoststate.Store].
-func (s *Store) Reseal(ctx context.Context, id hoststate.ID, generation int64, value []byte) (bool, error) {
+// Reseal implements [state.Store].
+func (s *Store) Reseal(ctx context.Context, id state.ID, generation int64, value []byte) (bool, error) {
 	var one int
 	ok, err := s.one(ctx, s.config.Writes, s.statements.reseal, []any{id[:], generation, value}, &one)
 	if err != nil {
@@ -176,7 +176,7 @@ func (s *Store) Reseal(ctx context.Context, id hoststate.ID, generation int64, v
 }
 
 // change executes a statement that changes a row, and wakes its waiters.
-func (s *Store) change(ctx context.Context, op string, id hoststate.ID, query string, arguments ...any) (bool, error) {
+func (s *Store) change(ctx context.Context, op string, id state.ID, query string, arguments ...any) (bool, error) {
 	var changed any
 	ok, err := s.one(ctx, s.config.Writes, query, arguments, &changed)
 	if err != nil {
@@ -240,12 +240,12 @@ type columns struct {
 }
 
 // row returns the row at the time that it was read.
-func (c *columns) row() hoststate.Row {
-	row := hoststate.Row{Generation: c.generation}
+func (c *columns) row() state.Row {
+	row := state.Row{Generation: c.generation}
 	remaining := func(until sql.NullInt64) time.Duration {
 		return max(0, time.Duration(until.Int64-c.now)*time.Microsecond)
 	}
-	if c.value != nil && (!c.expires.Valid || c.expires.Int64 > c.now && c.writtenAt.Int64 <= c.now+hoststate.Slack.Microseconds()) {
+	if c.value != nil && (!c.expires.Valid || c.expires.Int64 > c.now && c.writtenAt.Int64 <= c.now+state.Slack.Microseconds()) {
 		row.Value = c.value
 		row.Age = max(0, time.Duration(c.now-c.writtenAt.Int64)*time.Microsecond)
 		if c.expires.Valid {

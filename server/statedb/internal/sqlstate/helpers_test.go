@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	hoststate "github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/host/state"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/postgrestest"
-	"github.com/keywright/keywright/server/state"
-	"github.com/keywright/keywright/server/state/postgres"
-	"github.com/keywright/keywright/server/state/sqlite"
+	"github.com/keywright/keywright/server/statedb"
+	"github.com/keywright/keywright/server/statedb/postgres"
+	"github.com/keywright/keywright/server/statedb/sqlite"
 )
 
 func TestMain(m *testing.M) {
@@ -58,14 +58,14 @@ func empty(t testing.TB, name string) database {
 	return db
 }
 
-func (db database) open(t testing.TB) state.Database {
+func (db database) open(t testing.TB) statedb.Database {
 	t.Helper()
 	store := testworld.Must(db.store(t))(t)
 	t.Cleanup(func() { _ = store.Close() })
 	return store
 }
 
-func (db database) store(t testing.TB) (state.Database, error) {
+func (db database) store(t testing.TB) (statedb.Database, error) {
 	if db.name == "postgres" {
 		return postgres.Open(t.Context(), db.address, db.options)
 	}
@@ -83,15 +83,15 @@ func (db database) later(t testing.TB, d time.Duration) {
 	db.exec(t, `UPDATE state_rows SET written = written - $1, expires = expires - $1, leased = leased - $1`, d.Microseconds())
 }
 
-func id(name string) hoststate.ID { return sha256.Sum256([]byte(name)) }
+func id(name string) state.ID { return sha256.Sum256([]byte(name)) }
 
-func get(t testing.TB, store hoststate.Store, id hoststate.ID) hoststate.Row {
+func get(t testing.TB, store state.Store, id state.ID) state.Row {
 	t.Helper()
 	return testworld.Must(store.Get(t.Context(), id))(t)
 }
 
 // acquire takes the lease of a row as it is.
-func acquire(t testing.TB, store hoststate.Store, id hoststate.ID, d time.Duration) hoststate.Lease {
+func acquire(t testing.TB, store state.Store, id state.ID, d time.Duration) state.Lease {
 	t.Helper()
 	lease, taken, err := store.Acquire(t.Context(), id, get(t, store, id).Generation, d)
 	if err != nil || !taken {
@@ -101,7 +101,7 @@ func acquire(t testing.TB, store hoststate.Store, id hoststate.ID, d time.Durati
 }
 
 // put writes a value and ends the lease.
-func put(t testing.TB, store hoststate.Store, lease hoststate.Lease, value string, expires time.Duration) {
+func put(t testing.TB, store state.Store, lease state.Lease, value string, expires time.Duration) {
 	t.Helper()
 	if ok, err := store.Put(t.Context(), lease, []byte(value), expires, true); err != nil || !ok {
 		t.Fatalf("written: %t, %v", ok, err)

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"time"
 
-	hoststate "github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/host/state"
 	"github.com/keywright/keywright/server/internal/migrate"
-	"github.com/keywright/keywright/server/state"
+	"github.com/keywright/keywright/server/statedb"
 )
 
 const (
@@ -21,8 +21,8 @@ const (
 	swept = 1000
 )
 
-// Rows implements [hoststate.Store]. It reads the rows page by page in the order of their ids, so f may write.
-func (s *Store) Rows(ctx context.Context, f func(hoststate.ID, hoststate.Row) error) error {
+// Rows implements [state.Store]. It reads the rows page by page in the order of their ids, so f may write.
+func (s *Store) Rows(ctx context.Context, f func(state.ID, state.Row) error) error {
 	last := []byte{}
 	for {
 		found, err := s.page(ctx, last)
@@ -31,7 +31,7 @@ func (s *Store) Rows(ctx context.Context, f func(hoststate.ID, hoststate.Row) er
 		}
 		for _, c := range found {
 			if row := c.row(); row.Value != nil {
-				if err := f(hoststate.ID(c.id), row); err != nil {
+				if err := f(state.ID(c.id), row); err != nil {
 					return err
 				}
 			}
@@ -63,7 +63,7 @@ func (s *Store) page(ctx context.Context, last []byte) ([]listed, error) {
 		if err := rows.Scan(&c.id, &c.generation, &c.value, &c.writtenAt, &c.expires, &c.leaseEnd, &c.now); err != nil {
 			return nil, err
 		}
-		if len(c.id) != len(hoststate.ID{}) {
+		if len(c.id) != len(state.ID{}) {
 			return nil, errID
 		}
 		all = append(all, c)
@@ -74,7 +74,7 @@ func (s *Store) page(ctx context.Context, last []byte) ([]listed, error) {
 // errID is returned for an id that no store has written.
 var errID = errors.New("an id has another length")
 
-// Sweep implements [state.Database].
+// Sweep implements [statedb.Database].
 func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	limited, cancel := context.WithTimeout(ctx, s.config.Limit)
 	defer cancel()
@@ -113,20 +113,20 @@ func (s *Store) fault(ctx context.Context, op string, err error) error {
 	return Fault(ctx, op, err, s.config.Explain)
 }
 
-// Fault returns the error of a call as a [*state.Error]. explain is [Config.Explain].
+// Fault returns the error of a call as a [*statedb.Error]. explain is [Config.Explain].
 func Fault(ctx context.Context, op string, err error, explain func(error) (string, error)) error {
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
-		return &state.Error{Op: op, Kind: context.Canceled}
+		return &statedb.Error{Op: op, Kind: context.Canceled}
 	case errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil:
-		return &state.Error{Op: op, Kind: state.ErrUnreachable, Detail: "it does not answer in time", Timeout: true}
+		return &statedb.Error{Op: op, Kind: statedb.ErrUnreachable, Detail: "it does not answer in time", Timeout: true}
 	case errors.Is(err, migrate.ErrNewer):
-		return &state.Error{Op: op, Kind: state.ErrSchema, Detail: migrate.ErrNewer.Error() + "; use the newer program, or another database"}
+		return &statedb.Error{Op: op, Kind: statedb.ErrSchema, Detail: migrate.ErrNewer.Error() + "; use the newer program, or another database"}
 	case errors.Is(err, errID):
-		return &state.Error{Op: op, Kind: state.ErrSchema, Detail: errID.Error()}
+		return &statedb.Error{Op: op, Kind: statedb.ErrSchema, Detail: errID.Error()}
 	case errors.Is(err, sql.ErrConnDone):
-		return &state.Error{Op: op, Kind: state.ErrUnreachable, Detail: "the store is closed"}
+		return &statedb.Error{Op: op, Kind: statedb.ErrUnreachable, Detail: "the store is closed"}
 	}
 	detail, kind := explain(err)
-	return &state.Error{Op: op, Kind: kind, Detail: detail}
+	return &statedb.Error{Op: op, Kind: kind, Detail: detail}
 }

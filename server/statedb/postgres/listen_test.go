@@ -17,11 +17,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
-	hoststate "github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/host/state"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/postgrestest"
 	"github.com/keywright/keywright/server/internal/postgresurl"
-	"github.com/keywright/keywright/server/state"
+	"github.com/keywright/keywright/server/statedb"
 )
 
 // A change by another process wakes who waits, and nobody asks the database meanwhile.
@@ -29,10 +29,10 @@ func TestChangesWake(t *testing.T) {
 	address := postgrestest.Database(t)
 	here, there := opened(t, address, Options{}, never), opened(t, address, Options{}, never)
 	until(t, raw(t, address), 2, listeners)
-	for name, change := range map[string]func(hoststate.Lease){
-		"value":    func(l hoststate.Lease) { write(t, there, l) },
-		"released": func(l hoststate.Lease) { _ = there.Release(t.Context(), l) },
-		"deleted":  func(l hoststate.Lease) { _, _ = there.Delete(t.Context(), l.ID, l.Generation) },
+	for name, change := range map[string]func(state.Lease){
+		"value":    func(l state.Lease) { write(t, there, l) },
+		"released": func(l state.Lease) { _ = there.Release(t.Context(), l) },
+		"deleted":  func(l state.Lease) { _, _ = there.Delete(t.Context(), l.ID, l.Generation) },
 	} {
 		lease := leased(t, there, name, time.Hour)
 		ended := waiting(here, lease)
@@ -44,7 +44,7 @@ func TestChangesWake(t *testing.T) {
 }
 
 // cuttable returns a store whose connection that listens is made only while the returned flag is not set.
-func cuttable(t *testing.T, address string, times tuning) (state.Database, *atomic.Bool) {
+func cuttable(t *testing.T, address string, times tuning) (statedb.Database, *atomic.Bool) {
 	t.Helper()
 	config := testworld.Must(postgresurl.Config(address, settings, false))(t)
 	var cut atomic.Bool
@@ -140,8 +140,8 @@ func TestStatements(t *testing.T) {
 			t.Errorf("%s is %q", what, counter.take())
 		}
 	}
-	id := hoststate.ID(sha256.Sum256([]byte("a")))
-	var lease hoststate.Lease
+	id := state.ID(sha256.Sum256([]byte("a")))
+	var lease state.Lease
 	once("Acquire", func() { lease = leased(t, store, "a", time.Hour) })
 	once("Get", func() { _, _ = store.Get(t.Context(), id) })
 	once("Put", func() { _, _ = store.Put(t.Context(), lease, []byte("x"), time.Hour, false) })
@@ -159,7 +159,7 @@ func TestStatements(t *testing.T) {
 	})
 	once("Delete", func() { _, _ = store.Delete(t.Context(), id, lease.Generation) })
 	once("Release", func() { _ = store.Release(t.Context(), lease) })
-	once("Rows", func() { _ = store.Rows(t.Context(), func(hoststate.ID, hoststate.Row) error { return nil }) })
+	once("Rows", func() { _ = store.Rows(t.Context(), func(state.ID, state.Row) error { return nil }) })
 	once("Sweep", func() { _, _ = store.Sweep(t.Context(), 10) })
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	hoststate "github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/host/state"
 )
 
 // channel is the channel on which the ids of changed rows are sent.
@@ -63,7 +63,7 @@ func (l *listener) turn(listening bool) {
 
 // start begins to listen. It calls wake for each change. The log has a line when that fails, and none for further attempts until it
 // listens again.
-func (l *listener) start(wake func(hoststate.ID)) {
+func (l *listener) start(wake func(state.ID)) {
 	l.done.Go(func() {
 		pause, logged := firstPause, false
 		for l.ctx.Err() == nil {
@@ -96,7 +96,7 @@ func (l *listener) stop() {
 }
 
 // listen listens until the connection breaks.
-func (l *listener) listen(wake func(hoststate.ID)) error {
+func (l *listener) listen(wake func(state.ID)) error {
 	connection, err := l.connect()
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func (l *listener) listen(wake func(hoststate.ID)) error {
 		if err != nil {
 			return err
 		}
-		var id hoststate.ID
+		var id state.ID
 		if n, err := hex.Decode(id[:], []byte(news.Payload[:min(len(news.Payload), 2*len(id))])); err == nil && n == len(id) {
 			wake(id)
 		}

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	hoststate "github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/host/state"
 	"github.com/keywright/keywright/internal/testworld"
-	"github.com/keywright/keywright/server/state"
+	"github.com/keywright/keywright/server/statedb"
 )
 
 // clock is a clock that a test sets.
@@ -27,7 +27,7 @@ func TestClock(t *testing.T) {
 	c.advance(1e18)
 	store := testworld.Must(Open(t.Context(), filepath.Join(t.TempDir(), "state.db"), Options{Clock: c.now}))(t)
 	defer store.Close()
-	lease, taken, err := store.Acquire(t.Context(), hoststate.ID{1}, 0, time.Minute)
+	lease, taken, err := store.Acquire(t.Context(), state.ID{1}, 0, time.Minute)
 	if err != nil || !taken {
 		t.Fatal(taken, err)
 	}
@@ -53,7 +53,7 @@ func TestChangesWake(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	lease, _, err := store.Acquire(t.Context(), hoststate.ID{1}, 0, time.Hour)
+	lease, _, err := store.Acquire(t.Context(), state.ID{1}, 0, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestOpenRejectsOtherFiles(t *testing.T) {
 			t.Errorf("%s: %v does not say %q", path, err, want)
 		}
 	}
-	if _, err := Open(t.Context(), text, Options{}); !errors.Is(err, state.ErrSchema) {
+	if _, err := Open(t.Context(), text, Options{}); !errors.Is(err, statedb.ErrSchema) {
 		t.Errorf("err = %v", err)
 	}
 }

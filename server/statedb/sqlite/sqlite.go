@@ -19,8 +19,8 @@ import (
 
 	"github.com/keywright/keywright/server/internal/migrate"
 	"github.com/keywright/keywright/server/internal/sqlitefile"
-	"github.com/keywright/keywright/server/state"
-	"github.com/keywright/keywright/server/state/internal/sqlstate"
+	"github.com/keywright/keywright/server/statedb"
+	"github.com/keywright/keywright/server/statedb/internal/sqlstate"
 )
 
 // Options are the options of a store.
@@ -43,11 +43,11 @@ const busyTimeout = "5000"
 // is open, SQLite has two more files with the same name and the suffixes -wal and -shm. A change is on the disk when it is
 // reported. ctx limits only the call of Open. It returns an error if the file cannot be opened, is not an SQLite database
 // or has a newer schema.
-func Open(ctx context.Context, path string, options Options) (state.Database, error) {
+func Open(ctx context.Context, path string, options Options) (statedb.Database, error) {
 	return open(ctx, path, options, usual)
 }
 
-func open(ctx context.Context, path string, options Options, times tuning) (state.Database, error) {
+func open(ctx context.Context, path string, options Options, times tuning) (statedb.Database, error) {
 	if err := sqlitefile.Touch(path); err != nil {
 		return nil, fmt.Errorf("state: open the database %s: %w", path, err)
 	}
@@ -55,7 +55,7 @@ func open(ctx context.Context, path string, options Options, times tuning) (stat
 	if err != nil {
 		return nil, err
 	}
-	failed := func(err error) (state.Database, error) {
+	failed := func(err error) (statedb.Database, error) {
 		return nil, fmt.Errorf("%s: %w", path, sqlstate.Fault(ctx, "open the database", err, explain))
 	}
 	writes, err := sql.Open("sqlite", source(absolute, url.Values{"_txlock": {"immediate"}, "_journal_mode": {"WAL"}, "_synchronous": {"FULL"}}))
@@ -102,27 +102,27 @@ func explain(err error) (detail string, kind error) {
 	var e *sqlite.Error
 	if !errors.As(err, &e) {
 		if errors.Is(err, fs.ErrNotExist) {
-			return "there is no such file", state.ErrUnreachable
+			return "there is no such file", statedb.ErrUnreachable
 		}
-		return "the store is closed, or the file cannot be used", state.ErrUnreachable
+		return "the store is closed, or the file cannot be used", statedb.ErrUnreachable
 	}
 	switch e.Code() & 0xff {
 	case sqlite3.SQLITE_NOTADB:
-		return "the file is not a database of SQLite", state.ErrSchema
+		return "the file is not a database of SQLite", statedb.ErrSchema
 	case sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH:
-		return "a table or a column is missing, or is another", state.ErrSchema
+		return "a table or a column is missing, or is another", statedb.ErrSchema
 	case sqlite3.SQLITE_CORRUPT:
-		return "the file is damaged: restore it from a copy", state.ErrSchema
+		return "the file is damaged: restore it from a copy", statedb.ErrSchema
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH:
-		return "the file or its directory may not be written", state.ErrRefused
+		return "the file or its directory may not be written", statedb.ErrRefused
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
-		return "another process writes for too long", state.ErrUnreachable
+		return "another process writes for too long", statedb.ErrUnreachable
 	case sqlite3.SQLITE_FULL:
-		return "the disk is full", state.ErrUnreachable
+		return "the disk is full", statedb.ErrUnreachable
 	case sqlite3.SQLITE_CANTOPEN:
-		return "the file, or one that SQLite makes beside it, cannot be opened: put it into a directory that exists and that this user may write, on a disk that is not read-only", state.ErrUnreachable
+		return "the file, or one that SQLite makes beside it, cannot be opened: put it into a directory that exists and that this user may write, on a disk that is not read-only", statedb.ErrUnreachable
 	case sqlite3.SQLITE_IOERR:
-		return "the disk fails: look at the system's log", state.ErrUnreachable
+		return "the disk fails: look at the system's log", statedb.ErrUnreachable
 	}
-	return fmt.Sprintf("code %d of SQLite", e.Code()), state.ErrUnreachable
+	return fmt.Sprintf("code %d of SQLite", e.Code()), statedb.ErrUnreachable
 }

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	hoststate "github.com/keywright/keywright/host/state"
-	"github.com/keywright/keywright/server/state"
-	"github.com/keywright/keywright/server/state/internal/sqlstate"
+	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/server/statedb"
+	"github.com/keywright/keywright/server/statedb/internal/sqlstate"
 )
 
 func TestTheWayOfARow(t *testing.T) {
@@ -144,7 +144,7 @@ func TestAllRows(t *testing.T) {
 		}
 		acquire(t, store, id("no value"), time.Minute)
 		seen := map[string]int{}
-		err := store.Rows(t.Context(), func(id hoststate.ID, row hoststate.Row) error {
+		err := store.Rows(t.Context(), func(id state.ID, row state.Row) error {
 			seen[string(row.Value)]++
 			lease, taken, err := store.Acquire(t.Context(), id, row.Generation, time.Minute)
 			is(t, true)(taken, err)
@@ -160,11 +160,11 @@ func TestAllRows(t *testing.T) {
 			}
 		}
 		enough := errors.New("enough")
-		if err := store.Rows(t.Context(), func(hoststate.ID, hoststate.Row) error { return enough }); !errors.Is(err, enough) {
+		if err := store.Rows(t.Context(), func(state.ID, state.Row) error { return enough }); !errors.Is(err, enough) {
 			t.Errorf("err = %v", err)
 		}
 		db.later(t, 2*time.Hour)
-		if err := store.Rows(t.Context(), func(hoststate.ID, hoststate.Row) error { return enough }); err != nil {
+		if err := store.Rows(t.Context(), func(state.ID, state.Row) error { return enough }); err != nil {
 			t.Errorf("an expired value is there: %v", err)
 		}
 	})
@@ -173,7 +173,7 @@ func TestAllRows(t *testing.T) {
 // Of many who acquire a lease at once, by several stores, one gets it.
 func TestOneOfManyGetsTheLease(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
-		stores := []state.Database{db.open(t), db.open(t)}
+		stores := []statedb.Database{db.open(t), db.open(t)}
 		for round := range 20 {
 			row := id(fmt.Sprint(round / 2)) // each row is there in every other round
 			generation := get(t, stores[0], row).Generation
@@ -203,14 +203,14 @@ func TestOneOfManyGetsTheLease(t *testing.T) {
 func TestWaiting(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		here, there := db.open(t), db.open(t)
-		for name, change := range map[string]func(hoststate.Lease){
-			"a value":           func(l hoststate.Lease) { put(t, there, l, "x", 0) },
-			"a value and lease": func(l hoststate.Lease) { is(t, true)(there.Put(t.Context(), l, []byte("x"), 0, false)) },
-			"no value":          func(l hoststate.Lease) { is(t, true)(there.Delete(t.Context(), l.ID, l.Generation)) },
-			"released":          func(l hoststate.Lease) { _ = there.Release(t.Context(), l) },
+		for name, change := range map[string]func(state.Lease){
+			"a value":           func(l state.Lease) { put(t, there, l, "x", 0) },
+			"a value and lease": func(l state.Lease) { is(t, true)(there.Put(t.Context(), l, []byte("x"), 0, false)) },
+			"no value":          func(l state.Lease) { is(t, true)(there.Delete(t.Context(), l.ID, l.Generation)) },
+			"released":          func(l state.Lease) { _ = there.Release(t.Context(), l) },
 		} {
 			lease := acquire(t, there, id(name), time.Hour)
-			for _, store := range []state.Database{here, there} {
+			for _, store := range []statedb.Database{here, there} {
 				ctx, cancel := context.WithCancel(t.Context())
 				cancel()
 				if err := store.Wait(ctx, lease.ID, lease.Generation); !errors.Is(err, context.Canceled) {
@@ -219,7 +219,7 @@ func TestWaiting(t *testing.T) {
 			}
 			var all sync.WaitGroup
 			for n := range 6 {
-				store := []state.Database{here, there}[n%2]
+				store := []statedb.Database{here, there}[n%2]
 				all.Go(func() {
 					for row := get(t, store, lease.ID); row.Generation == lease.Generation && row.LeasedFor > 0; row = get(t, store, lease.ID) {
 						if err := store.Wait(context.Background(), lease.ID, lease.Generation); err != nil {
@@ -254,7 +254,7 @@ func TestCloseEndsWaiting(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		if _, err := store.Get(t.Context(), lease.ID); !errors.Is(err, state.ErrUnreachable) {
+		if _, err := store.Get(t.Context(), lease.ID); !errors.Is(err, statedb.ErrUnreachable) {
 			t.Errorf("after Close: %v", err)
 		}
 	})
@@ -275,13 +275,13 @@ func TestErrors(t *testing.T) {
 			_, sweep := store.Sweep(ctx, 1)
 			return map[string]error{
 				"get": get, "create": create, "acquire": acquire, "put": put, "delete": remove, "reseal": reseal, "sweep": sweep, "release": store.Release(ctx, lease),
-				"rows": store.Rows(ctx, func(hoststate.ID, hoststate.Row) error { return nil }),
+				"rows": store.Rows(ctx, func(state.ID, state.Row) error { return nil }),
 			}
 		}
 		check := func(ctx context.Context, want error) {
 			t.Helper()
 			for name, err := range calls(ctx) {
-				var typed *state.Error
+				var typed *statedb.Error
 				if !errors.Is(err, want) || !errors.As(err, &typed) {
 					t.Errorf("%s: %v is not %v", name, err, want)
 				} else if text := err.Error(); strings.Contains(text, "c4n4ry") || strings.Contains(text, fmt.Sprintf("%x", row)) || strings.Contains(text, db.address) {
@@ -294,10 +294,10 @@ func TestErrors(t *testing.T) {
 		check(cancelled, context.Canceled)
 		over, cancel := context.WithTimeout(t.Context(), -time.Second)
 		defer cancel()
-		check(over, state.ErrUnreachable)
+		check(over, statedb.ErrUnreachable)
 		check(over, context.DeadlineExceeded)
 		db.exec(t, `ALTER TABLE state_rows RENAME TO c4n4ry`)
-		check(t.Context(), state.ErrSchema)
+		check(t.Context(), statedb.ErrSchema)
 	})
 }
 
@@ -319,7 +319,7 @@ func TestOpening(t *testing.T) {
 		}
 		opens.Wait()
 		db.exec(t, `INSERT INTO state_migrations (version_id, is_applied) VALUES (1000, true)`)
-		if _, err := db.store(t); !errors.Is(err, state.ErrSchema) || !strings.Contains(err.Error(), "use the newer program") {
+		if _, err := db.store(t); !errors.Is(err, statedb.ErrSchema) || !strings.Contains(err.Error(), "use the newer program") {
 			t.Errorf("err = %v", err)
 		}
 	})

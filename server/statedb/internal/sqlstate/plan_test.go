@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/internal/testworld"
-	"github.com/keywright/keywright/server/state/internal/sqlstate"
+	"github.com/keywright/keywright/server/statedb/internal/sqlstate"
 )
 
 // Each statement finds its row by the primary key, in a table that was empty when the store began, and has been filled.

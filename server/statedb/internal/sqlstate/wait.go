@@ -6,12 +6,12 @@ import (
 	"sync"
 	"time"
 
-	hoststate "github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/host/state"
 )
 
-// Wait implements [hoststate.Store]. The waiter is registered before it looks at the row, so no change is lost between the
+// Wait implements [state.Store]. The waiter is registered before it looks at the row, so no change is lost between the
 // look and the wait.
-func (s *Store) Wait(ctx context.Context, id hoststate.ID, generation int64) error {
+func (s *Store) Wait(ctx context.Context, id state.ID, generation int64) error {
 	woken, done := s.waiters.add(id)
 	defer done()
 	for {
@@ -49,7 +49,7 @@ func (s *Store) Wait(ctx context.Context, id hoststate.ID, generation int64) err
 }
 
 // Wake wakes those of this process who wait for a row.
-func (s *Store) Wake(id hoststate.ID) { s.waiters.wake(id) }
+func (s *Store) Wake(id state.ID) { s.waiters.wake(id) }
 
 // jitter returns a time around d, so that many nodes do not do the same at once.
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
@@ -57,15 +57,15 @@ func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 // waiters are the calls of a process that wait.
 type waiters struct {
 	mutex   sync.Mutex
-	waiters map[hoststate.ID]map[chan struct{}]struct{}
+	waiters map[state.ID]map[chan struct{}]struct{}
 }
 
 // add returns a channel that is closed when somebody wakes the waiters of the row, and a function that ends the waiting.
-func (w *waiters) add(id hoststate.ID) (woken <-chan struct{}, done func()) {
+func (w *waiters) add(id state.ID) (woken <-chan struct{}, done func()) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	if w.waiters == nil {
-		w.waiters = map[hoststate.ID]map[chan struct{}]struct{}{}
+		w.waiters = map[state.ID]map[chan struct{}]struct{}{}
 	}
 	if w.waiters[id] == nil {
 		w.waiters[id] = map[chan struct{}]struct{}{}
@@ -81,7 +81,7 @@ func (w *waiters) add(id hoststate.ID) (woken <-chan struct{}, done func()) {
 	}
 }
 
-func (w *waiters) wake(id hoststate.ID) {
+func (w *waiters) wake(id state.ID) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	for channel := range w.waiters[id] {
