@@ -60,13 +60,9 @@ func newMachine(t testing.TB) *machine {
 					[]byte(f.Params), []byte(f.Results)).Export(i.Name)
 			}
 		}
-		if _, err := builder.Instantiate(m.ctx); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Must(builder.Instantiate(m.ctx))(t)
 	}
-	if _, err := wasi_snapshot_preview1.Instantiate(m.ctx, m.runtime); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Must(wasi_snapshot_preview1.Instantiate(m.ctx, m.runtime))(t)
 	return m
 }
 
@@ -83,8 +79,7 @@ func (m *machine) start(t testing.TB, wasm []byte) api.Module {
 
 func (m *machine) admit(t testing.TB, wat string) *Module {
 	t.Helper()
-	admitted := testworld.Must(admit(assemble(t, wat), testLimits, open))(t)
-	return admitted
+	return testworld.Must(admit(assemble(t, wat), testLimits, open))(t)
 }
 
 func (m *machine) put(text string) uint64 {

@@ -57,8 +57,7 @@ func spec(t *testing.T) map[string][]specCommand {
 
 func (c specCommand) wasm(t *testing.T, script string) []byte {
 	t.Helper()
-	wasm := testworld.Must(os.ReadFile(filepath.Join(filepath.Dir(script), c.Filename)))(t)
-	return wasm
+	return testworld.Must(os.ReadFile(filepath.Join(filepath.Dir(script), c.Filename)))(t)
 }
 
 // The specification's tests import functions that print, have large br_tables, and run long.
@@ -168,9 +167,7 @@ func newSpecRun(t *testing.T) *specRun {
 		for name, h := range specRules.imports {
 			printing.NewFunctionBuilder().WithGoFunction(api.GoFunc(func(context.Context, []uint64) {}), []byte(h.Params), []byte(h.Results)).Export(name.Name)
 		}
-		if _, err := printing.Instantiate(s.ctx); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Must(printing.Instantiate(s.ctx))(t)
 	}
 	return s
 }

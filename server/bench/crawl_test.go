@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/content"
 )
 
@@ -56,12 +57,9 @@ func crawl(t *testing.T, articles string) (seen map[string]int) {
 	seen = map[string]int{}
 	origin, _, _ := strings.Cut(articles, "/articles")
 	for next := articles + "?cursor="; next != ""; {
-		response, err := http.Get(next)
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := testworld.Must(http.Get(next))(t)
 		var page struct{ Result []content.Article }
-		err = json.NewDecoder(response.Body).Decode(&page)
+		err := json.NewDecoder(response.Body).Decode(&page)
 		_ = response.Body.Close()
 		if err != nil || response.StatusCode != http.StatusOK {
 			t.Fatalf("%s: response.Status = %s, err = %v", next, response.Status, err)

@@ -207,8 +207,7 @@ func newDatabase(t testing.TB, engine string) string {
 		return "sqlite:" + filepath.Join(t.TempDir(), "bench.db")
 	}
 	server := testworld.Must(durable())(t)
-	address := testworld.Must(server.Database(t.Context()))(t)
-	return address
+	return testworld.Must(server.Database(t.Context()))(t)
 }
 
 // newStore returns an empty store of state.

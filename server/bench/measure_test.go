@@ -70,9 +70,7 @@ func (s session) spend(o op, slice time.Duration) (took time.Duration, ran int) 
 		}
 		begin := s.now()
 		for range n {
-			if err := o.run(); err != nil {
-				s.Fatal(err)
-			}
+			testworld.Check(s, o.run())
 		}
 		batch := s.now().Sub(begin)
 		took += batch

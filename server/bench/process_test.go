@@ -67,8 +67,7 @@ func child(s session, name, args string, environment ...string) float64 {
 	if err != nil || !found {
 		s.Fatalf("child %s %s: %v: %s", name, args, err, out)
 	}
-	value := testworld.Must(strconv.ParseFloat(text, 64))(s)
-	return value
+	return testworld.Must(strconv.ParseFloat(text, 64))(s)
 }
 
 // keyedPath is the path at which the API requires the key.

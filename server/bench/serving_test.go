@@ -101,8 +101,7 @@ func (s *serving) metric(name string) float64 {
 	if found == nil {
 		s.t.Fatalf("/metrics has no %s", name)
 	}
-	v := testworld.Must(strconv.ParseFloat(found[1], 64))(s.t)
-	return v
+	return testworld.Must(strconv.ParseFloat(found[1], 64))(s.t)
 }
 
 // operate returns what an operators' path answers.

@@ -120,8 +120,7 @@ func authOf(authType string) host.Auth {
 
 func connect(t testing.TB, h *host.Host, name string, a host.Auth) *host.Connector {
 	t.Helper()
-	c := testworld.Must(h.NewConnector(t.Context(), host.ConnectorConfig{Name: name, Origins: []string{apiOrigin}, Auth: a}))(t)
-	return c
+	return testworld.Must(h.NewConnector(t.Context(), host.ConnectorConfig{Name: name, Origins: []string{apiOrigin}, Auth: a}))(t)
 }
 
 // connected returns the only connector of a host. If the host does not load its auth type by default, it gets the module.
@@ -162,8 +161,7 @@ func whole(c *host.Connector, r *http.Request) op {
 // authenticate returns the request that a plugin has authenticated.
 func authenticate(t testing.TB, c *host.Connector, r *http.Request) *http.Request {
 	t.Helper()
-	signed := testworld.Must(c.Authenticate(r))(t)
-	return signed
+	return testworld.Must(c.Authenticate(r))(t)
 }
 
 // send does one round trip.

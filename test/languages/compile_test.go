@@ -59,8 +59,7 @@ func run(t *testing.T, compiler string, arguments ...string) {
 
 func read(t *testing.T, name string) []byte {
 	t.Helper()
-	content := testworld.Must(os.ReadFile(name))(t)
-	return content
+	return testworld.Must(os.ReadFile(name))(t)
 }
 
 // checkImports checks that a module imports nothing but functions of the contract.

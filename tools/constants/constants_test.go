@@ -160,9 +160,7 @@ func TestSDKConstants(t *testing.T) {
 			continue
 		}
 		if *update {
-			if err := os.WriteFile(filepath.Join(root, name), []byte(want), 0o644); err != nil {
-				t.Error(err)
-			}
+			testworld.Check(t, os.WriteFile(filepath.Join(root, name), []byte(want), 0o644))
 		}
 		if got, err := os.ReadFile(filepath.Join(root, name)); err != nil || string(got) != want {
 			t.Errorf("%s has other constants than the contract: run go generate ./tools/constants (%v)", name, err)

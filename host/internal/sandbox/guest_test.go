@@ -138,9 +138,7 @@ func newRuntime(t testing.TB, c sandbox.Config) *sandbox.Runtime {
 	t.Helper()
 	r := testworld.Must(sandbox.New(context.Background(), c))(t)
 	t.Cleanup(func() {
-		if err := r.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
+		testworld.Check(t, r.Close(context.Background()))
 	})
 	return r
 }
@@ -153,8 +151,7 @@ func load(t testing.TB, wat string) *sandbox.Module {
 
 func loadIn(t testing.TB, r *sandbox.Runtime, wat string) *sandbox.Module {
 	t.Helper()
-	m := testworld.Must(r.Load(context.Background(), assemble(t, wat)))(t)
-	return m
+	return testworld.Must(r.Load(context.Background(), assemble(t, wat)))(t)
 }
 
 // authenticate calls a guest, and fails the test if the call returns an error.

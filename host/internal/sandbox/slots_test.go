@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"strings"
 	"sync"
 	"testing"
 
@@ -14,6 +13,7 @@ import (
 
 	"github.com/keywright/keywright/host/internal/sandbox"
 	"github.com/keywright/keywright/internal/contract"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // A guest that waits for a token holds no slot, so that it does not hold up guests that only compute.
@@ -60,9 +60,7 @@ func TestOnlyTheWaitForAKeyGivesTheSlotToOthers(t *testing.T) {
 	e := &keyEnv{env: &env{input: "x"}}
 	e.on = map[string]func(){"Sign": func() {
 		for range 2 {
-			if err := others(); err == nil || !strings.Contains(err.Error(), "guests that run at once") {
-				t.Errorf("another guest, during the work: %v", err)
-			}
+			testworld.WantError(t, "another guest, during the work", others(), "guests that run at once")
 			e.pause(func() { authenticate(t, m, &env{}) })
 		}
 	}}
@@ -199,9 +197,7 @@ func BenchmarkCall(b *testing.B) {
 			e := quiet{&env{}}
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := m.Call(context.Background(), contract.ExportAuthenticate, e); err != nil {
-					b.Fatal(err)
-				}
+				testworld.Must(m.Call(context.Background(), contract.ExportAuthenticate, e))(b)
 			}
 		})
 	}

@@ -22,8 +22,7 @@ const canary = "canary-7Qz0-not-to-be-seen"
 
 func sealed(t testing.TB, table *seal.Table, text string, sinks seal.Sinks) string {
 	t.Helper()
-	ref := testworld.Must(table.Seal(seal.Value{Text: text, Sinks: sinks, Mask: "<" + text + ">"}))(t)
-	return ref
+	return testworld.Must(table.Seal(seal.Value{Text: text, Sinks: sinks, Mask: "<" + text + ">"}))(t)
 }
 
 // refused checks that err is the wanted *seal.Error, that its text contains text, and that it has no reference or value.
@@ -254,9 +253,7 @@ func TestRepeatedSealingBound(t *testing.T) {
 		if len(v.Mask) > 5000 {
 			t.Fatalf("a mask of %d bytes", len(v.Mask))
 		}
-		if ref, err = table.Seal(v); err != nil {
-			t.Fatal(err)
-		}
+		ref = testworld.Must(table.Seal(v))(t)
 	}
 	_, err := table.Seal(seal.Value{Text: strings.Repeat("x", seal.MaxText+1)})
 	refused(t, err, seal.Error{Reason: seal.TooLong}, "too long")

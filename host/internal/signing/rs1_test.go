@@ -11,6 +11,7 @@ import (
 	"github.com/keywright/keywright/host/internal/signing"
 	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/jws"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // Sign signs with RSASSA-PKCS1-v1_5 and SHA-1 (RFC 8812 section 2), for OAuth 1.0.
@@ -23,9 +24,7 @@ func TestRS1(t *testing.T) {
 			t.Fatalf("warning %q, error %v", warning, err)
 		}
 		sum := sha1.Sum([]byte("GET&https%3A%2F%2Fapi.test%2F&a%3Db"))
-		if err := rsa.VerifyPKCS1v15(&key.PublicKey, crypto.SHA1, sum[:], signature); err != nil {
-			t.Error(err)
-		}
+		testworld.Check(t, rsa.VerifyPKCS1v15(&key.PublicKey, crypto.SHA1, sum[:], signature))
 	}
 	jwk, err := signer.PublicJWK(contract.SignRS1, pkcs8(key))
 	if want, wantErr := signer.PublicJWK("RS256", pkcs8(key)); err != nil || wantErr != nil || jwk != want {

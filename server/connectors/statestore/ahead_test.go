@@ -63,9 +63,7 @@ func newNode(t *testing.T, dir string, clock *testworld.Clock, login http.RoundT
 	}))(t)
 	t.Cleanup(func() {
 		for _, end := range []func() error{func() error { return set.Close(ctx) }, func() error { return shared.Close(ctx) }, database.Close} {
-			if err := end(); err != nil {
-				t.Error(err)
-			}
+			testworld.Check(t, end())
 		}
 	})
 	n.sent = set.Connectors[0].Upstream().Transport(nil)

@@ -145,11 +145,7 @@ func (w *repository) publishModule(tag string, wasm, said []byte, version string
 
 func (w *repository) ref(tag string) registry.Reference {
 	w.Helper()
-	ref, err := registry.ParseReference(w.name + ":" + tag)
-	if err != nil {
-		w.Fatal(err)
-	}
-	return ref
+	return testworld.Must(registry.ParseReference(w.name + ":" + tag))(w)
 }
 
 // get gets a version as plugin update does.

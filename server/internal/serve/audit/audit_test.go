@@ -73,9 +73,7 @@ func (w *directory) refuses(name, want string) {
 
 func (w *directory) close(l *audit.Log) {
 	w.t.Helper()
-	if err := l.Close(); err != nil {
-		w.t.Error(err)
-	}
+	testworld.Check(w.t, l.Close())
 }
 
 func (w *directory) read(name string) string {
