@@ -41,6 +41,22 @@ func compiled(t *testing.T, text []byte) *jsonschema.Schema {
 	return schema
 }
 
+// validates checks for configurations of a guest whether its schema accepts them, and returns the schema.
+func validates(t *testing.T, g *guest, valid map[string]bool) string {
+	t.Helper()
+	h := must(host.New(t.Context(), host.Config{BuiltIns: []host.Plugin{}, Plugins: []host.Plugin{g.plugin()}}))(t)
+	defer h.Close(t.Context())
+	text := must(h.Plugins()[0].Schema())(t)
+	schema := compiled(t, text)
+	for config, valid := range valid {
+		document := must(jsonschema.UnmarshalJSON(strings.NewReader(`{"type":"custom","config":` + config + `}`)))(t)
+		if err := schema.Validate(document); (err == nil) != valid {
+			t.Errorf("%s is valid: %t, want %t: %v\n%s", config, err == nil, valid, err, text)
+		}
+	}
+	return string(text)
+}
+
 // A plugin's JSON Schema accepts what a connector may have, and refuses what Connect refuses.
 func TestSchema(t *testing.T) {
 	bearer := func(change string) string {

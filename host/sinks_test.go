@@ -80,12 +80,8 @@ func afterExchange(env contract.Env, e contract.Exchange) string {
 }
 
 func TestHostMadeSinks_threats_15a(t *testing.T) {
-	reply := func(env contract.Env) (r contract.TokenReply) {
-		document := env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "url"), Extra: []string{"refresh_token"}})))
-		if err := json.Unmarshal(document, &r); err != nil {
-			panic("a test's reply: " + err.Error())
-		}
-		return r
+	reply := func(env contract.Env) contract.TokenReply {
+		return tokenReply(env, contract.TokenRequest{URL: value(env, "url"), Extra: []string{"refresh_token"}})
 	}
 	field := func(name string) func(contract.Env) string {
 		return func(env contract.Env) string { return value(env, name) }
@@ -94,11 +90,7 @@ func TestHostMadeSinks_threats_15a(t *testing.T) {
 		return func(env contract.Env) string { return env.SecretGet(name) }
 	}
 	answer := func(env contract.Env, name string) string {
-		var r contract.ExchangeReply
-		if err := json.Unmarshal(env.Exchange([]byte(marshal(contract.Exchange{URL: value(env, "url")}))), &r); err != nil {
-			panic("a test's reply: " + err.Error())
-		}
-		return r.Answers[name]
+		return exchange(env, contract.Exchange{URL: value(env, "url")}).Answers[name]
 	}
 	hex := func(env contract.Env, v string) string { return env.Encode(contract.FormatHex, v) }
 	all := contract.Sinks
@@ -144,7 +136,7 @@ func TestHostMadeSinks_threats_15a(t *testing.T) {
 		"a digest of an answer": {func(env contract.Env) string {
 			return hex(env, env.Digest(contract.DigestSHA256, answer(env, "nonce")))
 		}, []string{abi.SinkClaim}},
-		"what was kept of an answer of the API": {func(env contract.Env) string { return kept(env)["nonce"] }, []string{abi.SinkQuery, abi.SinkDigest}},
+		"what was kept of an answer of the API": {func(env contract.Env) string { return challengeOf(env).Answers["nonce"] }, []string{abi.SinkQuery, abi.SinkDigest}},
 		"the body":                              {func(env contract.Env) string { return env.Body() }, []string{abi.SinkDigest}},
 		"what is encoded":                       {func(env contract.Env) string { return hex(env, "a"+value(env, "mac")) }, []string{abi.SinkQuery, abi.SinkSign}},
 		"a JWT for the API": {func(env contract.Env) string {

@@ -1,7 +1,6 @@
 package host_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -289,7 +288,7 @@ func TestKeptAnswersDoNotOutliveTheUsersToken(t *testing.T) {
 	about.Anonymous = true
 	g := &guest{about: about, authenticate: func(env contract.Env) (string, error) {
 		value(env, "subject")
-		if session := kept(env)["session"]; session != "" {
+		if session := challengeOf(env).Answers["session"]; session != "" {
 			return header("X-Session", session), nil
 		}
 		return marshal(contract.Mutation{}), nil
@@ -347,13 +346,4 @@ func TestUnlistedHostWarning(t *testing.T) {
 			}
 		})
 	}
-}
-
-// kept returns the answers of the API that were kept.
-func kept(env contract.Env) map[string]string {
-	var r contract.ChallengeReply
-	if err := json.Unmarshal(env.Challenge(), &r); err != nil {
-		panic("a test's reply: " + err.Error())
-	}
-	return r.Answers
 }
