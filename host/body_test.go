@@ -433,10 +433,7 @@ func TestFailedRequestRemovesBody(t *testing.T) {
 				transport = bounded(w, 0).Transport(c.base)
 			}
 			body := once(long)
-			response, err := transport.RoundTrip(post(t.Context(), body, -1))
-			if err == nil {
-				_ = response.Body.Close()
-			}
+			err := roundTripError(transport.RoundTrip(post(t.Context(), body, -1)))
 			if err == nil || w.api.Count() > 0 || body.closed != 1 {
 				t.Errorf("the error is %v, the API received %d requests, the body was closed %d times", err, w.api.Count(), body.closed)
 			}

@@ -178,10 +178,7 @@ func TestTheTransportOfEgressKeepsToIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			transport := must(c.egress.Transport())(t)
 			defer transport.CloseIdleConnections()
-			response, err := (&http.Client{Transport: transport}).Get(c.url)
-			if err == nil {
-				_ = response.Body.Close()
-			}
+			err := roundTripError((&http.Client{Transport: transport}).Get(c.url))
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}

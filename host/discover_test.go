@@ -232,11 +232,7 @@ func TestMetadataOverTLS(t *testing.T) {
 	}
 	request := func(c *host.Connector) error {
 		r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, s.api.URL, nil)
-		response, err := c.Transport(nil).RoundTrip(r)
-		if err == nil {
-			_ = response.Body.Close()
-		}
-		return err
+		return roundTripError(c.Transport(nil).RoundTrip(r))
 	}
 	check(t, request(connect("with a certificate", of("client"))))
 	if seen := s.token.seen(); len(seen) != 1 || seen[0] != "client" {
@@ -409,10 +405,7 @@ func TestTokenEndpointForClientsWithACertificate(t *testing.T) {
 		connector := s.secureAs(name, c.tls, host.Auth{Type: "oauth_client_credentials", Config: with(discovering(), "token_url", "{{ discover('"+issuer.URL+"', 'token_endpoint') }}")})
 		r := must(http.NewRequestWithContext(t.Context(), http.MethodGet, s.api.URL, nil))(t)
 		asked = ""
-		response, err := connector.Transport(nil).RoundTrip(r)
-		if err == nil {
-			_ = response.Body.Close()
-		}
+		err := roundTripError(connector.Transport(nil).RoundTrip(r))
 		if asked != c.want {
 			t.Errorf("%s: it asks %s, want %s; %v", name, asked, c.want, err)
 		}

@@ -35,11 +35,7 @@ func overTCP(t *testing.T, c *cluster, url string) (*world, *host.Connector) {
 // reach sends a request to an API that is always there.
 func reach(t *testing.T, w *world, c *host.Connector) error {
 	t.Helper()
-	response, err := c.Transport(w.api).RoundTrip(get(t.Context()))
-	if err == nil {
-		_ = response.Body.Close()
-	}
-	return err
+	return roundTripError(c.Transport(w.api).RoundTrip(get(t.Context())))
 }
 
 // If no connection is had, nothing was sent, so that the grant stays. threats.md 125

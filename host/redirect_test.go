@@ -75,7 +75,7 @@ func TestCrossOriginRedirectCredential_threats_25(t *testing.T) {
 				})
 				client := &http.Client{Transport: w.connectTo(api.URL, auth).Transport(nil)}
 				for _, path := range []string{"/there", "/echo"} {
-					err := fails(client.Get(api.URL + path))
+					err := roundTripError(client.Get(api.URL + path))
 					w.OutError("the client's error", err) // threats.md 19: url.Error prints the URL
 					var failure *host.Error
 					if !errors.As(err, &failure) || failure.Stage != host.StageOrigin {
@@ -141,7 +141,7 @@ func TestRedirectWithRenamedKey_threats_19(t *testing.T) {
 				"/a": func(r *http.Request) (int, string) { return 302, hold(secret, r) },
 			})
 			client := &http.Client{Transport: w.connectTo(api.URL, credentials["query"]).Transport(nil)}
-			err := fails(client.Get(api.URL + "/a"))
+			err := roundTripError(client.Get(api.URL + "/a"))
 			w.OutError("the client's error", err)
 			if err == nil || len(api.received) != 1 {
 				t.Errorf("%d requests, %v", len(api.received), err)
@@ -221,7 +221,7 @@ func TestQueryKeyInErrors_threats_19(t *testing.T) {
 			return nil, fmt.Errorf("%w: cannot send %s %q %q %x", cause, r.URL, r.URL, r.Header, secret)
 		})
 		client := &http.Client{Transport: connector.Transport(nil)}
-		err := fails(client.Get(apiURL))
+		err := roundTripError(client.Get(apiURL))
 		w.OutError(name, err)
 		if !errors.Is(err, cause) || !strings.Contains(err.Error(), "cannot send "+apiURL) {
 			t.Errorf("%s: what is no secret is lost: %v", name, err)
@@ -231,14 +231,14 @@ func TestQueryKeyInErrors_threats_19(t *testing.T) {
 	dialling := onLoopback(t)
 	dialling.canary("s")
 	client := &http.Client{Transport: dialling.connectTo(gone, credentials["query"]).Transport(nil)}
-	err := fails(client.Get(gone + "/x"))
+	err := roundTripError(client.Get(gone + "/x"))
 	if dialling.OutError("a connection that is refused", err); err == nil {
 		t.Error("no error")
 	}
 }
 
-// fails returns the error of a request that should fail.
-func fails(response *http.Response, err error) error {
+// roundTripError closes the answer of a request, and returns its error.
+func roundTripError(response *http.Response, err error) error {
 	if err == nil {
 		_ = response.Body.Close()
 	}

@@ -435,10 +435,7 @@ func TestBasePresentsTheCertificate(t *testing.T) {
 			return c.Transport(s.secure("erp", of("ann")).Base()).RoundTrip(getFrom(s.api.URL))
 		},
 	} {
-		response, err := send()
-		if err == nil {
-			_ = response.Body.Close()
-		}
+		err := roundTripError(send())
 		if refused := err != nil && strings.Contains(err.Error(), "has not been authenticated by this connector"); refused != strings.HasPrefix(name, "another's") || err != nil && !refused {
 			t.Errorf("%s: err = %v", name, err)
 		}

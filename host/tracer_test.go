@@ -254,10 +254,7 @@ func TestSpansHaveNoTextsOfOthers_threats_231(t *testing.T) {
 	w.login.Answer(token("a-token-of-words", 3600))
 	w.api.Answer(func(*http.Request) (*http.Response, error) { return nil, errors.New(words[3]) })
 	w.Advance(time.Hour)
-	response, err := c.Transport(nil).RoundTrip(get(t.Context()))
-	if err == nil {
-		_ = response.Body.Close()
-	}
+	err := roundTripError(c.Transport(nil).RoundTrip(get(t.Context())))
 	if err == nil || !strings.Contains(err.Error(), words[3]) {
 		t.Fatalf("the error is %v", err)
 	}

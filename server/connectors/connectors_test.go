@@ -34,9 +34,7 @@ func load(t *testing.T, text string, o connectors.Options) (*connectors.Set, []s
 	o.Host.CodeCache = codeCache
 	set, err := connectors.Read(t.Context(), "connectors.yaml", []byte(text), o)
 	if err == nil {
-		t.Cleanup(func() {
-			testworld.Check(t, set.Close(context.WithoutCancel(t.Context())))
-		})
+		t.Cleanup(func() { testworld.Check(t, set.Close(context.WithoutCancel(t.Context()))) })
 		return set, nil
 	}
 	var wrong *connectors.Error

@@ -24,9 +24,7 @@ func allocated(f func() error) (uint64, error) {
 
 func newHost(t testing.TB) *host.Host {
 	h := testworld.Must(host.New(t.Context(), host.Config{}))(t)
-	t.Cleanup(func() {
-		testworld.Check(t, h.Close(context.WithoutCancel(t.Context())))
-	})
+	t.Cleanup(func() { testworld.Check(t, h.Close(context.WithoutCancel(t.Context()))) })
 	return h
 }
 

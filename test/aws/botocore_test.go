@@ -246,8 +246,6 @@ func newAccount(t *testing.T, plugin string) *Account {
 	if err != nil {
 		t.Fatalf("%v; `make plugins` builds it", err)
 	}
-	t.Cleanup(func() {
-		testworld.Check(t, w.Close())
-	})
+	t.Cleanup(func() { testworld.Check(t, w.Close()) })
 	return w
 }

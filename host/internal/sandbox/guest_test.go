@@ -137,9 +137,7 @@ func limits(change func(l *sandbox.Limits)) sandbox.Config {
 func newRuntime(t testing.TB, c sandbox.Config) *sandbox.Runtime {
 	t.Helper()
 	r := testworld.Must(sandbox.New(context.Background(), c))(t)
-	t.Cleanup(func() {
-		testworld.Check(t, r.Close(context.Background()))
-	})
+	t.Cleanup(func() { testworld.Check(t, r.Close(context.Background())) })
 	return r
 }
 
