@@ -250,7 +250,7 @@ func TestImpossibleChanges(t *testing.T) {
 	}
 }
 
-// The credential of each part of a request is kept from a caller who must not see it, also if the plugin has it revealed
+// The credential of each part of a request is kept from a caller who must not see it, also if the plugin reveals it
 // (threats.md 88).
 func TestGuardedParts(t *testing.T) {
 	for name, m := range map[string]contract.Mutation{

@@ -274,9 +274,9 @@ type Problem struct {
 
 // Values of [Problem].Code.
 const (
-	CodePlainHTTP  = connect.CodePlainHTTP  // a URL is of plain http, which the Egress does not allow
-	CodeNoKeyStore = connect.CodeNoKeyStore // get_key needs [Config].Keys
-	CodeNoState    = connect.CodeNoState    // the auth type needs [Config].State
+	CodePlainHTTP  string = connect.CodePlainHTTP  // a URL is of plain http, which the Egress does not allow
+	CodeNoKeyStore string = connect.CodeNoKeyStore // get_key needs [Config].Keys
+	CodeNoState    string = connect.CodeNoState    // the auth type needs [Config].State
 )
 
 func (e *ConfigError) Error() string {
@@ -297,22 +297,22 @@ func (e *ConfigError) Error() string {
 // Errors to compare with [errors.Is].
 var (
 	// ErrSecretNotFound is returned by [Secrets] for a name without a secret.
-	ErrSecretNotFound = inputs.ErrSecretNotFound
+	ErrSecretNotFound error = inputs.ErrSecretNotFound
 	// ErrKeyNotFound is returned by [Keys] for a name without a key.
 	ErrKeyNotFound = errors.New("the key is not found")
 	// ErrKeyRefused is returned by [Keys] for a key that may not be used, or not in this way.
 	ErrKeyRefused = errors.New("the key may not be used")
 	// ErrCredentialInResponse means that the API's answer contains the credential of its request.
-	ErrCredentialInResponse = send.ErrCredential
+	ErrCredentialInResponse error = send.ErrCredential
 	// ErrAddressRefused means that the egress of the host or the connector does not allow the address.
 	ErrAddressRefused error = egress.ErrRefused
 	// ErrServerCertificate means that the certificate of a server cannot be verified: it has expired, is for another name, or is
 	// signed by an unknown authority.
 	ErrServerCertificate error = egress.ErrCertificate
 	// ErrBusy means that a call was not made, because so many others wait for token endpoints or for the store of keys.
-	ErrBusy = run.ErrBusy
+	ErrBusy error = run.ErrBusy
 	// ErrClosed means that [Host.Close] was called.
-	ErrClosed = run.ErrClosed
+	ErrClosed error = run.ErrClosed
 )
 
 // Printable returns text with control and other unprintable characters escaped, so that it can neither forge a log line

@@ -65,7 +65,7 @@ type measuredRow struct {
 	result
 }
 
-// mostOf returns a goal as the tables have it. A row without one has none to reach.
+// mostOf returns a goal as the tables have it. A row may be without a goal.
 func mostOf(goal float64) (most string, none bool) {
 	if goal == 0 {
 		return "–", true

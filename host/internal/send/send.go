@@ -32,7 +32,7 @@ type Transport struct {
 	Codings   map[string]answers.Coding
 	Clock     func() time.Time
 	Events    *event.Stream
-	// TLS is nil if the connector has none of its own.
+	// TLS is nil if the connector has no TLS of its own.
 	TLS *TLS
 	// API sends requests without the certificate of the connector.
 	API http.RoundTripper
@@ -57,7 +57,7 @@ type Transport struct {
 // stageResponse is the stage of an answer that is not passed on.
 const stageResponse = "response"
 
-// Credential is what authenticates a request: a call, its mutation, and the entries of the token cache whose sealed values are in that.
+// Credential authenticates a request. It has a call, its mutation, and the entries of the token cache whose sealed values are in that.
 type Credential struct {
 	Call     *hostfn.Call
 	Mutation *hostfn.Mutation
