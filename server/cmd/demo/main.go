@@ -3,14 +3,12 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"io"
 	"log"
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/keywright/keywright/server/internal/demo/tour"
 	"github.com/keywright/keywright/server/internal/terminal"
@@ -19,7 +17,7 @@ import (
 func main() {
 	log.SetOutput(io.Discard) // net/http logs what servers send, which may contain a credential
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	report, err := tour.Run(ctx, tour.Config{Now: time.Now, Rand: rand.Reader})
+	report, err := tour.Run(ctx)
 	stop()
 	if err == nil {
 		out := terminal.NewPrinter(os.Stdout, os.Getenv)

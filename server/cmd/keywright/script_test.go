@@ -1,7 +1,6 @@
 package main
 
 import (
-	"crypto/rand"
 	"errors"
 	"flag"
 	"fmt"
@@ -34,7 +33,7 @@ var update = flag.Bool("update", false, "write what commands put out into the sc
 // Among them: a new connector goes to the directory of connectors (specification.md "a new connector"), and a link in place of the directory
 // of plugins is refused (threats.md 431).
 func TestScripts(t *testing.T) {
-	keys := testworld.Must(demo.NewKeys(rand.Reader))(t)
+	keys := testworld.Must(demo.NewKeys())(t)
 	bin := filepath.Dir(build(t))
 	checkout := testworld.Must(filepath.Abs("../../.."))(t)
 	testscript.Run(t, testscript.Params{
@@ -98,9 +97,7 @@ func startCompilers(env *testscript.Env) error {
 }
 
 func startServers(env *testscript.Env, keys demo.Keys) error {
-	servers, err := demo.Start(env.T().(testing.TB).Context(), demo.Config{
-		Keys: keys, TokenLifetime: time.Hour, Now: time.Now, Rand: rand.Reader,
-	})
+	servers, err := demo.Start(env.T().(testing.TB).Context(), demo.Config{Keys: keys, TokenLifetime: time.Hour, Now: time.Now})
 	if err != nil {
 		return err
 	}

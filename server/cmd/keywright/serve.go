@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"io"
 	"log/slog"
@@ -122,7 +121,7 @@ func (a *app) serveDemo(c *cobra.Command, config daemon.Config) error {
 			return misuse(c, "--demo has connectors, secrets and servers of its own: leave --%s out", name)
 		}
 	}
-	stage, err := tour.NewStage(c.Context(), tour.Config{Now: time.Now, Rand: rand.Reader})
+	stage, err := tour.NewStage(c.Context())
 	if err != nil {
 		return err
 	}
@@ -167,7 +166,7 @@ func demoCommand(a *app) *cobra.Command {
 		Long: "Starts a token endpoint and an API on loopback that really check what they get, sends requests of five auth " +
 			"types through plugins in their sandbox, and shows what arrived. The exit code is 0 when all of it is as it has to be.",
 	}, func(c *cobra.Command, _ []string) (document, error) {
-		report, err := tour.Run(c.Context(), tour.Config{Now: time.Now, Rand: rand.Reader})
+		report, err := tour.Run(c.Context())
 		if err != nil {
 			return nil, err
 		}

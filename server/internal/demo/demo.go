@@ -8,6 +8,7 @@ import (
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/base64"
@@ -41,28 +42,24 @@ type Keys struct {
 	EC *ecdsa.PrivateKey
 }
 
-// NewKeys generates Keys with randomness from random. With Go's default settings, crypto/rsa and crypto/ecdsa ignore random and
-// use the operating system's randomness.
-func NewKeys(random io.Reader) (Keys, error) {
-	rsaKey, err := rsa.GenerateKey(random, rsaBits)
+// NewKeys generates Keys.
+func NewKeys() (Keys, error) {
+	rsaKey, err := rsa.GenerateKey(rand.Reader, rsaBits)
 	if err != nil {
 		return Keys{}, fmt.Errorf("RSA key: %w", err)
 	}
-	ecKey, err := ecdsa.GenerateKey(elliptic.P256(), random)
+	ecKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return Keys{}, fmt.Errorf("EC key: %w", err)
 	}
-	secrets := make([]byte, 2*secretBytes)
-	if _, err := io.ReadFull(random, secrets); err != nil {
-		return Keys{}, fmt.Errorf("secrets: %w", err)
-	}
-	return Keys{
-		ClientID:     "demo-client",
-		ClientSecret: base64.RawURLEncoding.EncodeToString(secrets[:secretBytes]),
-		APIKey:       base64.RawURLEncoding.EncodeToString(secrets[secretBytes:]),
-		RSA:          rsaKey,
-		EC:           ecKey,
-	}, nil
+	return Keys{ClientID: "demo-client", ClientSecret: randomText(secretBytes), APIKey: randomText(secretBytes), RSA: rsaKey, EC: ecKey}, nil
+}
+
+// randomText returns a number of random bytes as text.
+func randomText(bytes int) string {
+	random := make([]byte, bytes)
+	_, _ = rand.Read(random) // which never fails
+	return base64.RawURLEncoding.EncodeToString(random)
 }
 
 // RSAPEM returns the RSA private key as PEM, PKCS#8.
@@ -85,7 +82,6 @@ type Config struct {
 	// TokenLifetime is the lifetime of access tokens, in whole seconds.
 	TokenLifetime time.Duration
 	Now           func() time.Time
-	Rand          io.Reader
 }
 
 // Servers holds a running token endpoint and API. Each listens on its own port of 127.0.0.1, with plain HTTP.
@@ -121,7 +117,7 @@ func Start(ctx context.Context, c Config) (*Servers, error) {
 			Subject:  true,
 			Now:      c.Now,
 		},
-		Lifetime: c.TokenLifetime, Now: c.Now, Rand: c.Rand,
+		Lifetime: c.TokenLifetime, Now: c.Now,
 	}
 	s.API = &API{
 		Key:    c.Keys.APIKey,

@@ -2,7 +2,6 @@ package demo
 
 import (
 	"crypto/ecdsa"
-	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/json"
@@ -14,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/iotest"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -25,7 +23,7 @@ import (
 // start runs the servers for a test, and returns them with a client.
 func start(t *testing.T, c *testworld.Clock) (*Servers, *http.Client) {
 	t.Helper()
-	s, err := Start(t.Context(), Config{Keys: testKeys(t), TokenLifetime: 300 * time.Second, Now: c.Now, Rand: rand.Reader})
+	s, err := Start(t.Context(), Config{Keys: testKeys(t), TokenLifetime: 300 * time.Second, Now: c.Now})
 	testworld.Check(t, err)
 	client := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(func() {
@@ -117,7 +115,7 @@ func TestCloseStopsListening(t *testing.T) {
 
 func TestKeys(t *testing.T) {
 	k := testKeys(t)
-	other := testworld.Must(NewKeys(rand.Reader))(t)
+	other := testworld.Must(NewKeys())(t)
 	if k.ClientSecret == other.ClientSecret || k.APIKey == other.APIKey || k.RSA.Equal(other.RSA) || k.EC.Equal(other.EC) || k.APIKey == k.ClientSecret {
 		t.Error("keys are not fresh")
 	}
@@ -135,13 +133,10 @@ func TestKeys(t *testing.T) {
 	if key, ok := parse(k.ECPEM()).(*ecdsa.PrivateKey); !ok || !key.Equal(k.EC) {
 		t.Error("ECPEM is another key")
 	}
-	if _, err := NewKeys(iotest.ErrReader(errors.New("no entropy"))); err == nil {
-		t.Error("keys without randomness")
-	}
 }
 
 // keys generates keys once, because an RSA key takes a while.
-var keys = sync.OnceValues(func() (Keys, error) { return NewKeys(rand.Reader) })
+var keys = sync.OnceValues(NewKeys)
 
 func testKeys(t *testing.T) Keys {
 	t.Helper()

@@ -3,9 +3,7 @@ package demo
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/base64"
 	"encoding/json"
-	"io"
 	"maps"
 	"mime"
 	"net/http"
@@ -37,8 +35,6 @@ type TokenEndpoint struct {
 	// Lifetime is the lifetime of access tokens. expires_in is Lifetime in whole seconds.
 	Lifetime time.Duration
 	Now      func() time.Time
-	// Rand must be a secure source of randomness, or tokens can be guessed.
-	Rand io.Reader
 
 	mu        sync.Mutex
 	tokens    map[string]issued
@@ -102,17 +98,12 @@ func (e *TokenEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		(&refusal{status: http.StatusBadRequest, code: "invalid_scope", reason: "scope is not a list of names with single spaces"}).write(w)
 		return
 	}
-	token, err := e.issue(subject)
-	if err != nil {
-		(&refusal{status: http.StatusInternalServerError, code: "server_error", reason: "there is no randomness"}).write(w)
-		return
-	}
 	writeJSON(w, http.StatusOK, struct {
 		AccessToken string `json:"access_token"`
 		TokenType   string `json:"token_type"`
 		ExpiresIn   int64  `json:"expires_in"`
 		Scope       string `json:"scope,omitempty"`
-	}{token, "Bearer", int64(e.Lifetime / time.Second), scope})
+	}{e.issue(subject), "Bearer", int64(e.Lifetime / time.Second), scope})
 }
 
 // scopeSyntax matches a scope (RFC 6749 section 3.3).
@@ -221,12 +212,8 @@ func equal(a, b string) bool {
 }
 
 // issue creates and stores a token.
-func (e *TokenEndpoint) issue(subject string) (string, error) {
-	random := make([]byte, tokenBytes)
-	if _, err := io.ReadFull(e.Rand, random); err != nil {
-		return "", err
-	}
-	token := base64.RawURLEncoding.EncodeToString(random)
+func (e *TokenEndpoint) issue(subject string) string {
+	token := randomText(tokenBytes)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.Now()
@@ -236,7 +223,7 @@ func (e *TokenEndpoint) issue(subject string) (string, error) {
 	}
 	e.tokens[token] = issued{subject: subject, expiry: now.Add(e.Lifetime.Truncate(time.Second))}
 	e.exchanges++
-	return token, nil
+	return token
 }
 
 func (f *refusal) write(w http.ResponseWriter) {

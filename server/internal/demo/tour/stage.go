@@ -38,11 +38,11 @@ var GatewayCalls = []GatewayCall{{"none", ""}, {"api-key", ""}, {"oauth-client-c
 const tokenLifetime = time.Hour
 
 // NewStage starts the servers, with a file for a gateway that shows the five auth types. The caller must close the servers.
-func NewStage(ctx context.Context, c Config) (*Stage, error) { return newStage(ctx, c, gatewayFile) }
+func NewStage(ctx context.Context) (*Stage, error) { return newStage(ctx, gatewayFile) }
 
 // newStage starts the servers. The first line of file is a comment. In the rest, API and TOKEN stand for the servers.
-func newStage(ctx context.Context, c Config, file string) (*Stage, error) {
-	keys, err := demo.NewKeys(c.Rand)
+func newStage(ctx context.Context, file string) (*Stage, error) {
+	keys, err := demo.NewKeys()
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func newStage(ctx context.Context, c Config, file string) (*Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	servers, err := demo.Start(ctx, demo.Config{Keys: keys, TokenLifetime: tokenLifetime, Now: c.Now, Rand: c.Rand})
+	servers, err := demo.Start(ctx, demo.Config{Keys: keys, TokenLifetime: tokenLifetime, Now: time.Now})
 	if err != nil {
 		return nil, err
 	}

@@ -41,12 +41,6 @@ var stops = []struct {
 	{demo.PathBearer, 1},
 }
 
-// Config configures the clock and the randomness of [Run] and [NewStage].
-type Config struct {
-	Now  func() time.Time
-	Rand io.Reader
-}
-
 // Report is the result of a tour.
 type Report struct {
 	OK       bool     `json:"ok"`
@@ -82,8 +76,8 @@ type Request struct {
 
 // Run starts the servers, sends the requests, and stops the servers. It returns an error if it cannot send them. Wrong results
 // of requests are in the report.
-func Run(ctx context.Context, c Config) (report *Report, err error) {
-	stage, err := newStage(ctx, c, configuration)
+func Run(ctx context.Context) (report *Report, err error) {
+	stage, err := newStage(ctx, configuration)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +85,7 @@ func Run(ctx context.Context, c Config) (report *Report, err error) {
 	defer func() { err = errors.Join(err, servers.Close()) }()
 	t := &tour{servers: servers}
 	set, err := connectors.Read(ctx, "demo/connectors.yaml", stage.File, connectors.Options{Host: host.Config{
-		Secrets: stage.Secrets, Clock: c.Now, Random: c.Rand, Observe: t.observe,
+		Secrets: stage.Secrets, Observe: t.observe,
 		Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}, // the servers listen on loopback, with plain HTTP
 	}})
 	if err != nil {

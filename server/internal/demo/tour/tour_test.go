@@ -1,11 +1,9 @@
 package tour
 
 import (
-	"crypto/rand"
 	"encoding/json"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -14,7 +12,7 @@ import (
 
 func TestRun(t *testing.T) {
 	defer goleak.VerifyNone(t)
-	report := testworld.Must(Run(t.Context(), Config{Now: time.Now, Rand: rand.Reader}))(t)
+	report := testworld.Must(Run(t.Context()))(t)
 	if !report.OK || len(report.Problems) > 0 {
 		t.Fatalf("not as it has to be: %q", report.Problems)
 	}
@@ -39,7 +37,7 @@ func TestRun(t *testing.T) {
 
 // A report with wrong results is not OK.
 func TestJudge(t *testing.T) {
-	report := testworld.Must(Run(t.Context(), Config{Now: time.Now, Rand: rand.Reader}))(t)
+	report := testworld.Must(Run(t.Context()))(t)
 	spoil := map[string]func(*Report){
 		"none: request 1 was answered 401, not 200":                         func(r *Report) { r.Results[0].Requests[0].Status = 401 },
 		"jwt, ES256: request 2 did not reach the API exactly once":          func(r *Report) { r.Results[4].Requests[1].Received = nil },
