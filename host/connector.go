@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -146,4 +147,14 @@ func (c *Connector) fail(stage Stage, err error) error {
 // failure returns an Error for the failure of a call.
 func (c *Connector) failure(f *hostfn.Failure) error {
 	return c.fail(Stage(f.Stage), f.Err)
+}
+
+// overTime returns err, the error of an exchange or nil. It is a [LimitError] if the plugin's own time was over.
+func (c *Connector) overTime(err error) error {
+	var e *Error
+	own := c.plugin.info.Limits.CallTime
+	if own == 0 || own != c.exchangeTime() || !errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(*LimitError)) || !errors.As(err, &e) {
+		return err
+	}
+	return c.fail(e.Stage, c.plugin.limitError(limitTime, e.Err))
 }
