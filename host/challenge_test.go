@@ -162,7 +162,7 @@ func TestAPluginPassesAnAnswerOn(t *testing.T) {
 		before := w.api.Count()
 		w.api.Answer(respond(http.StatusForbidden, c.body))
 		body, err := w.read(connector.Transport(nil).RoundTrip(get(t.Context())))
-		if n := w.api.Count() - before; string(body) != c.body || err != nil || n != c.sent {
+		if n := w.api.Count() - before; body != c.body || err != nil || n != c.sent {
 			t.Errorf("%.60s: %d requests, want %d; the caller got %.60s, %v", c.body, n, c.sent, body, err)
 		}
 	}
@@ -399,7 +399,7 @@ func TestChallengeBodies(t *testing.T) {
 				return response, err
 			})
 			got, err := w.read(connector.Transport(nil).RoundTrip(get(t.Context())))
-			if string(got) != tt.body || !errors.Is(err, tt.end) || code != tt.want {
+			if got != tt.body || !errors.Is(err, tt.end) || code != tt.want {
 				t.Errorf("%d bytes, code %q, want %d bytes, code %q (%v)", len(got), code, len(tt.body), tt.want, err)
 			}
 		})

@@ -265,7 +265,7 @@ func TestGuardedParts(t *testing.T) {
 			r := get(t.Context())
 			r.Method = http.MethodPost
 			body, err := w.read(connector.GuardedTransport(nil).RoundTrip(r))
-			if err == nil || strings.Contains(string(body), "hunter3") {
+			if err == nil || strings.Contains(body, "hunter3") {
 				t.Errorf("the caller got %q, %v", body, err)
 			}
 		})

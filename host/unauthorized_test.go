@@ -500,7 +500,7 @@ func TestTheSecondAnswerHoldsNoCredentialOfTheFirstAttempt(t *testing.T) {
 		}
 		return respond(http.StatusOK, "before: "+secret)(r)
 	})
-	if body, err := w.read(connector.GuardedTransport(nil).RoundTrip(get(t.Context()))); !errors.Is(err, host.ErrCredentialInResponse) || strings.Contains(string(body), secret) || w.api.Count() != 2 {
+	if body, err := w.read(connector.GuardedTransport(nil).RoundTrip(get(t.Context()))); !errors.Is(err, host.ErrCredentialInResponse) || strings.Contains(body, secret) || w.api.Count() != 2 {
 		t.Errorf("the caller got %q, %v after %d requests", body, err, w.api.Count())
 	}
 }
