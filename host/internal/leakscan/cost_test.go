@@ -29,8 +29,8 @@ var escapes = map[string]func(string) string{
 	"JavaScript, hexadecimal":      each(`\x%02x`),
 	"octal":                        each(`\%03o`),
 	"octal, short":                 each(`\%o`),
-	"every other one, percent":     other("%%%02x"),
-	"every other one, JSON":        other(`\u%04x`),
+	"every other one, percent":     every(2, "%%%02x"),
+	"every other one, JSON":        every(2, `\u%04x`),
 	"UTF-16":                       each("%c\x00"),
 	"hex":                          func(text string) string { return hex.EncodeToString([]byte(text)) },
 	"hex, upper case, in percent":  func(text string) string { return each("%%%02X")(fmt.Sprintf("%X", text)) },
@@ -43,24 +43,17 @@ var escapes = map[string]func(string) string{
 	"Base64 in percent, and lines": func(text string) string { return strings.Join(split(each("%%%02X")(inBase64(text)), 66), "\n") },
 }
 
-func each(format string) func(string) string {
-	return func(text string) string {
-		var b strings.Builder
-		for i := range len(text) {
-			fmt.Fprintf(&b, format, text[i])
-		}
-		return b.String()
-	}
-}
+func each(format string) func(string) string { return every(1, format) }
 
-func other(format string) func(string) string {
+// every returns a function that formats the first of each n bytes of a text.
+func every(n int, format string) func(string) string {
 	return func(text string) string {
 		var b strings.Builder
 		for i := range len(text) {
-			if i%2 == 0 {
-				b.WriteByte(text[i])
-			} else {
+			if i%n == 0 {
 				fmt.Fprintf(&b, format, text[i])
+			} else {
+				b.WriteByte(text[i])
 			}
 		}
 		return b.String()
@@ -168,24 +161,5 @@ func TestFinderGrowsWithItsTexts(t *testing.T) {
 				t.Errorf("%d texts of %d bytes take %d bytes", count, length, size)
 			}
 		}
-	}
-}
-
-func BenchmarkCost(b *testing.B) {
-	for _, c := range []struct{ count, length int }{{1, 20}, {16, 4000}} {
-		all := credentials(c.count, c.length)
-		f := New(all)
-		answers(all, 1<<17, func(name string, data []byte) {
-			b.Run(fmt.Sprintf("%d of %d/%s", c.count, c.length, name), func(b *testing.B) {
-				b.SetBytes(int64(len(data)))
-				for b.Loop() {
-					left := budget(1 << 60)
-					for rest := data; len(rest) > 0; rest = rest[min(len(rest), 32<<10):] {
-						f.scan(rest[:min(len(rest), 32<<10)], 0, false, &left)
-					}
-				}
-				b.ReportMetric(float64(b.Elapsed().Microseconds())/1e3/float64(b.N)*(1<<20)/float64(len(data)), "ms/MiB")
-			})
-		})
 	}
 }
