@@ -48,7 +48,6 @@ func (h *Host) NewConnector(ctx context.Context, config ConnectorConfig) (*Conne
 			plan.ClientOf = c.tls.Client
 		}
 	}
-	c.transport = c.newTransport()
 	if len(plan.States) > 0 {
 		c.grants = &grants{
 			node: h.config.State.node, plan: plan, authType: c.config.Auth.Type, neverResend: config.NeverResend, events: &c.events,
@@ -57,6 +56,7 @@ func (h *Host) NewConnector(ctx context.Context, config ConnectorConfig) (*Conne
 		plan.Begin = c.grants.begin
 	}
 	c.runner = c.newRunner()
+	c.transport = c.newTransport()
 	c.reader = c.newReader()
 	for _, w := range plan.Warnings {
 		c.log.warn(ctx, w.Path, w.Message)

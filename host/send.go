@@ -6,11 +6,8 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/leakscan"
-	"github.com/keywright/keywright/host/internal/request"
 	"github.com/keywright/keywright/host/internal/send"
-	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
 // Transport returns a RoundTripper that authenticates each request and sends it through base. If base is nil, it uses
@@ -106,19 +103,10 @@ func (c *Connector) roundTripper(base http.RoundTripper, guarded bool) http.Roun
 
 // newTransport returns what sends the requests of the connector.
 func (c *Connector) newTransport() *send.Transport {
-	h := c.host
 	return &send.Transport{
-		Origins: &c.plan.Origins, CrossOriginRedirects: c.config.CrossOriginRedirects, UserAgent: h.config.UserAgent,
-		BodyBytes: cmp.Or(c.config.BodyBytes, h.config.Limits.BodyBytes), Codings: h.config.ContentCodings, Clock: h.config.Clock,
-		Events: &c.events, TLS: c.tls, API: c.dialer.api,
-		Challenge: c.plugin.info.Challenge, Parts: c.plan.ChallengeAnswers, Offset: &c.plan.Offset,
-		Authenticate: func(ctx context.Context, r *http.Request, h request.Headers, body *request.Body, answer *hostfn.APIAnswer) (send.Credential, error) {
-			out := c.runner.Authenticate(ctx, r, h, body, answer)
-			return send.Credential{Call: out.Call, Mutation: out.Mutation, Entries: out.Entries, Scanners: out}, out.Err
-		},
-		Reject: func(entry *tokencache.Handle) bool { return h.cache.tokens.Reject(entry.Key, entry.Generation) },
-		Enter:  h.shared.Gate.Enter, Leave: h.shared.Gate.Leave, Warn: c.log.warn,
-		Fail: func(stage string, err error) error { return c.fail(Stage(stage), err) },
+		Runner: c.runner, CrossOriginRedirects: c.config.CrossOriginRedirects, UserAgent: c.host.config.UserAgent,
+		BodyBytes: cmp.Or(c.config.BodyBytes, c.host.config.Limits.BodyBytes),
+		TLS:       c.tls, API: c.dialer.api, Challenge: c.plugin.info.Challenge, Warn: c.log.warn,
 	}
 }
 

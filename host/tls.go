@@ -112,9 +112,11 @@ func (e *CertificateError) Error() string {
 func (c *Connector) newTLS() *send.TLS {
 	h := c.host
 	return &send.TLS{
-		TLS: c.plan.TLS, Plan: c.plan.Plan, Personal: c.plan.Personal(), Policy: c.dialer.egress.policy(), PKCS12: h.config.PKCS12,
-		Identities: h.identities, Clock: h.config.Clock, Warn: c.log.warn,
-		Ended: func(last *send.Certificate, now time.Time) error { return (*ClientCertificate)(last).Ended(now) },
+		Plan: c.plan, Policy: c.dialer.egress.policy(), PKCS12: h.config.PKCS12, Identities: h.identities, Warn: c.log.warn,
+		Ends: func(last *send.Certificate) (soon bool, err error) {
+			certificate, now := (*ClientCertificate)(last), h.config.Clock()
+			return last != nil && certificate.EndsSoon(now), certificate.Ended(now)
+		},
 	}
 }
 

@@ -9,15 +9,16 @@ import (
 
 	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/run"
 	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/internal/files"
 )
 
 // exchanged is a request that was sent, and its answer.
 type exchanged struct {
-	response   *http.Response
-	credential Credential
-	guard      *guard
+	response *http.Response
+	out      *run.Outcome
+	guard    *guard
 	// rejection is why the answer is not passed on, or nil. Its status and headers count all the same.
 	rejection error
 }
@@ -48,7 +49,7 @@ func (b *repeated) credentials() []string {
 	if b == nil {
 		return nil
 	}
-	return b.first.credential.texts()
+	return b.first.out.Call.Credentials(b.first.out.Mutation)
 }
 
 // checkRetry reports whether a request is to be sent once more because of the API's answer. If the plugin has a challenge, it
@@ -60,10 +61,10 @@ func (b *repeated) credentials() []string {
 func (t *Transport) checkRetry(attempt exchanged, earlier []string, canRetry func() bool) (answer *hostfn.APIAnswer, retry bool) {
 	response, repeated := attempt.response, ""
 	if challenge := t.Challenge; challenge != nil {
-		t.Offset.Learn(response.StatusCode, response.Header, t.Clock())
+		t.Plan.Offset.Learn(response.StatusCode, response.Header, t.Plan.Clock())
 		declared := slices.Contains(challenge.Statuses, response.StatusCode)
 		if declared || challenge.Keep > 0 {
-			answer, repeated = attempt.credential.Call.Learn(response, t.beginning(response, declared), declared, attempt.credential.Mutation, earlier)
+			answer, repeated = attempt.out.Call.Learn(response, t.beginning(response, declared), declared, attempt.out.Mutation, earlier)
 		}
 		if repeated != "" {
 			t.Warn(context.Background(), "", "the API's answer repeats a text of its request in "+repeated+", where the plugin would see it: nothing is taken from the answer")
@@ -76,8 +77,8 @@ func (t *Transport) checkRetry(attempt exchanged, earlier []string, canRetry fun
 	if response.StatusCode != http.StatusUnauthorized {
 		return nil, false
 	}
-	for _, entry := range attempt.credential.Entries {
-		retry = t.Reject(entry) || retry
+	for _, entry := range attempt.out.Entries {
+		retry = t.Tokens.Reject(entry.Key, entry.Generation) || retry
 	}
 	return nil, retry && canRetry()
 }
@@ -88,7 +89,7 @@ const maxRead = 64 << 10
 // beginning returns the body of an answer, without its codings, if a part of the challenge is in it and it is not longer than maxRead,
 // and otherwise nil. The caller of the API gets the whole body in any case.
 func (t *Transport) beginning(response *http.Response, declared bool) []byte {
-	if !declared || response.Body == nil || !slices.ContainsFunc(t.Parts, func(a answer.Part) bool { return a.Source.InBody() }) {
+	if !declared || response.Body == nil || !slices.ContainsFunc(t.Plan.ChallengeAnswers, func(a answer.Part) bool { return a.Source.InBody() }) {
 		return nil
 	}
 	read, err := files.ReadAll(response.Body, maxRead)
@@ -105,7 +106,7 @@ func (t *Transport) beginning(response *http.Response, declared bool) []byte {
 	}
 	clone := *response
 	clone.Body = io.NopCloser(bytes.NewReader(read))
-	if read, err = answers.Read(&clone, t.Codings, maxRead); err != nil || len(read) > maxRead {
+	if read, err = answers.Read(&clone, t.Plan.Codings, maxRead); err != nil || len(read) > maxRead {
 		return nil
 	}
 	return read

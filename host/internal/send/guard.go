@@ -15,6 +15,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/leakscan"
+	"github.com/keywright/keywright/host/internal/run"
 	"github.com/keywright/keywright/internal/printable"
 )
 
@@ -76,16 +77,16 @@ type guard struct {
 
 const acceptEncoding = "Accept-Encoding"
 
-// guard returns a guard for a credential, those of an earlier attempt, and those of the context. It returns nil if there
+// guard returns a guard for the credentials of an outcome, of an earlier attempt, and of the context. It returns nil if there
 // is nothing to search for.
-func (t *Transport) guard(ctx context.Context, c *Credential, earlier []string) *guard {
+func (t *Transport) guard(ctx context.Context, out *run.Outcome, earlier []string) *guard {
 	credentials, _ := ctx.Value(credentialsKey{}).([]string)
-	scanner := c.Scanners.Scanner(append(slices.Clip(credentials), earlier...))
+	scanner := out.Scanner(append(slices.Clip(credentials), earlier...))
 	if scanner == nil {
 		return nil
 	}
-	sets := slices.ContainsFunc(c.Mutation.Headers, func(h abi.Pair) bool { return h.Name == acceptEncoding })
-	return &guard{t, c.Call, scanner, sets}
+	sets := slices.ContainsFunc(out.Mutation.Headers, func(h abi.Pair) bool { return h.Name == acceptEncoding })
+	return &guard{t, out.Call, scanner, sets}
 }
 
 // request prepares a request so that its answers can be searched. It asks for no content encoding, and filters the

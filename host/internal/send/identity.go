@@ -25,17 +25,13 @@ import (
 
 // TLS presents the client certificate of a connector, and trusts its authorities.
 type TLS struct {
-	*connect.TLS
-	Plan *hostfn.Plan
-	// Personal reports whether the templates name something of the user.
-	Personal bool
-	Policy   egress.Policy
+	Plan   *connect.Plan
+	Policy egress.Policy
 	// PKCS12 is that of host.Config.
 	PKCS12     func(file []byte, passphrase string) (*tls.Certificate, error)
 	Identities *Identities
-	Clock      func() time.Time
-	// Ended returns the error for a certificate that has ended, and otherwise nil.
-	Ended func(c *Certificate, now time.Time) error
+	// Ends reports whether a certificate, or nil, ends soon, and returns an error if it has ended.
+	Ends func(*Certificate) (soon bool, err error)
 	// Warn logs a warning about a member of the configuration.
 	Warn func(ctx context.Context, path, text string)
 
@@ -50,12 +46,6 @@ type Certificate struct {
 	NotAfter time.Time
 	Path     string
 }
-
-// warningTime is the time before the end of a certificate from which there are warnings.
-const warningTime = 30 * 24 * time.Hour
-
-// EndsSoon reports whether the certificate has ended, or ends within 30 days.
-func (c *Certificate) EndsSoon(now time.Time) bool { return now.Add(warningTime).After(c.NotAfter) }
 
 // pemTexts are the rendered texts of a TLS.
 type pemTexts struct{ certificate, key, pkcs12, passphrase, ca string }
@@ -88,17 +78,17 @@ func NewIdentities() (*Identities, error) {
 
 // render renders the texts for the inputs of a call.
 func (t *TLS) render(ctx context.Context, in *hostfn.Inputs) (texts pemTexts, failure *hostfn.Failure) {
-	values := hostfn.New(ctx, t.Plan, in, hostfn.Inline).Values()
+	values := hostfn.New(ctx, t.Plan.Plan, in, hostfn.Inline).Values()
 	for _, one := range []struct {
 		name     string
 		template *template.Template
 		to       *string
 	}{
-		{"certificate", t.Certificate, &texts.certificate},
-		{"key", t.Key, &texts.key},
-		{"ca", t.CA, &texts.ca},
-		{"pkcs12", t.TLS.PKCS12, &texts.pkcs12},
-		{"passphrase", t.Passphrase, &texts.passphrase},
+		{"certificate", t.Plan.TLS.Certificate, &texts.certificate},
+		{"key", t.Plan.TLS.Key, &texts.key},
+		{"ca", t.Plan.TLS.CA, &texts.ca},
+		{"pkcs12", t.Plan.TLS.PKCS12, &texts.pkcs12},
+		{"passphrase", t.Plan.TLS.Passphrase, &texts.passphrase},
 	} {
 		if one.template == nil {
 			continue
@@ -117,9 +107,9 @@ func (t *TLS) parse(texts pemTexts) (id egress.Identity, certificate *Certificat
 	var err error
 	path := "tls.certificate"
 	switch {
-	case t.Certificate != nil:
+	case t.Plan.TLS.Certificate != nil:
 		id.Certificate, err = parsePair(texts.certificate, texts.key)
-	case t.TLS.PKCS12 != nil:
+	case t.Plan.TLS.PKCS12 != nil:
 		path = "tls.pkcs12"
 		id.Certificate, err = t.parsePKCS12(texts)
 	}
@@ -127,7 +117,7 @@ func (t *TLS) parse(texts pemTexts) (id egress.Identity, certificate *Certificat
 		leaf := id.Certificate.Leaf
 		certificate = &Certificate{Subject: printable.Text(leaf.Subject.String(), 1024), NotAfter: leaf.NotAfter, Path: path}
 	}
-	if err == nil && t.CA != nil {
+	if err == nil && t.Plan.TLS.CA != nil {
 		id.Roots, err = parseRoots(texts.ca)
 	}
 	if err != nil {
@@ -156,12 +146,12 @@ func (t *TLS) identity(ctx context.Context, in *hostfn.Inputs) (*identity, *host
 	if id.certificate != nil {
 		t.lastCertificate.Store(id.certificate) // also one that has ended, so that operators see the reason of the failures
 	}
-	now := t.Clock()
-	if err := t.Ended(id.certificate, now); err != nil {
+	soon, err := t.Ends(id.certificate)
+	if err != nil {
 		return nil, &hostfn.Failure{Stage: hostfn.StageConfig, Err: err}
 	}
 	t.replace(key)
-	if id.certificate != nil && id.certificate.EndsSoon(now) && id.warned.CompareAndSwap(false, true) {
+	if soon && id.warned.CompareAndSwap(false, true) {
 		t.Warn(ctx, id.certificate.Path, "the client certificate ends at "+id.certificate.NotAfter.UTC().Format(time.RFC3339)+": renew it")
 	}
 	return id, nil
@@ -185,7 +175,7 @@ func (t *TLS) newIdentity(texts pemTexts) (*identity, *hostfn.Failure) {
 // something of the user, several identities are in use at once, and only the limit drops them.
 func (t *TLS) replace(key identityKey) {
 	last := t.lastKey.Load()
-	if t.Personal || last != nil && *last == key {
+	if t.Plan.Personal() || last != nil && *last == key {
 		return
 	}
 	if last = t.lastKey.Swap(&key); last != nil && *last != key {
@@ -227,7 +217,7 @@ type identityInContext struct{}
 // identified returns a request with the connector's identity in its context, if its API is to see one. call is the one that
 // authenticated the request. So the token and the connection are of the same certificate.
 func (t *Transport) identified(r *http.Request, call *hostfn.Call) (*http.Request, error) {
-	if t.TLS == nil || !t.TLS.API {
+	if t.TLS == nil || !t.TLS.Plan.TLS.API {
 		return r, nil
 	}
 	id, failure := t.TLS.identity(r.Context(), call.Inputs())
@@ -255,7 +245,7 @@ func (b identityBase) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // Base returns the transport that presents the identity of authenticated requests, or API if there is none to present.
 func (t *Transport) Base() http.RoundTripper {
-	if t.TLS != nil && t.TLS.API {
+	if t.TLS != nil && t.TLS.Plan.TLS.API {
 		return identityBase{t}
 	}
 	return t.API

@@ -26,7 +26,7 @@ func (t *Transport) hasLeft(r *http.Request) bool {
 	}
 	for ; ; r = r.Response.Request {
 		switch {
-		case r == nil || r.URL == nil || r.URL.Opaque != "" || t.Origins.CheckURL(r.URL) != nil:
+		case r == nil || r.URL == nil || r.URL.Opaque != "" || t.Plan.Origins.CheckURL(r.URL) != nil:
 			return true // an answer without its request may be of any origin
 		case r.Response == nil:
 			return false
@@ -53,10 +53,10 @@ func (t *roundTripper) leave(r *http.Request) (*http.Response, error) {
 		(&request.Body{}).Close(r)
 		return nil, t.Fail(hostfn.StageOrigin, err)
 	}
-	if err := t.Enter(); err != nil {
+	if err := t.Gate.Enter(); err != nil {
 		return nil, t.Fail(hostfn.StagePlugin, err)
 	}
-	defer t.Leave()
+	defer t.Gate.Leave()
 	header := http.Header{}
 	for _, name := range keptHeaders {
 		if values, ok := r.Header[name]; ok {

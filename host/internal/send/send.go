@@ -12,67 +12,35 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/abi"
-	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
-	"github.com/keywright/keywright/host/internal/leakscan"
 	"github.com/keywright/keywright/host/internal/request"
-	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/host/internal/run"
 	"github.com/keywright/keywright/internal/answers"
 )
 
 // Transport sends the requests of one connector.
 type Transport struct {
-	Origins              *request.Origins
+	// Runner authenticates the requests.
+	*run.Runner
+	// CrossOriginRedirects and UserAgent are those of the configurations of the connector and the host.
 	CrossOriginRedirects bool
 	UserAgent            string
 	// BodyBytes limits the size of a body that is kept.
 	BodyBytes int64
-	Codings   map[string]answers.Coding
-	Clock     func() time.Time
-	Events    *event.Stream
 	// TLS is nil if the connector has no TLS of its own.
 	TLS *TLS
 	// API sends requests without the certificate of the connector.
 	API http.RoundTripper
-	// Challenge is nil if the plugin learns nothing from answers of the API. Parts are the parts of an answer that it gets, and Offset
-	// is the time that the API's clock is ahead.
+	// Challenge is nil if the plugin learns nothing from answers of the API.
 	Challenge *abi.Challenge
-	Parts     []answer.Part
-	Offset    *answer.Offset
-	// Authenticate returns the credential for a request with the headers h. answer is that of the API to an earlier attempt, or nil.
-	Authenticate func(ctx context.Context, r *http.Request, h request.Headers, body *request.Body, answer *hostfn.APIAnswer) (Credential, error)
-	// Reject drops an entry of the token cache that the API has refused, and reports whether a second attempt may do better.
-	Reject func(entry *tokencache.Handle) bool
-	// Enter begins a request that no call authenticates, and Leave ends it.
-	Enter func() error
-	Leave func()
 	// Warn logs a warning.
 	Warn func(ctx context.Context, path, text string)
-	// Fail returns the error of a stage.
-	Fail func(stage string, err error) error
 }
 
 // stageResponse is the stage of an answer that is not passed on.
 const stageResponse = "response"
-
-// Credential authenticates a request. It has a call, its mutation, and the entries of the token cache whose sealed values are in that.
-type Credential struct {
-	Call     *hostfn.Call
-	Mutation *hostfn.Mutation
-	Entries  []*tokencache.Handle
-	Scanners Scanners
-}
-
-// texts returns the texts that are the credential.
-func (c *Credential) texts() []string { return c.Call.Credentials(c.Mutation) }
-
-// Scanners has the scanners for a credential.
-type Scanners interface {
-	// Scanner returns a scanner for the credential and for further ones. It returns nil if all of them are too short.
-	Scanner(further []string) *leakscan.Scanner
-}
 
 // RoundTripper returns a RoundTripper that authenticates each request and sends it through base, or through [Transport.Base] if that is
 // nil. If it is guarded, the credential does not reach the caller.
@@ -127,8 +95,8 @@ func (t *roundTripper) attempts(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if second.response != first.response { // otherwise the caller gets the first answer
-		t.checkRetry(second, first.credential.Call.Texts(first.credential.Mutation), func() bool { return false })
+	if second != first {
+		t.checkRetry(second, first.out.Call.Texts(first.out.Mutation), func() bool { return false })
 	}
 	return second.result(t.Transport)
 }
@@ -143,16 +111,16 @@ func (t *roundTripper) send(r *http.Request, outgoing *request.Outgoing, previou
 	if previous != nil && answer == nil { // the answer cannot be passed on, so its connection may serve the call
 		previous.discard()
 	}
-	authenticated, credential, err := t.clone(r, outgoing, answer)
+	authenticated, out := t.clone(r, outgoing, answer)
 	switch {
-	case previous != nil && err == nil && credential.Mutation.Pass:
+	case previous != nil && out.Err == nil && out.Mutation.Pass:
 		return previous.first, nil
 	case answer != nil:
 		previous.discard()
 	}
-	if err != nil {
+	if out.Err != nil {
 		outgoing.Close(r)
-		return exchanged{}, err
+		return exchanged{}, out.Err
 	}
 	if err := outgoing.Attach(authenticated); err != nil {
 		return exchanged{}, t.Fail(hostfn.StageBody, err)
@@ -162,9 +130,9 @@ func (t *roundTripper) send(r *http.Request, outgoing *request.Outgoing, previou
 			authenticated.Header["User-Agent"] = []string{t.UserAgent}
 		}
 	}
-	attempt := exchanged{credential: credential}
+	attempt := exchanged{out: out}
 	if t.guarded {
-		attempt.guard = t.guard(r.Context(), &credential, previous.credentials())
+		attempt.guard = t.guard(r.Context(), out, previous.credentials())
 	}
 	response, err := t.roundTrip(attempt, authenticated, previous != nil) //nolint:bodyclose // exchanged.result closes what it does not return
 	if err != nil {
@@ -175,11 +143,11 @@ func (t *roundTripper) send(r *http.Request, outgoing *request.Outgoing, previou
 		response.Body = http.NoBody
 	}
 	if attempt.guard != nil {
-		attempt.rejection = answers.Decode(response, t.Codings)
+		attempt.rejection = answers.Decode(response, t.Plan.Codings)
 	}
-	attempt.response, attempt.rejection = response, cmp.Or(attempt.rejection, dropCredential(response, credential.Mutation))
+	attempt.response, attempt.rejection = response, cmp.Or(attempt.rejection, dropCredential(response, out.Mutation))
 	if attempt.rejection == nil && t.CrossOriginRedirects && response.Header["Location"] != nil {
-		if g := t.guard(r.Context(), &credential, previous.credentials()); g != nil {
+		if g := t.guard(r.Context(), out, previous.credentials()); g != nil {
 			attempt.rejection = g.checkAnswer(response)
 		}
 	}
@@ -197,14 +165,14 @@ func (t *roundTripper) roundTrip(attempt exchanged, authenticated *http.Request,
 	}
 	trace, began := event.TraceOf(ctx), time.Time{}
 	if trace != nil {
-		began = t.Clock()
+		began = t.Plan.Clock()
 	}
 	response, err := t.base.RoundTrip(attempt.guard.request(authenticated))
 	if len(authenticated.Header["Upgrade"]) == 0 {
 		response, err = answers.Final(response, err)
 	}
 	if err != nil {
-		response, err = nil, attempt.guard.error(baseFailure(t.base, err), attempt.credential.Call)
+		response, err = nil, attempt.guard.error(baseFailure(t.base, err), attempt.out.Call)
 	}
 	end := event.End{Err: err}
 	if response != nil {
@@ -212,7 +180,7 @@ func (t *roundTripper) roundTrip(attempt exchanged, authenticated *http.Request,
 	}
 	span.End(end)
 	if trace != nil {
-		t.record(trace, response, t.Clock().Sub(began), err)
+		t.record(trace, response, t.Plan.Clock().Sub(began), err)
 	}
 	return response, err
 }
@@ -235,16 +203,16 @@ func (t *Transport) record(trace *event.Trace, response *http.Response, took tim
 		status, header = response.StatusCode, response.Header
 		body = t.beginning(response, t.Challenge != nil && slices.Contains(t.Challenge.Statuses, status))
 	}
-	trace.Answer(t.Parts, status, header, body, took, err)
+	trace.Answer(t.Plan.ChallengeAnswers, status, header, body, took, err)
 }
 
 // Authenticated returns a clone of a request with its credential, for callers that send it themselves.
 func (t *Transport) Authenticated(r *http.Request) (*http.Request, error) {
 	outgoing := request.NewOutgoing(t.BodyBytes)
 	defer outgoing.Release()
-	authenticated, _, err := t.clone(r, outgoing, nil)
-	if err != nil {
-		return nil, err
+	authenticated, out := t.clone(r, outgoing, nil)
+	if out.Err != nil {
+		return nil, out.Err
 	}
 	if err := outgoing.Attach(authenticated); err != nil {
 		return nil, t.Fail(hostfn.StageBody, err)
@@ -257,28 +225,31 @@ func (t *Transport) Authenticated(r *http.Request) (*http.Request, error) {
 
 // clone checks the request, runs the plugin, and returns a copy of the request with the mutation. The copy shares with
 // r everything that the mutation does not change, so a base must not change that.
-func (t *Transport) clone(r *http.Request, outgoing *request.Outgoing, answer *hostfn.APIAnswer) (*http.Request, Credential, error) {
+func (t *Transport) clone(r *http.Request, outgoing *request.Outgoing, answer *hostfn.APIAnswer) (*http.Request, *run.Outcome) {
 	headers, err := t.Check(r)
 	if err != nil {
-		return nil, Credential{}, err
+		return nil, &run.Outcome{Err: err}
 	}
-	credential, err := t.Authenticate(r.Context(), r, headers, &outgoing.Body, answer)
-	if err != nil || credential.Mutation.Pass {
-		return nil, credential, err
+	out := t.Authenticate(r.Context(), r, headers, &outgoing.Body, answer)
+	if out.Err != nil || out.Mutation.Pass {
+		return nil, out
 	}
-	if outgoing.Form = credential.Mutation.Form; outgoing.Form != "" && !outgoing.Kept() {
+	if outgoing.Form = out.Mutation.Form; outgoing.Form != "" && !outgoing.Kept() {
 		if err := outgoing.Keep(r.Context(), r); err != nil {
-			return nil, Credential{}, t.Fail(hostfn.StageBody, credential.Call.ScrubError(err))
+			return nil, &run.Outcome{Err: t.Fail(hostfn.StageBody, out.Call.ScrubError(err))}
 		}
 	}
-	authenticated, err := t.identified(outgoing.Apply(r, headers, credential.Mutation), credential.Call)
-	return authenticated, credential, err
+	authenticated, err := t.identified(outgoing.Apply(r, headers, out.Mutation), out.Call)
+	if err != nil {
+		return nil, &run.Outcome{Err: err}
+	}
+	return authenticated, out
 }
 
 // Check returns an error if a request is not for this connector, or if it could be mistaken for another one. It returns
 // a copy of the request's headers, to which headers can be added.
 func (t *Transport) Check(r *http.Request) (h request.Headers, err error) {
-	if err = t.Origins.Check(r); err == nil {
+	if err = t.Plan.Origins.Check(r); err == nil {
 		h, err = request.HeadersOf(r)
 	}
 	if err != nil {
