@@ -142,30 +142,24 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 	if err := request.Check(r, headers, masked); err != nil {
 		return nil, c.fail(StageMutation, err)
 	}
-	target := *r.URL
+	clone := request.NewOutgoing(0).Apply(r, headers, masked)
+	target := *clone.URL
 	target.User, target.Fragment, target.RawFragment = nil, "", ""
 	e := &Explanation{
 		Connector: c.config.Name, AuthType: c.config.Auth.Type, Method: r.Method, URL: target.String(),
 		Added: added(masked), Steps: call.Steps, TLS: secure, Fuel: fuel,
 	}
-	if _, path, err := request.ReplacePath(r.URL, masked.Path); err == nil { // Check has refused any other
-		target.Path, target.RawPath = "", "" // String would encode the masks
+	if len(masked.Path) > 0 { // String would encode the masks
+		_, path, _ := request.ReplacePath(r.URL, masked.Path) // Check has refused any other
+		target.Path, target.RawPath = "", ""
 		before, query, there := strings.Cut(target.String(), "?")
 		if e.URL = before + path; there {
 			e.URL += "?" + query
 		}
 	}
-	clone := request.NewOutgoing(0).Apply(r, headers, masked)
 	for _, name := range slices.Sorted(maps.Keys(clone.Header)) {
 		for _, value := range clone.Header[name] {
 			e.Headers = append(e.Headers, abi.Pair{Name: name, Value: value})
-		}
-	}
-	if masked.Query != "" {
-		if target.RawQuery == "" {
-			e.URL = strings.TrimSuffix(e.URL, "?") + "?" + masked.Query
-		} else {
-			e.URL += "&" + masked.Query
 		}
 	}
 	return e, nil
