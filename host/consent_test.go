@@ -370,7 +370,9 @@ func TestConsentBeginErrors(t *testing.T) {
 
 // Without a store there is no connector with consent.
 func TestConsentNeedsAStore(t *testing.T) {
-	w := newWorld(t, func(h *host.Config) { h.BuiltIns = []host.Plugin{{Name: "authcode", Wasm: plugins.OAuthAuthorizationCode()}} })
+	w := newWorld(t, func(h *host.Config) {
+		h.BuiltIns = []host.Plugin{{Name: "authcode", Wasm: plugins.OAuthAuthorizationCode()}}
+	})
 	if problems := w.problems("oauth_authorization_code", authCode()); len(problems) != 1 || !strings.Contains(problems[0], "Config.State") {
 		t.Errorf("the problems are %q", problems)
 	}

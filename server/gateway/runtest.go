@@ -37,8 +37,8 @@ func (g *Gateway) RunTest(ctx context.Context, permalink string, t Try) (*TestRe
 	r.Host = generation.knownHost()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if generation.users != nil || t.User != (TriedUser{}) { // without users, the context of a caller has no user
-		ctx = host.WithUser(ctx, t.User.user())
+	if generation.users != nil || t.User != (host.User{}) { // without users, the context of a caller has no user
+		ctx = host.WithUser(ctx, t.User)
 	}
 	trace := &host.Trace{Descriptions: t.ErrorDescription, AskAnew: t.AskAnew}
 	c := &call{gateway: g, id: requestID(r), began: g.config.Clock(), tested: true}

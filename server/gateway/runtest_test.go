@@ -169,7 +169,7 @@ func TestResultHasTheExchanges(t *testing.T) {
 			fmt.Fprintf(rw, `{"access_token":%q,"token_type":"bearer","expires_in":3600}`, token)
 		}
 	}
-	tried := gateway.Try{Path: "x?page=2", Body: "the body", User: gateway.TriedUser{ID: "7"}}
+	tried := gateway.Try{Path: "x?page=2", Body: "the body", User: host.User{ID: "7"}}
 	got := w.result(tried)
 	if got.Request == nil || len(got.Exchanges) != 1 || len(got.Answers) != 1 || got.Connector != "weather" || len(got.RequestID) != 32 {
 		t.Fatalf("got = %+v", got)
@@ -290,17 +290,17 @@ func TestRefusedTests(t *testing.T) {
 
 // The test of a connector is made for the user whom the operator names, whether the gateway has users or not.
 func TestUserOfATest(t *testing.T) {
-	ann := gateway.TriedUser{ID: "ann"}
+	ann := host.User{ID: "ann"}
 	for name, c := range map[string]struct {
 		users  gateway.Users
-		tried  gateway.TriedUser
+		tried  host.User
 		want   string
 		status int
 	}{
 		"users":                 {byCookie, ann, "ann", http.StatusOK},
-		"users, and nobody":     {byCookie, gateway.TriedUser{}, "", http.StatusBadGateway},
+		"users, and nobody":     {byCookie, host.User{}, "", http.StatusBadGateway},
 		"without users":         {nil, ann, "ann", http.StatusOK},
-		"without users, nobody": {nil, gateway.TriedUser{}, "", http.StatusBadGateway},
+		"without users, nobody": {nil, host.User{}, "", http.StatusBadGateway},
 	} {
 		sent := ""
 		w := newWorld(t, func(o *options, d *gateway.Definition) {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -28,16 +29,44 @@ type Try struct {
 	Body    string            `json:"body"`
 	// BodyBytes is a body that is no text. In JSON, it is base64.
 	BodyBytes []byte `json:"body_base64"`
-	// User is the user for whom the request is made.
-	User TriedUser `json:"user"`
+	// User is the user for whom the request is made. In JSON, it is the member user, whose members have the names of templates.
+	User host.User `json:"-"`
 	// ErrorDescription asks for what token endpoints say about a refusal ([host.Trace].Descriptions).
 	ErrorDescription bool `json:"error_description"`
 	// AskAnew asks token endpoints although the gateway remembers that they have refused the same request ([host.Trace].AskAnew).
 	AskAnew bool `json:"ask_anew"`
 }
 
-// TriedUser is a [host.User] whose JSON members have the names of its fields in templates.
-type TriedUser struct {
+// plainTry is a Try without methods.
+type plainTry Try
+
+// tryDocument is a Try with its user, as JSON has it.
+type tryDocument struct {
+	plainTry
+	User triedUser `json:"user"`
+}
+
+// MarshalJSON writes the user's token too, for [Gateway.Test].
+func (t Try) MarshalJSON() ([]byte, error) {
+	u := &t.User
+	return json.Marshal(tryDocument{plainTry(t), triedUser{u.ID, u.Email, u.Username, u.FirstName, u.LastName, u.TenantID, u.Token}})
+}
+
+// UnmarshalJSON refuses members that a Try does not have.
+func (t *Try) UnmarshalJSON(text []byte) error {
+	var d tryDocument
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&d); err != nil {
+		return err
+	}
+	*t = Try(d.plainTry)
+	t.User = d.User.user()
+	return nil
+}
+
+// triedUser is a [host.User] whose JSON members have the names of its fields in templates.
+type triedUser struct {
 	ID        string `json:"id"`
 	Email     string `json:"email"`
 	Username  string `json:"username"`
@@ -47,7 +76,7 @@ type TriedUser struct {
 	Token     string `json:"token"`
 }
 
-func (u *TriedUser) user() host.User {
+func (u *triedUser) user() host.User {
 	return host.User{
 		ID: u.ID, Email: u.Email, Username: u.Username, FirstName: u.FirstName, LastName: u.LastName, TenantID: u.TenantID, Token: u.Token,
 	}
@@ -96,9 +125,7 @@ func (g *Gateway) try(c *call, generation *generation, w http.ResponseWriter, r 
 
 func readTry(body io.Reader) (Try, error) {
 	var t Try
-	decoder := json.NewDecoder(body)
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&t); err != nil && !errors.Is(err, io.EOF) {
+	if err := json.NewDecoder(body).Decode(&t); err != nil && !errors.Is(err, io.EOF) {
 		return Try{}, refuse(http.StatusBadRequest, "the body is not JSON with method, path, headers, body and user: %s", host.Printable(err.Error()))
 	}
 	return t, nil

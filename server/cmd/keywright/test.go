@@ -85,7 +85,7 @@ func (a *app) try(c *cobra.Command, f *testFlags, args []string) (gateway.Try, e
 	}
 	t := gateway.Try{
 		Method: f.method, Headers: map[string]string{}, ErrorDescription: f.description, AskAnew: f.askAnew,
-		User: gateway.TriedUser{ID: f.userID, Email: f.user, TenantID: f.tenant},
+		User: host.User{ID: f.userID, Email: f.user, TenantID: f.tenant},
 	}
 	for name, values := range header {
 		t.Headers[name] = strings.Join(values, ", ")

@@ -59,7 +59,7 @@ func readForm(r *http.Request) (f testForm, err error) {
 // run runs a test.
 func (c *Console) run(r *http.Request, connector *gateway.Connector, f testForm) (*testResult, error) {
 	result, err := c.config.Gateway.RunTest(r.Context(), connector.Definition().Permalink, gateway.Try{
-		Method: f.Method, Path: f.Path, Body: f.Body, AskAnew: f.Anew, ErrorDescription: f.Description, User: gateway.TriedUser{ID: f.ID, Email: f.Email, TenantID: f.Tenant},
+		Method: f.Method, Path: f.Path, Body: f.Body, AskAnew: f.Anew, ErrorDescription: f.Description, User: host.User{ID: f.ID, Email: f.Email, TenantID: f.Tenant},
 	})
 	if err != nil {
 		return nil, &failure{http.StatusBadRequest, host.Printable(err.Error())}
