@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/plugins/internal/plugintest"
 )
 
@@ -92,9 +93,7 @@ func TestServersWithWaysOfTheirOwn(t *testing.T) {
 				back = url.Values{"code": {"CODE"}}
 			}
 			var challenge string
-			if err := h.Consent(s.config, func(u *url.URL) url.Values { challenge = u.Query().Get("code_challenge"); return back }); err != nil {
-				t.Fatal(err)
-			}
+			testworld.Check(t, h.Consent(s.config, func(u *url.URL) url.Values { challenge = u.Query().Get("code_challenge"); return back }))
 			if (challenge == "") != (s.config["pkce"] == "none") {
 				t.Errorf("the code_challenge is %q", challenge)
 			}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/plugins/internal/plugintest"
 )
 
@@ -52,9 +53,7 @@ func grants(*url.URL) url.Values { return url.Values{"code": {"the-code-of-the-u
 // consent has the user give consent.
 func consent(t *testing.T, h *hosttest.Harness, c hosttest.Config) {
 	t.Helper()
-	if err := h.Consent(c, grants); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, h.Consent(c, grants))
 }
 
 // The browser gets the request of RFC 6749 section 4.1.1 with PKCE (RFC 7636) and nothing that is secret. The code goes to the

@@ -15,6 +15,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/plugins/internal/plugintest"
 )
 
@@ -241,10 +242,7 @@ func TestTime(t *testing.T) {
 			"2000-02-28T23:59:59Z", "2000-02-29T00:00:00Z", "2000-03-01T01:02:03Z", "2024-02-29T12:00:00Z", "2026-12-31T23:59:59Z", "2027-01-01T00:00:00Z",
 			"2026-04-30T09:08:07Z", "2026-07-31T20:00:00Z", "2100-02-28T00:00:00Z", "2100-03-01T00:00:00Z", "2026-11-09T00:10:00Z",
 		} {
-			when, err := time.Parse(time.RFC3339, place)
-			if err != nil {
-				t.Fatal(err)
-			}
+			when := testworld.Must(time.Parse(time.RFC3339, place))(t)
 			h.Advance(when.Sub(h.Now()))
 			got := h.Authenticate(config(), hosttest.GET("https://api.test/"))
 			if want := when.Format("20060102T150405Z"); got.Header("X-Amz-Date") != want || !strings.Contains(got.Header("Authorization"), "/"+want[:8]+"/") {

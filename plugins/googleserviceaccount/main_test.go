@@ -18,6 +18,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/plugins/internal/plugintest"
 )
 
@@ -50,20 +51,14 @@ var newKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.Genera
 
 func key(t *testing.T) *rsa.PrivateKey {
 	t.Helper()
-	key, err := newKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testworld.Must(newKey())(t)
 	return key
 }
 
 // keyFile sets the secret sa.json to a key file in Google's format.
 func keyFile(t *testing.T, h *hosttest.Harness) {
 	t.Helper()
-	der, err := x509.MarshalPKCS8PrivateKey(key(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := testworld.Must(x509.MarshalPKCS8PrivateKey(key(t)))(t)
 	text := string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 	file, err := json.MarshalIndent(map[string]string{
 		"type": "service_account", "project_id": "project-id", "private_key_id": keyID, "private_key": text, "client_email": email,
@@ -209,11 +204,7 @@ func TestRevokedToken(t *testing.T) {
 func TestClockOfGoogle(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		keyFile(t, h)
-		h.TokenEndpoint(endpoint, func(r *http.Request) (*http.Response, error) {
-			response, err := hosttest.JSON(http.StatusBadRequest, `{"error":"invalid_grant"}`)(r)
-			response.Header.Set("Date", h.Now().Add(-time.Minute).UTC().Format(http.TimeFormat))
-			return response, err
-		}, hosttest.Token(token, 3600))
+		h.TokenEndpoint(endpoint, plugintest.Dated(h, hosttest.JSON(http.StatusBadRequest, `{"error":"invalid_grant"}`), -time.Minute), hosttest.Token(token, 3600))
 		h.Authenticate(config("scope", scope), get())
 		_, claims := h.JWT(h.Exchanges()[1].Form.Get("assertion"))
 		if claims["iat"] != json.Number(fmt.Sprint(h.Now().Unix()-60)) {

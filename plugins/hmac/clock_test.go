@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/plugins/internal/plugintest"
 )
 
 // Once the API has refused a request and its clock is ahead, later requests have its time (specification.md "the clock of an API
@@ -13,11 +14,7 @@ import (
 func TestClockOfTheAPI(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		key := h.Canary("key")
-		h.API(func(r *http.Request) (*http.Response, error) {
-			response, err := hosttest.JSON(http.StatusUnauthorized, `{}`)(r)
-			response.Header.Set("Date", h.Now().Add(10*time.Minute).UTC().Format(http.TimeFormat))
-			return response, err
-		}, hosttest.JSON(http.StatusOK, `{}`))
+		h.API(plugintest.Dated(h, hosttest.JSON(http.StatusUnauthorized, `{}`), 10*time.Minute), hosttest.JSON(http.StatusOK, `{}`))
 		const message = "{timestamp} {timestamp_ms} {iso8601} {time:%H:%M}"
 		got := h.Authenticate(config(message), hosttest.GET("https://api.test/"))
 		wantSigned(t, got, key, "1767323045 1767323045000 2026-01-02T03:04:05Z 03:04")

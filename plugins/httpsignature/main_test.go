@@ -191,11 +191,7 @@ func TestUnauthorized(t *testing.T) {
 func TestClockOfTheAPI(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		key := h.Key("key", "HS256")
-		h.API(func(r *http.Request) (*http.Response, error) {
-			response, err := hosttest.JSON(http.StatusForbidden, `{}`)(r)
-			response.Header.Set("Date", h.Now().Add(-10*time.Minute).UTC().Format(http.TimeFormat))
-			return response, err
-		}, hosttest.JSON(http.StatusOK, `{}`))
+		h.API(plugintest.Dated(h, hosttest.JSON(http.StatusForbidden, `{}`), -10*time.Minute), hosttest.JSON(http.StatusOK, `{}`))
 		c := config("hmac-sha256", "components", "@method", "expires_seconds", 60)
 		for _, want := range []string{"created=1767323045;expires=1767323105", "created=1767322445;expires=1767322505"} {
 			got := h.Authenticate(c, hosttest.GET("https://api.test/"))

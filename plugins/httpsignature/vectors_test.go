@@ -14,15 +14,13 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // pemFile returns a private key of RFC 9421 appendix B.1.
 func pemFile(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile("testdata/" + name + ".pem")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testworld.Must(os.ReadFile("testdata/" + name + ".pem"))(t)
 	return string(text)
 }
 
@@ -47,10 +45,7 @@ func public(t *testing.T, text string) any {
 	if _, err := asn1.Unmarshal(block.Bytes, &wrapped); err != nil {
 		t.Fatal(err)
 	}
-	key, err := x509.ParsePKCS1PrivateKey(wrapped.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testworld.Must(x509.ParsePKCS1PrivateKey(wrapped.Key))(t)
 	return key.Public()
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // Nothing but the grant and the assertion is sent unless the configuration has more. Then that follows
@@ -56,10 +57,7 @@ func TestPrivateKeyJWT(t *testing.T) {
 		for name, want := range map[string][3]string{
 			"assertion": {"me", "service", "https://login.test"}, "client_assertion": {"me", "me", endpoint},
 		} {
-			parsed, err := jwt.Parse(form.Get(name), func(*jwt.Token) (any, error) { return key, nil }, jwt.WithTimeFunc(h.Now))
-			if err != nil {
-				t.Fatal(err)
-			}
+			parsed := testworld.Must(jwt.Parse(form.Get(name), func(*jwt.Token) (any, error) { return key, nil }, jwt.WithTimeFunc(h.Now)))(t)
 			issuer, _ := parsed.Claims.GetIssuer()
 			subject, _ := parsed.Claims.GetSubject()
 			audience, _ := parsed.Claims.GetAudience()

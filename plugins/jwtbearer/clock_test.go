@@ -15,11 +15,7 @@ import (
 
 // refusedAt returns a refusal by a server whose clock is ahead by a time.
 func refusedAt(h *hosttest.Harness, lead time.Duration) hosttest.Answer {
-	return func(r *http.Request) (*http.Response, error) {
-		response, err := hosttest.JSON(http.StatusBadRequest, `{"error":"invalid_grant"}`)(r)
-		response.Header.Set("Date", h.Now().Add(lead).UTC().Format(http.TimeFormat))
-		return response, err
-	}
+	return plugintest.Dated(h, hosttest.JSON(http.StatusBadRequest, `{"error":"invalid_grant"}`), lead)
 }
 
 // A token endpoint whose clock differs from the host's gets a second assertion, with its own time, and later ones have that from the

@@ -7,6 +7,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // threats.md 103: what a user chooses is no placeholder and no escape, in the body of either kind and in headers. The first
@@ -41,9 +42,6 @@ func TestPlaceholderInValuesOfUsers_threats_103(t *testing.T) {
 // quoted returns text as a text of JSON.
 func quoted(t *testing.T, text string) string {
 	t.Helper()
-	document, err := json.Marshal(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := testworld.Must(json.Marshal(text))(t)
 	return string(document)
 }

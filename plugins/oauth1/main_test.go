@@ -18,6 +18,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/plugins/internal/plugintest"
 	"github.com/keywright/keywright/sdk"
 )
@@ -73,10 +74,7 @@ func serve(t *testing.T, r *http.Request) server {
 	header, signed := strings.CutPrefix(r.Header.Get("Authorization"), "OAuth ")
 	for _, parameter := range strings.Split(header, ", ") {
 		name, quoted, _ := strings.Cut(parameter, "=")
-		value, err := url.PathUnescape(strings.Trim(quoted, `"`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		value := testworld.Must(url.PathUnescape(strings.Trim(quoted, `"`)))(t)
 		if signed {
 			add("header", name, value)
 		}
@@ -189,10 +187,7 @@ func TestRSA(t *testing.T) {
 		for _, place := range []string{"header", "query", "form"} {
 			c["in"] = place
 			s := serve(t, h.Authenticate(c, form("POST", "https://api.test/?q=1", "a=b")).Request)
-			signature, err := base64.StdEncoding.DecodeString(s.signature)
-			if err != nil {
-				t.Fatal(err)
-			}
+			signature := testworld.Must(base64.StdEncoding.DecodeString(s.signature))(t)
 			sum := sha1.Sum([]byte(s.base))
 			if err := rsa.VerifyPKCS1v15(public, crypto.SHA1, sum[:], signature); err != nil || s.place != place {
 				t.Errorf("%s: err = %v", s.place, err)

@@ -18,6 +18,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keywright/keywright/internal/testworld"
+
 	"github.com/keywright/keywright/host"
 )
 
@@ -52,24 +54,16 @@ func verify(t *testing.T, requests []verification) []verdict {
 	}
 	var input bytes.Buffer
 	for _, request := range requests {
-		line, err := json.Marshal(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		line := testworld.Must(json.Marshal(request))(t)
 		input.Write(append(line, '\n'))
 	}
 	command := exec.CommandContext(t.Context(), python, "testdata/verify.py")
 	command.Stdin, command.Stderr = &input, os.Stderr
-	output, err := command.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	output := testworld.Must(command.Output())(t)
 	var verdicts []verdict
 	for line := range bytes.Lines(output) {
 		var v verdict
-		if err := json.Unmarshal(line, &v); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, json.Unmarshal(line, &v))
 		verdicts = append(verdicts, v)
 	}
 	if len(verdicts) != len(requests) {
@@ -184,10 +178,7 @@ func request(t *testing.T, random *randv2.Rand) (r *http.Request, form bool) {
 			body, kind = `{"a": "`+strings.Repeat("b", random.IntN(50))+`"}`, "application/json"
 		}
 	}
-	r, err := http.NewRequestWithContext(t.Context(), method, target.String(), strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r = testworld.Must(http.NewRequestWithContext(t.Context(), method, target.String(), strings.NewReader(body)))(t)
 	if kind != "" {
 		r.Header.Set("Content-Type", kind)
 	}
@@ -247,18 +238,9 @@ func configuration(random *randv2.Rand, form bool) map[string]any {
 func TestIndependentServer(t *testing.T) {
 	const count = 2000
 	s := newSender(t)
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	public, err := x509.MarshalPKIXPublicKey(key.Public())
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testworld.Must(rsa.GenerateKey(rand.Reader, 2048))(t)
+	private := testworld.Must(x509.MarshalPKCS8PrivateKey(key))(t)
+	public := testworld.Must(x509.MarshalPKIXPublicKey(key.Public()))(t)
 	s.secrets["key"] = string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
 	random := randv2.New(randv2.NewPCG(1, 2))
 	var requests []verification

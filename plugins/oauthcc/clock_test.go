@@ -8,17 +8,14 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/plugins/internal/plugintest"
 )
 
 // The client's own assertion follows the clock of the token endpoint, and has the lifetime assertion_ttl.
 func TestClockOfTheClientsAssertion(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "ES256")
-		h.TokenEndpoint(endpoint, func(r *http.Request) (*http.Response, error) {
-			response, err := hosttest.JSON(http.StatusUnauthorized, `{"error":"invalid_client"}`)(r)
-			response.Header.Set("Date", h.Now().Add(5*time.Minute).UTC().Format(http.TimeFormat))
-			return response, err
-		}, hosttest.Token("the-access-token", 3600))
+		h.TokenEndpoint(endpoint, plugintest.Dated(h, hosttest.JSON(http.StatusUnauthorized, `{"error":"invalid_client"}`), 5*time.Minute), hosttest.Token("the-access-token", 3600))
 		h.Authenticate(assertionConfig("assertion_ttl", 60), get())
 		for i, lead := range []int64{0, 300} {
 			_, claims := h.JWT(h.Exchanges()[i].Form.Get("client_assertion"))

@@ -61,19 +61,8 @@ func TestTokenLifetime(t *testing.T) {
 		run.Case(t, name, func(t *testing.T, h *hosttest.Harness) {
 			h.Canary("crm")
 			h.TokenEndpoint(endpoint, hosttest.JSON(200, answer))
-			wantExchanges := func(seconds, exchanges int) {
-				t.Helper()
-				h.Advance(time.Date(2026, time.January, 2, 3, 4, 5+seconds, 0, time.UTC).Sub(h.Now()))
-				plugintest.Sends(t, h, config(), get(), "Bearer the-access-token")
-				plugintest.Exchanges(t, h, exchanges)
-			}
-			wantExchanges(0, 1)
-			wantExchanges(1, 1)
-			wantExchanges(3539, 1)
-			wantExchanges(3540, 2)
-			wantExchanges(3540+3539, 2)
-			wantExchanges(3540+3540, 3)
-			if calls := h.Calls(); !calls[1].Cached || calls[3].Cached {
+			plugintest.Lasts(t, h, config(), get(), "Bearer the-access-token", 3539*time.Second)
+			if calls := h.Calls(); !calls[1].Cached || calls[2].Cached {
 				t.Errorf("calls: %+v", calls)
 			}
 		})
@@ -221,20 +210,20 @@ func TestTokenOwner(t *testing.T) {
 		h.Canary("crm")
 		h.TokenEndpoint(endpoint, hosttest.Token("first-token", 3600), hosttest.Token("second-token", 3600),
 			hosttest.Token("third-token", 3600), hosttest.Token("fourth-token", 3600))
-		ask := func(what string, c hosttest.Config, want string) {
+		ask := func(c hosttest.Config, want string) {
 			t.Helper()
 			plugintest.Sends(t, h, c, get(), "Bearer "+want)
 		}
 		perUser := config("client_id", "{{ user.email }}")
 		h.As(host.User{Email: "ann@example.com"})
-		ask("the first user", perUser, "first-token")
+		ask(perUser, "first-token") // the first user
 		h.As(host.User{Email: "bob@example.com"})
-		ask("another user", perUser, "second-token")
+		ask(perUser, "second-token") // another user
 		h.As(host.User{Email: "ann@example.com", ID: "7"})
-		ask("the first user, with a field that no template names", perUser, "first-token")
-		ask("another configuration", config("scope", "more"), "third-token")
+		ask(perUser, "first-token")                 // the first user, with a field that no template names
+		ask(config("scope", "more"), "third-token") // another configuration
 		h.Canary("crm")
-		ask("another version of the secret", perUser, "fourth-token")
+		ask(perUser, "fourth-token") // another version of the secret
 	})
 }
 
@@ -244,16 +233,10 @@ func TestRefusedTokenReplacement(t *testing.T) {
 		h.Canary("crm")
 		h.TokenEndpoint(endpoint, hosttest.Token("first-token", 3600), hosttest.Token("second-token", 3600))
 		h.Authenticate(config(), get())
-		h.API(hosttest.JSON(401, `{}`), hosttest.JSON(200, `{}`))
-		got := h.Authenticate(config(), hosttest.POST("https://api.test/v1", "body"))
-		if got.Attempts != 2 || got.Header("Authorization") != "Bearer second-token" || got.Response.StatusCode != http.StatusOK {
-			t.Errorf("%d attempts, the last with %s, answered %d", got.Attempts, got.Header("Authorization"), got.Response.StatusCode)
-		}
+		plugintest.Renews(t, h, config(), hosttest.POST("https://api.test/v1", "body"), "Bearer second-token")
 		h.API(hosttest.JSON(401, `{}`)) // the new token is refused at once
-		got = h.Authenticate(config(), get())
-		if got.Attempts != 1 || got.Response.StatusCode != http.StatusUnauthorized || len(h.Exchanges()) != 2 {
-			t.Errorf("%d attempts, answered %d, %d exchanges", got.Attempts, got.Response.StatusCode, len(h.Exchanges()))
-		}
+		plugintest.Answers(t, h, config(), get(), http.StatusUnauthorized, 1)
+		plugintest.Exchanges(t, h, 2)
 	})
 }
 

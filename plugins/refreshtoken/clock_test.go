@@ -16,11 +16,7 @@ func TestClockOfTheClientsAssertion(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		const behind = 5 * time.Minute
 		h.Key("key", "RS256")
-		h.TokenEndpoint(endpoint, func(r *http.Request) (*http.Response, error) {
-			response, err := hosttest.JSON(http.StatusUnauthorized, `{"error":"invalid_client"}`)(r)
-			response.Header.Set("Date", h.Now().Add(-behind).UTC().Format(http.TimeFormat))
-			return response, err
-		}, hosttest.JSON(http.StatusOK, fmt.Sprintf(`{"access_token":"the-access-token","token_type":"BearerToken","expires_at":%d}`,
+		h.TokenEndpoint(endpoint, plugintest.Dated(h, hosttest.JSON(http.StatusUnauthorized, `{"error":"invalid_client"}`), -behind), hosttest.JSON(http.StatusOK, fmt.Sprintf(`{"access_token":"the-access-token","token_type":"BearerToken","expires_at":%d}`,
 			h.Now().Add(10*time.Minute-behind).Unix())), hosttest.Token("another-token", 3600))
 		c := config("client_auth", "private_key_jwt", "private_key", "{{ get_secret('key') }}", "expires_at_from", "json:/expires_at")
 		plugintest.Sends(t, h, c, get(), "Bearer the-access-token")

@@ -263,18 +263,18 @@ func TestTokenOwner(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.TokenEndpoint(endpoint, hosttest.Token("first-token", 300), hosttest.Token("second-token", 300), hosttest.Token("third-token", 300), hosttest.Token("fourth-token", 300))
 		c := config("subject_token", "{{ get_secret('user') }}-{{ user.id }}")
-		ask := func(what, user, want string) {
+		ask := func(user, want string) {
 			t.Helper()
 			h.As(host.User{ID: user})
 			plugintest.Sends(t, h, c, get(), "Bearer "+want)
 		}
-		ask("a user", "1", "first-token")
-		ask("another user", "2", "second-token")
-		ask("the first user again", "1", "first-token")
+		ask("1", "first-token")  // a user
+		ask("2", "second-token") // another user
+		ask("1", "first-token")  // the first user again
 		h.Advance(240 * time.Second)
-		ask("a minute before the end", "1", "third-token")
+		ask("1", "third-token") // a minute before the end
 		h.API(hosttest.JSON(401, `{}`), hosttest.JSON(200, `{}`))
-		ask("after a refusal of the API", "1", "fourth-token")
+		ask("1", "fourth-token") // after a refusal of the API
 		if got := h.Exchanges()[1].Form.Get("subject_token"); got != "token-of-the-user-2" {
 			t.Errorf("the second user's token is %s", got)
 		}

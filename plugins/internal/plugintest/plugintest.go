@@ -64,23 +64,13 @@ func Refuses(t *testing.T, h *hosttest.Harness, c hosttest.Config, r *http.Reque
 	}
 }
 
-// Use is a request that follows the last one after a time. Sends is the number of exchanges so far.
-type Use struct {
-	After time.Duration
-	Sends int
-}
-
-// Uses sends requests with the value of Authorization, and compares the numbers of exchanges.
-func Uses(t *testing.T, h *hosttest.Harness, c hosttest.Config, r *http.Request, authorization string, uses ...Use) {
+// Lasts checks that a token, which Authorization sends, is used until a time after it was issued, and that a second later there is another.
+func Lasts(t *testing.T, h *hosttest.Harness, c hosttest.Config, r *http.Request, authorization string, last time.Duration) {
 	t.Helper()
-	for i, use := range uses {
-		h.Advance(use.After)
-		if got := h.Authenticate(c, r.Clone(r.Context())).Header("Authorization"); got != authorization {
-			t.Errorf("request %d: Authorization = %s, want %s", i, got, authorization)
-		}
-		if n := len(h.Exchanges()); n != use.Sends {
-			t.Errorf("request %d: %d exchanges, want %d", i, n, use.Sends)
-		}
+	for i, pause := range []time.Duration{0, last, time.Second, last, time.Second} {
+		h.Advance(pause)
+		Sends(t, h, c, r.Clone(r.Context()), authorization)
+		Exchanges(t, h, 1+i/2)
 	}
 }
 
@@ -113,5 +103,24 @@ func Warns(t *testing.T, h *hosttest.Harness, text string) {
 	t.Helper()
 	if w := h.Warnings(); text == "" && len(w) != 0 || text != "" && (len(w) != 1 || !strings.Contains(w[0], text)) {
 		t.Errorf("warnings = %q, want %q", w, text)
+	}
+}
+
+// Renews sends a request whose first attempt the API refuses, and compares the header Authorization of the second, which it accepts.
+func Renews(t *testing.T, h *hosttest.Harness, c hosttest.Config, r *http.Request, authorization string) {
+	t.Helper()
+	h.API(hosttest.JSON(http.StatusUnauthorized, `{}`), hosttest.JSON(http.StatusOK, `{}`))
+	got := h.Authenticate(c, r)
+	if got.Attempts != 2 || got.Header("Authorization") != authorization || got.Response.StatusCode != http.StatusOK {
+		t.Errorf("status = %d after %d attempts with %s, want %s", got.Response.StatusCode, got.Attempts, got.Header("Authorization"), authorization)
+	}
+}
+
+// Dated returns an answer with a Date of a clock that is ahead by a time.
+func Dated(h *hosttest.Harness, answer hosttest.Answer, ahead time.Duration) hosttest.Answer {
+	return func(r *http.Request) (*http.Response, error) {
+		response, err := answer(r)
+		response.Header.Set("Date", h.Now().Add(ahead).UTC().Format(http.TimeFormat))
+		return response, err
 	}
 }

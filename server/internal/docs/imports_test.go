@@ -160,7 +160,7 @@ var rules = []rule{
 
 // testRules are the rules for tests of packages that serve as examples. Other tests may import any package.
 var testRules = []rule{
-	{packages: "plugins/...", ours: []string{"sdk", "host", "host/hosttest", "plugins/internal/plugintest"}, others: []string{"github.com/golang-jwt/jwt/v5"}},
+	{packages: "plugins/...", ours: []string{"sdk", "host", "host/hosttest", "internal/testworld", "plugins/internal/plugintest"}, others: []string{"github.com/golang-jwt/jwt/v5"}},
 	{packages: "examples/...", ours: []string{"sdk", "host", "host/hosttest", "host/hosttest/cases"}},
 }
 
