@@ -52,7 +52,7 @@ func (h *Host) Callback(ctx context.Context, back AuthorizationResponse, connect
 		return refuse(reason, code, text)
 	}
 	c := connector(name)
-	if c == nil || !c.NeedsConsent() || c.host.config.State != h.config.State || subtle.ConstantTimeCompare(c.configDigest(), pending.Config) != 1 {
+	if c == nil || !c.NeedsConsent() || c.grants.node != h.config.State.node || subtle.ConstantTimeCompare(c.configDigest(), pending.Config) != 1 {
 		return refuse(ConsentUnknown, "", "the connector was changed since the consent began: begin again")
 	}
 	if pending.User != nil {
@@ -165,7 +165,7 @@ func (c *Connector) connectGrant(ctx context.Context, code *hostfn.Code) error {
 	if err != nil {
 		return err
 	}
-	defer c.host.shared.Gate.Leave()
+	defer c.runner.Gate.Leave()
 	in.Code = code
 	turn := &consentTurn{}
 	if _, _, err := c.runConsent(ctx, in, contract.ExportConnect, turn, stats); err != nil {

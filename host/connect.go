@@ -13,6 +13,7 @@ import (
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/inputs"
 	"github.com/keywright/keywright/host/internal/run"
+	"github.com/keywright/keywright/host/internal/send"
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/plugins"
 )
@@ -25,29 +26,23 @@ func (h *Host) NewConnector(ctx context.Context, config ConnectorConfig) (*Conne
 		return nil, err
 	}
 	defer h.shared.Gate.Leave()
-	c := &Connector{config: config, host: h, plugin: h.types[config.Auth.Type]}
+	c := &Connector{config: config, plugin: h.types[config.Auth.Type]}
 	in := h.input(&config)
-	c.dialer, in.EgressError = h.dialerFor(config.Egress)
-	in.AllowsHTTP, in.CheckURL = c.dialer.egress.AllowsHTTP, c.dialer.checkTokenURL
-	if t := c.dialer.egress.TLS; t != nil {
+	d, err := h.dialerFor(config.Egress)
+	in.EgressError, in.AllowsHTTP, in.CheckURL = err, d.egress.AllowsHTTP, d.checkTokenURL
+	if t := d.egress.TLS; t != nil {
 		in.Presents = len(t.Certificates) > 0 || t.GetClientCertificate != nil
 	}
 	if c.plugin == nil {
 		in.NoPlugin = h.noType(config.Auth.Type)
 	} else {
-		in.Plugin, in.Calls = &c.plugin.Plugin, c.newPlan()
+		in.Plugin, in.Calls = &c.plugin.Plugin, h.newPlan(c, d)
 	}
 	plan, found := connect.Check(ctx, in)
 	if len(found.Problems) > 0 {
 		return nil, newConfigError(config.Name, found)
 	}
 	c.plan, c.config.Auth = plan, Auth{c.plugin.info.Type, plan.Values}
-	if plan.TLS != nil {
-		c.tls = c.newTLS()
-		if plan.TLS.Token {
-			plan.ClientOf = c.tls.Client
-		}
-	}
 	if len(plan.States) > 0 {
 		c.grants = &grants{
 			node: h.config.State.node, plan: plan, authType: c.config.Auth.Type, neverResend: config.NeverResend, events: &c.events,
@@ -55,9 +50,12 @@ func (h *Host) NewConnector(ctx context.Context, config ConnectorConfig) (*Conne
 		}
 		plan.Begin = c.grants.begin
 	}
-	c.runner = c.newRunner()
-	c.transport = c.newTransport()
-	c.reader = c.newReader()
+	c.runner = h.newRunner(c)
+	c.transport = h.newTransport(c, d)
+	if plan.TLS != nil && plan.TLS.Token {
+		plan.ClientOf = c.transport.TLS.Client
+	}
+	c.runner.Reader = h.newReader(c, d)
 	for _, w := range plan.Warnings {
 		c.log.warn(ctx, w.Path, w.Message)
 	}
@@ -93,34 +91,53 @@ func newConfigError(connector string, found connect.Findings) error {
 var bareOAuth = regexp.MustCompile(`^(?i:oauth)[-_]?(?:2|2\.0|20)?$`)
 
 // newRunner returns what authenticates the requests of the connector.
-func (c *Connector) newRunner() *run.Runner {
+func (h *Host) newRunner(c *Connector) *run.Runner {
 	rn := &run.Runner{
-		Shared: &c.host.shared, Plan: c.plan, Reader: &c.reader, Events: &c.events,
+		Shared: &h.shared, Plan: c.plan, Events: &c.events,
 		Run: c.plugin.run, Deterministic: c.plugin.deterministic, RefreshAhead: c.config.RefreshAhead,
 		Fail:     func(stage string, err error) error { return c.fail(Stage(stage), err) },
-		OverTime: c.overTime, Seldom: func(ctx context.Context, text string) { c.log.seldom(ctx, text) },
+		OverTime: func(err error) error { return c.plugin.overTime(c.plan.ExchangeTime, err) },
+		Seldom:   func(ctx context.Context, text string) { c.log.seldom(ctx, text) },
 	}
 	if c.plugin.info.Consent {
 		rn.GrantName = c.grantName
 	}
-	if explain := c.host.hooks.Explain; explain != nil {
+	if explain := h.hooks.Explain; explain != nil {
 		rn.Explain = func(call *hostfn.Call, output []byte, err error) { explain(c.explanation(call, output, err)) }
 	}
 	return rn
 }
 
+// newTransport returns what sends the requests of the connector.
+func (h *Host) newTransport(c *Connector, d *dialer) *send.Transport {
+	t := &send.Transport{
+		Runner: c.runner, CrossOriginRedirects: c.config.CrossOriginRedirects, UserAgent: h.config.UserAgent,
+		BodyBytes: cmp.Or(c.config.BodyBytes, h.config.Limits.BodyBytes),
+		API:       d.api, Challenge: c.plugin.info.Challenge, Warn: c.log.warn,
+	}
+	if c.plan.TLS != nil {
+		t.TLS = &send.TLS{
+			Plan: c.plan, Policy: d.egress.policy(), PKCS12: h.config.PKCS12, Identities: h.identities, Warn: c.log.warn,
+			Ends: func(last *send.Certificate) (soon bool, err error) {
+				certificate, now := (*ClientCertificate)(last), h.config.Clock()
+				return last != nil && certificate.EndsSoon(now), certificate.Ended(now)
+			},
+		}
+	}
+	return t
+}
+
 // newReader returns what reads the inputs of the connector's calls.
-func (c *Connector) newReader() inputs.Reader {
-	h := c.host
-	r := inputs.Reader{
+func (h *Host) newReader(c *Connector, d *dialer) *inputs.Reader {
+	r := &inputs.Reader{
 		Plan: c.plan, Secrets: h.config.Secrets, Variables: h.config.Variables, Events: &c.events, Documents: h.cache.documents,
 		Asker: discovery.Asker{
 			UserAgent: h.userAgent(), Time: c.plan.ExchangeTime, Bytes: h.config.Limits.TokenBytes, Codings: h.config.ContentCodings,
-			HTTP: c.dialer.egress.AllowsHTTP, Place: c.runner.Place, Go: h.shared.Gate.Go, Changed: c.log.metadata,
+			HTTP: d.egress.AllowsHTTP, Place: c.runner.Place, Go: h.shared.Gate.Go, Changed: c.log.metadata,
 		},
 	}
 	if t := c.plan.TLS; t != nil && t.Token {
-		r.TLS = c.tls.Texts
+		r.TLS = c.transport.TLS.Texts
 		r.Asker.Mutual = t.Certificate != nil || t.PKCS12 != nil
 	}
 	if e := c.config.Egress; e != nil {
@@ -146,12 +163,11 @@ func (h *Host) noType(name string) string {
 }
 
 // newPlan returns what the host adds to the plan of a connector, and sets the log and the events of the connector.
-func (c *Connector) newPlan() *hostfn.Plan {
-	h := c.host
+func (h *Host) newPlan(c *Connector, d *dialer) *hostfn.Plan {
 	c.log = &connectorLog{
 		logger: h.config.Logger, report: h.config.Warn, clock: h.config.Clock, connector: c.config.Name, authType: c.plugin.info.Type,
 	}
-	c.events = eventsOf(c)
+	c.events = eventsOf(c, h.config.Tracer, h.config.Observe)
 	limit := cmp.Or(c.config.Timeout, h.config.Limits.CallTime)
 	if own := c.plugin.info.Limits.CallTime; own > 0 {
 		limit = min(limit, own)
@@ -160,8 +176,8 @@ func (c *Connector) newPlan() *hostfn.Plan {
 		Codings:      h.config.ContentCodings,
 		Tokens:       h.cache.tokens,
 		Signer:       h.signer,
-		Client:       c.dialer.tokens,
-		UserAgent:    c.host.userAgent(),
+		Client:       d.tokens,
+		UserAgent:    h.userAgent(),
 		Clock:        h.config.Clock,
 		Random:       h.config.Random,
 		Log:          c.log.line,

@@ -33,10 +33,10 @@ func (c *Connector) Disconnect(ctx context.Context) error {
 	if err := c.canConsent(ctx); err != nil {
 		return err
 	}
-	if err := c.host.shared.Gate.Enter(); err != nil {
+	if err := c.runner.Gate.Enter(); err != nil {
 		return c.fail(StagePlugin, err)
 	}
-	defer c.host.shared.Gate.Leave()
+	defer c.runner.Gate.Leave()
 	token, err := c.grants.forget(ctx)
 	switch {
 	case errors.Is(err, lease.ErrUnread):
@@ -48,7 +48,7 @@ func (c *Connector) Disconnect(ctx context.Context) error {
 	}
 	in, stats, err := c.consenting(ctx)
 	if err == nil {
-		defer c.host.shared.Gate.Leave()
+		defer c.runner.Gate.Leave()
 		_, _, err = c.runConsent(ctx, in, contract.ExportDisconnect, &consentTurn{token: token}, stats)
 	}
 	if err != nil {

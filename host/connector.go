@@ -11,7 +11,6 @@ import (
 	"github.com/keywright/keywright/host/internal/connect"
 	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
-	"github.com/keywright/keywright/host/internal/inputs"
 	"github.com/keywright/keywright/host/internal/run"
 	"github.com/keywright/keywright/host/internal/send"
 	"github.com/keywright/keywright/host/internal/strictjson"
@@ -87,22 +86,15 @@ var _ json.Unmarshaler = (*Auth)(nil)
 type Connector struct {
 	config ConnectorConfig
 
-	host   *Host
 	plugin *plugin
 	plan   *connect.Plan
-	reader inputs.Reader
 	// grants is nil if the auth type has no states.
 	grants *grants
 	log    *connectorLog
 	events event.Stream
-	// dialer is that of the host, unless the connector has an Egress of its own.
-	dialer *dialer
-	// tls is nil if the connector has no TLS of its own.
-	tls *send.TLS
-	// transport is nil if Host.NewConnector has not made the connector.
+	// transport and runner are nil if Host.NewConnector has not made the connector.
 	transport *send.Transport
-	// runner is nil if Host.NewConnector has not made the connector.
-	runner *run.Runner
+	runner    *run.Runner
 }
 
 // Config returns the configuration that [Host.NewConnector] received, with the names of the auth type and of its fields in place of aliases.
@@ -128,8 +120,59 @@ func (c *Connector) FieldSecrets() map[string][]string {
 	return c.plan.FieldSecrets()
 }
 
-// exchangeTime returns the time limit of a token exchange.
-func (c *Connector) exchangeTime() time.Duration { return c.plan.ExchangeTime }
+// CheckKeys asks [Config].Keys about each key that the configuration names with get_key. It returns an error unless the key
+// is there and fits its algorithm. It signs nothing. The user of the context is that of templates, see [WithUser].
+func (c *Connector) CheckKeys(ctx context.Context) error {
+	if c.plan == nil || !c.plan.AsksKeys {
+		return nil
+	}
+	if err := c.runner.Gate.Enter(); err != nil {
+		return c.fail(StagePlugin, err)
+	}
+	defer c.runner.Gate.Leave()
+	in, failure := c.runner.Reader.ReadAll(ctx, nil, &event.Attempt{})
+	if failure != nil {
+		return c.failure(failure)
+	}
+	call := hostfn.New(ctx, c.plan.Plan, in, hostfn.Detached)
+	for _, described := range c.plugin.info.Fields {
+		f := c.plan.Fields[described.Name]
+		if f.Text == nil || f.Text.Key() == nil {
+			continue
+		}
+		if failure := call.CheckKey(f); failure != nil {
+			return c.failure(failure)
+		}
+	}
+	return nil
+}
+
+// ClientCertificate reads the secrets and returns the client certificate that a request with the user of the context uses, or
+// nil for a connector without one. The error is the one that requests get, but a certificate that has ended is no error: see
+// [ClientCertificate.Ended].
+func (c *Connector) ClientCertificate(ctx context.Context) (*ClientCertificate, error) {
+	if c.plan == nil || c.plan.TLS == nil {
+		return nil, nil
+	}
+	secrets, failure := c.runner.Reader.ReadSecrets(ctx, nil)
+	if failure != nil {
+		return nil, c.failure(failure)
+	}
+	certificate, failure := c.transport.TLS.Read(ctx, c.runner.Reader.Inputs(secrets, c.runner.Reader.Subject(ctx), nil))
+	if failure != nil {
+		return nil, c.failure(failure)
+	}
+	return (*ClientCertificate)(certificate), nil
+}
+
+// LastClientCertificate returns the client certificate that a request needed last, or nil if none has needed one. The
+// certificate may have ended, and then it was not used. LastClientCertificate reads no secret.
+func (c *Connector) LastClientCertificate() *ClientCertificate {
+	if c.plan == nil || c.plan.TLS == nil {
+		return nil
+	}
+	return (*ClientCertificate)(c.transport.TLS.Last())
+}
 
 // fail returns an Error of the connector.
 func (c *Connector) fail(stage Stage, err error) error {
@@ -147,14 +190,4 @@ func (c *Connector) fail(stage Stage, err error) error {
 // failure returns an Error for the failure of a call.
 func (c *Connector) failure(f *hostfn.Failure) error {
 	return c.fail(Stage(f.Stage), f.Err)
-}
-
-// overTime returns err, the error of an exchange or nil. It is a [LimitError] if the plugin's own time was over.
-func (c *Connector) overTime(err error) error {
-	var e *Error
-	own := c.plugin.info.Limits.CallTime
-	if own == 0 || own != c.exchangeTime() || !errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(*LimitError)) || !errors.As(err, &e) {
-		return err
-	}
-	return c.fail(e.Stage, c.plugin.limitError(limitTime, e.Err))
 }

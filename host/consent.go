@@ -77,7 +77,7 @@ func (c *Connector) BeginConsent(ctx context.Context, r ConsentRequest) (authori
 	if err != nil {
 		return "", err
 	}
-	defer c.host.shared.Gate.Leave()
+	defer c.runner.Gate.Leave()
 	output, call, err := c.runConsent(ctx, in, contract.ExportConsent, nil, stats)
 	if err != nil {
 		return "", err
@@ -86,7 +86,7 @@ func (c *Connector) BeginConsent(ctx context.Context, r ConsentRequest) (authori
 	if failure != nil {
 		return "", c.failure(failure)
 	}
-	server, promised, failure := c.reader.AuthorizationServer(ctx, in)
+	server, promised, failure := c.runner.Reader.AuthorizationServer(ctx, in)
 	if failure != nil {
 		return "", c.failure(failure)
 	}
@@ -96,7 +96,7 @@ func (c *Connector) BeginConsent(ctx context.Context, r ConsentRequest) (authori
 	}
 	random := [3]string{}
 	for i := range random {
-		if random[i], err = randomText(c.host.config.Random); err != nil {
+		if random[i], err = randomText(c.plan.Random); err != nil {
 			return "", c.fail(StagePlugin, err)
 		}
 	}
@@ -116,7 +116,7 @@ func (c *Connector) BeginConsent(ctx context.Context, r ConsentRequest) (authori
 	if err != nil {
 		return "", c.fail(StagePlugin, err)
 	}
-	if err := c.host.config.State.node.Hold(ctx, consentKey(handle), row, consentTime); err != nil {
+	if err := c.grants.node.Hold(ctx, consentKey(handle), row, consentTime); err != nil {
 		return "", c.fail(StageToken, stateError(fmt.Errorf("the consent cannot be kept: %w", err)))
 	}
 	authorization.URL.RawQuery += "&" + parameters.Encode()
@@ -125,21 +125,21 @@ func (c *Connector) BeginConsent(ctx context.Context, r ConsentRequest) (authori
 }
 
 // consenting returns the inputs of a call for the consent of the context's user, and its figures, both for runConsent. The caller
-// must call c.host.shared.Gate.Leave.
+// must call c.runner.Gate.Leave.
 func (c *Connector) consenting(ctx context.Context) (*hostfn.Inputs, *event.Attempt, error) {
 	if err := c.canConsent(ctx); err != nil {
 		return nil, nil, err
 	}
-	if err := c.host.shared.Gate.Enter(); err != nil {
+	if err := c.runner.Gate.Enter(); err != nil {
 		return nil, nil, c.fail(StagePlugin, err)
 	}
 	stats := c.events.Attempt()
 	stats.Consent = true
-	in, failure := c.reader.ReadAll(ctx, nil, &stats)
+	in, failure := c.runner.Reader.ReadAll(ctx, nil, &stats)
 	if failure != nil {
 		err := c.failure(failure)
 		stats.Observe(ctx, err)
-		c.host.shared.Gate.Leave()
+		c.runner.Gate.Leave()
 		return nil, nil, err
 	}
 	return in, &stats, nil
@@ -208,7 +208,7 @@ func (c *Connector) runConsent(ctx context.Context, in *hostfn.Inputs, export st
 		stats.End(err)
 		stats.Observe(ctx, err)
 	}()
-	ctx, cancel := context.WithTimeout(ctx, c.exchangeTime())
+	ctx, cancel := context.WithTimeout(ctx, c.plan.ExchangeTime)
 	defer cancel()
 	free, err := c.runner.Place(ctx)
 	if err != nil {

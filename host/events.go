@@ -16,11 +16,11 @@ import (
 )
 
 // eventsOf returns the stream of a connector's events, of which the Tracer of the host gets spans, and Observe attempts.
-func eventsOf(c *Connector) (s event.Stream) {
-	if c.host.config.Tracer != nil {
-		s.Begin = spans{c}.begin
+func eventsOf(c *Connector, tracer Tracer, observe func(context.Context, Attempt)) (s event.Stream) {
+	if tracer != nil {
+		s.Begin = spans{c, tracer}.begin
 	}
-	if observe := c.host.config.Observe; observe != nil {
+	if observe != nil {
 		s.Observe = func(ctx context.Context, a event.Attempt, err error) { observe(ctx, attemptOf(c, &a, err)) }
 	}
 	return s
@@ -38,7 +38,10 @@ func attemptOf(c *Connector, a *event.Attempt, err error) Attempt {
 }
 
 // spans makes spans of a connector's events.
-type spans struct{ connector *Connector }
+type spans struct {
+	connector *Connector
+	tracer    Tracer
+}
 
 // begin implements event.Stream.Begin.
 func (s spans) begin(ctx context.Context, e event.Span) (spanCtx context.Context, end func(event.End)) {
@@ -68,7 +71,7 @@ func (s spans) begin(ctx context.Context, e event.Span) (spanCtx context.Context
 // start calls the Tracer. If that panics, start returns nil.
 func (s spans) start(ctx context.Context, span Span) (spanCtx context.Context, end func(SpanEnd)) {
 	defer s.recoverPanic(ctx)
-	return s.connector.host.config.Tracer.Start(ctx, span)
+	return s.tracer.Start(ctx, span)
 }
 
 // recoverPanic recovers from a panic of the Tracer, which must not fail a request. In a run of a guest, it would be taken for the plugin's.

@@ -117,13 +117,13 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.host.shared.Gate.Enter(); err != nil {
+	if err := c.runner.Gate.Enter(); err != nil {
 		return nil, c.fail(StagePlugin, err)
 	}
-	defer c.host.shared.Gate.Leave()
+	defer c.runner.Gate.Leave()
 	ctx, cancel := context.WithTimeout(r.Context(), c.plugin.limits.CallTime)
 	defer cancel()
-	in, failure := c.reader.ReadAll(ctx, r, &event.Attempt{})
+	in, failure := c.runner.Reader.ReadAll(ctx, r, &event.Attempt{})
 	if failure != nil {
 		return nil, c.failure(failure)
 	}
@@ -167,15 +167,15 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 
 // explainTLS returns what the connector's TLS adds, or nil without TLS. The failure is that of a request.
 func (c *Connector) explainTLS(ctx context.Context, in *hostfn.Inputs) (*ExplainedTLS, *hostfn.Failure) {
-	if c.tls == nil {
+	if c.plan.TLS == nil {
 		return nil, nil
 	}
-	read, failure := c.tls.Read(ctx, in)
+	read, failure := c.transport.TLS.Read(ctx, in)
 	if failure != nil {
 		return nil, failure
 	}
 	certificate := (*ClientCertificate)(read)
-	if err := certificate.Ended(c.host.config.Clock()); err != nil {
+	if err := certificate.Ended(c.plan.Clock()); err != nil {
 		return nil, &hostfn.Failure{Stage: hostfn.StageConfig, Err: err}
 	}
 	e := &ExplainedTLS{ClientCertificate: certificate, CA: c.plan.TLS.CA != nil}

@@ -52,7 +52,7 @@ func (g *grants) begin(ctx context.Context, seed []byte, resend bool) (hostfn.Tu
 		return nil, errors.New("the grant is the user's, and the request's user has no id")
 	}
 	t := &turn{grants: g, tenant: tenant, user: user}
-	waitCtx, span := g.events.Start(ctx, event.Span{Name: event.Wait, Awaits: string(AwaitTurn)})
+	waitCtx, span := g.events.Start(ctx, event.Span{Name: event.Wait, Awaits: event.AwaitTurn})
 	var err error
 	if t.Turn, err = g.node.Begin(waitCtx, key, seed, resend && !g.neverResend); err != nil {
 		err = t.error(ctx, err, nil)

@@ -5,7 +5,6 @@ import (
 	"crypto"
 	"errors"
 
-	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/seal"
 )
@@ -63,31 +62,4 @@ func keyError(err error) error {
 		return err
 	}
 	return hostfn.Passing(err)
-}
-
-// CheckKeys asks [Config].Keys about each key that the configuration names with get_key. It returns an error unless the key
-// is there and fits its algorithm. It signs nothing. The user of the context is that of templates, see [WithUser].
-func (c *Connector) CheckKeys(ctx context.Context) error {
-	if c.plan == nil || !c.plan.AsksKeys {
-		return nil
-	}
-	if err := c.host.shared.Gate.Enter(); err != nil {
-		return c.fail(StagePlugin, err)
-	}
-	defer c.host.shared.Gate.Leave()
-	in, failure := c.reader.ReadAll(ctx, nil, &event.Attempt{})
-	if failure != nil {
-		return c.failure(failure)
-	}
-	call := hostfn.New(ctx, c.plan.Plan, in, hostfn.Detached)
-	for _, described := range c.plugin.info.Fields {
-		f := c.plan.Fields[described.Name]
-		if f.Text == nil || f.Text.Key() == nil {
-			continue
-		}
-		if failure := call.CheckKey(f); failure != nil {
-			return c.failure(failure)
-		}
-	}
-	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"time"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/connect"
@@ -214,4 +215,16 @@ func init() {
 	testhook.NativePlugin = func(name string, guest sandbox.Guest, grants []string) any {
 		return Plugin{Name: name, Grants: grants, guest: guest}
 	}
+}
+
+// overTime returns err, the error of an exchange or nil, whose time was limited. It is a [LimitError] if the plugin's own time was over.
+func (p *plugin) overTime(limit time.Duration, err error) error {
+	var e *Error
+	own := p.info.Limits.CallTime
+	if own == 0 || own != limit || !errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(*LimitError)) || !errors.As(err, &e) {
+		return err
+	}
+	over := *e
+	over.Err = p.limitError(limitTime, e.Err)
+	return &over
 }

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -99,15 +98,6 @@ func (c *Connector) roundTripper(base http.RoundTripper, guarded bool) http.Roun
 		return unconnected{c}
 	}
 	return c.transport.RoundTripper(base, guarded)
-}
-
-// newTransport returns what sends the requests of the connector.
-func (c *Connector) newTransport() *send.Transport {
-	return &send.Transport{
-		Runner: c.runner, CrossOriginRedirects: c.config.CrossOriginRedirects, UserAgent: c.host.config.UserAgent,
-		BodyBytes: cmp.Or(c.config.BodyBytes, c.host.config.Limits.BodyBytes),
-		TLS:       c.tls, API: c.dialer.api, Challenge: c.plugin.info.Challenge, Warn: c.log.warn,
-	}
 }
 
 var errNotConnected = errors.New("the connector was not made by Host.NewConnector")

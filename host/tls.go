@@ -1,13 +1,11 @@
 package host
 
 import (
-	"context"
 	"slices"
 	"time"
 
 	"github.com/keywright/keywright/host/internal/connect"
 	"github.com/keywright/keywright/host/internal/hostfn"
-	"github.com/keywright/keywright/host/internal/send"
 )
 
 // TLS configures what a connector presents and trusts in its TLS connections, such as the client certificate of RFC 8705.
@@ -106,43 +104,4 @@ type CertificateError struct{ NotAfter time.Time }
 
 func (e *CertificateError) Error() string {
 	return "the certificate ended at " + e.NotAfter.UTC().Format(time.RFC3339) + ": replace the secret by a renewed one"
-}
-
-// newTLS returns what presents the client certificate of a connector.
-func (c *Connector) newTLS() *send.TLS {
-	h := c.host
-	return &send.TLS{
-		Plan: c.plan, Policy: c.dialer.egress.policy(), PKCS12: h.config.PKCS12, Identities: h.identities, Warn: c.log.warn,
-		Ends: func(last *send.Certificate) (soon bool, err error) {
-			certificate, now := (*ClientCertificate)(last), h.config.Clock()
-			return last != nil && certificate.EndsSoon(now), certificate.Ended(now)
-		},
-	}
-}
-
-// ClientCertificate reads the secrets and returns the client certificate that a request with the user of the context uses, or
-// nil for a connector without one. The error is the one that requests get, but a certificate that has ended is no error: see
-// [ClientCertificate.Ended].
-func (c *Connector) ClientCertificate(ctx context.Context) (*ClientCertificate, error) {
-	if c.tls == nil {
-		return nil, nil
-	}
-	secrets, failure := c.reader.ReadSecrets(ctx, nil)
-	if failure != nil {
-		return nil, c.failure(failure)
-	}
-	certificate, failure := c.tls.Read(ctx, c.reader.Inputs(secrets, c.reader.Subject(ctx), nil))
-	if failure != nil {
-		return nil, c.failure(failure)
-	}
-	return (*ClientCertificate)(certificate), nil
-}
-
-// LastClientCertificate returns the client certificate that a request needed last, or nil if none has needed one. The
-// certificate may have ended, and then it was not used. LastClientCertificate reads no secret.
-func (c *Connector) LastClientCertificate() *ClientCertificate {
-	if c.tls == nil {
-		return nil
-	}
-	return (*ClientCertificate)(c.tls.Last())
 }
