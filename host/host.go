@@ -43,7 +43,7 @@ type Host struct {
 	dialer  *dialer
 	// hooks are those of tests of plugins.
 	hooks testhook.Hooks
-	// shared is what the runners of all connectors share.
+	// shared has the parts that the runners of all connectors use.
 	shared         run.Shared
 	userTokenHosts connect.UserTokenHosts
 	types          map[string]*plugin
