@@ -154,7 +154,7 @@ func TestSecretInMemory(t *testing.T) {
 	wantComplaint(t, got, "the guest's memory holds secret \"other\", as it is")
 }
 
-func TestMemoryIsSearchedForSentCredentials(t *testing.T) {
+func TestSentCredentialInMemory(t *testing.T) {
 	var e evidence
 	e.begin()
 	e.memory([]byte("\x00\x00eyJhIjoxfQ.eyJiIjoyfQ.c2lnbmF0dXJl\x00\x00"), []byte("and U2VjcmV0 a basic-credential"))

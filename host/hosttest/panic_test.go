@@ -24,7 +24,7 @@ func (s *shown) Logf(format string, args ...any) {
 }
 
 // The error of a trap does not hold the text of a panic. The test's log has it.
-func TestSandboxPanicIsLogged(t *testing.T) {
+func TestSandboxPanicLog(t *testing.T) {
 	wasm, err := exec.Command("wat2wasm", "--output=-", filepath.Join("testdata", "panics.wat")).Output()
 	if err != nil {
 		t.Fatalf("wat2wasm (install wabt): %v", err)

@@ -104,7 +104,7 @@ func TestNumbersInJWT(t *testing.T) {
 }
 
 // No member of a form is in JSON, and a case that expects so has missed the body.
-func TestBodyIsNoForm(t *testing.T) {
+func TestBodyWithoutForm(t *testing.T) {
 	got := runCase(t, "login", `
 - name: x
   config:
@@ -221,7 +221,7 @@ func TestReadErrors(t *testing.T) {
 }
 
 // A file without an end is not read to its end, and one that repeats itself is refused (threats.md 205).
-func TestReadIsBounded_threats_205(t *testing.T) {
+func TestReadBound_threats_205(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "cases.yaml")
 	testworld.Check(t, os.Symlink("/dev/zero", file))
 	testworld.WantError(t, "", testworld.ErrorOf(Read(file)), "has more than 4 MiB")

@@ -84,7 +84,7 @@ func TestMissingSubject(t *testing.T) {
 }
 
 // The names that an expression uses are known before it is evaluated.
-func TestNamesThatAnExpressionUses(t *testing.T) {
+func TestUsedNames(t *testing.T) {
 	e := mustCompile(t, "get_secret('b') + get_secret('a') + get_secret('b') + get_variable('v') + default(get_variable('w'), '') + user.id + tenant_id + user.email", ofTemplates)
 	for _, c := range []struct{ what, got, want string }{
 		{"secrets", literal(Texts(e.Secrets)), "['b', 'a', 'b']"},

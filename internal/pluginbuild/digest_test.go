@@ -57,7 +57,7 @@ func digest(t *testing.T, dir string) string {
 	return testworld.Must(SourceDigest(t.Context(), dir))(t)
 }
 
-func TestSourceDigestIsOfTheGuestsFilesOnly(t *testing.T) {
+func TestSourceDigestOfGuestFiles(t *testing.T) {
 	lines := make([]string, 0, 4)
 	for _, file := range []string{"imports.go", "main.go", "note.txt", "word/word.go"} {
 		lines = append(lines, fmt.Sprintf("example.test/echo/%s %x\n", file, sha256.Sum256([]byte(pluginSources[file]))))

@@ -181,7 +181,7 @@ func TestContentDigest(t *testing.T) {
 }
 
 // A Content-Digest that the request has stays, whatever its algorithm is. One that is not signed is not added.
-func TestContentDigestIsAddedWhereItIsWanted(t *testing.T) {
+func TestContentDigestAddition(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "HS256")
 		r := hosttest.POST("https://api.test/", "x")

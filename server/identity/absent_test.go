@@ -13,7 +13,7 @@ import (
 )
 
 // threats.md 65: the memory for made-up key IDs is bounded.
-func TestUnknownKeysAreBounded(t *testing.T) {
+func TestUnknownKeyBound(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	c := &keyCache{
 		refreshPolicy: urlRefresh, clock: func() time.Time { return now }, log: slog.New(slog.DiscardHandler), base: t.Context(), cancel: func() {},

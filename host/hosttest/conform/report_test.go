@@ -102,7 +102,7 @@ func TestContext(t *testing.T) {
 }
 
 // A finding that occurs often is listed once, and of many different ones the first.
-func TestFindingsAreBounded(t *testing.T) {
+func TestFindingBounds(t *testing.T) {
 	c := newConformer(t.Context(), hosttest.Module{}, nil)
 	c.check(step{name: "many", run: func(_ *conformer, k *checking) {
 		for i := range 50 {

@@ -92,7 +92,7 @@ func TestTimeToLiveWithASlowStore(t *testing.T) {
 }
 
 // A node gets the entry that another one has stored, fetched as it was there, and nobody waits for it any more. A 401 drops it for all.
-func TestEntryOfAnotherNode(t *testing.T) {
+func TestEntryOfSecondNode(t *testing.T) {
 	memory := state.NewMemory(time.Now)
 	one, other := newStore(t, memory, time.Now), newStore(t, memory, time.Now)
 	_, right := begin(t, one)

@@ -1,0 +1,177 @@
+package docs
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const (
+	maxMethods = 40
+	maxFields  = 40
+)
+
+var (
+	// particles are participles, prepositions and pronouns, which name nothing by themselves.
+	particles = strings.Fields("given wanted known kept held taken made asked seen left told sent tried said shown meant written named " +
+		"passed gone begun ended opened stored drawn looked counted joined folded chosen granted allowed refused settled leased holds has " +
+		"may most least before after further other others another again ahead apart somebody everybody whole instead beside within " +
+		"without of at on by than as")
+	// clause matches the words that make a sentence of the name of a test.
+	clause = regexp.MustCompile(`[a-z0-9](That|Which|What|Whose|Nobody|Another|Is|Are|CannotBe)([A-Z]|$)`)
+	// wordless matches a format that has no word for the values it shows.
+	wordless = regexp.MustCompile(`^(%[-+#0-9.]*[a-zA-Z]|[^\pL])*$`)
+	// failureFuncs are the methods of testing.T that take a format.
+	failureFuncs = []string{"Errorf", "Fatalf"}
+	// matchers are the functions of package strings that search a text.
+	matchers = []string{"Contains", "HasPrefix", "HasSuffix", "Cut", "CutPrefix", "CutSuffix", "EqualFold", "Index"}
+)
+
+// A declared name is a noun or a verb phrase, the name of a test is no clause, a failure has a word, a type has bounds, and
+// no code but tests matches the text of an error. testdata/house.txt lists the exceptions; -update writes it if it grows no longer.
+func TestHouseRules(t *testing.T) {
+	const list = "testdata/house.txt"
+	var found []string
+	methods := map[string]int{}
+	for _, path := range texts(t) {
+		if strings.HasSuffix(path, ".go") {
+			found = append(found, exceptions(t, path, methods)...)
+		}
+	}
+	for typ, n := range methods {
+		if n > maxMethods {
+			found = append(found, typ+": more than "+strconv.Itoa(maxMethods)+" methods")
+		}
+	}
+	slices.Sort(found)
+	found = slices.Compact(found)
+	text, err := os.ReadFile(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	allowed := strings.Split(string(bytes.TrimSpace(text)), "\n")
+	if *update && len(found) <= len(allowed) {
+		allowed = found
+		if err := os.WriteFile(list, []byte(strings.Join(found, "\n")+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, exception := range found {
+		if !slices.Contains(allowed, exception) {
+			t.Errorf("%s: write it another way, since %s may not grow", exception, list)
+		}
+	}
+	for _, exception := range allowed {
+		if exception != "" && !slices.Contains(found, exception) {
+			t.Errorf("%s: this is mended: remove its line from %s, with -update", exception, list)
+		}
+	}
+}
+
+// exceptions returns a line for each exception to the rules in a file. It counts the methods of types by package and type.
+func exceptions(t *testing.T, path string, methods map[string]int) (lines []string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, path), nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	test := strings.HasSuffix(path, "_test.go")
+	report := func(what string) { lines = append(lines, path+": "+what) }
+	name := func(ids ...*ast.Ident) {
+		for _, id := range ids {
+			if id != nil && slices.Contains(particles, strings.ToLower(id.Name)) {
+				report("name " + id.Name)
+			}
+		}
+	}
+	if base := strings.TrimSuffix(strings.TrimSuffix(filepath.Base(path), ".go"), "_test"); slices.Contains(particles, base) {
+		report("file name")
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			name(n.Name)
+			if clause.MatchString(n.Name.Name) && test && strings.HasPrefix(n.Name.Name, "Test") {
+				report("test " + n.Name.Name)
+			}
+			if receiver := receiverOf(n); receiver != "" && !test {
+				methods[filepath.Dir(path)+"."+receiver]++
+			}
+		case *ast.TypeSpec:
+			name(n.Name)
+			if s, ok := n.Type.(*ast.StructType); ok && s.Fields.NumFields() > maxFields && !test {
+				report(n.Name.Name + " has more than " + strconv.Itoa(maxFields) + " fields")
+			}
+		case *ast.ValueSpec:
+			name(n.Names...)
+		case *ast.Field:
+			name(n.Names...)
+		case *ast.AssignStmt:
+			if n.Tok == token.DEFINE {
+				name(identifiers(n.Lhs)...)
+			}
+		case *ast.RangeStmt:
+			if n.Tok == token.DEFINE {
+				name(identifiers([]ast.Expr{n.Key, n.Value})...)
+			}
+		case *ast.CallExpr:
+			if called := selector(n.Fun); len(n.Args) > 0 && test && slices.Contains(failureFuncs, called) && !isFmt(n.Fun) {
+				if format, ok := n.Args[0].(*ast.BasicLit); ok && wordless.MatchString(unquote(t, format.Value)) {
+					report("failure " + format.Value)
+				}
+			} else if !test && len(n.Args) > 0 && slices.Contains(matchers, called) && callsError(n.Args[0]) {
+				report("matches the text of an error")
+			}
+		}
+		return true
+	})
+	return lines
+}
+
+// identifiers returns the identifiers among expressions.
+func identifiers(all []ast.Expr) (ids []*ast.Ident) {
+	for _, e := range all {
+		if id, ok := e.(*ast.Ident); ok {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func selector(fun ast.Expr) string {
+	if s, ok := fun.(*ast.SelectorExpr); ok {
+		return s.Sel.Name
+	}
+	return ""
+}
+
+func isFmt(fun ast.Expr) bool {
+	s, ok := fun.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	pkg, ok := s.X.(*ast.Ident)
+	return ok && pkg.Name == "fmt"
+}
+
+func callsError(e ast.Expr) bool {
+	call, ok := e.(*ast.CallExpr)
+	return ok && len(call.Args) == 0 && selector(call.Fun) == "Error"
+}
+
+func unquote(t *testing.T, literal string) string {
+	t.Helper()
+	text, err := strconv.Unquote(literal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
