@@ -26,6 +26,4 @@ func TestKeysOfAStore(t *testing.T) {
 	if e := mustCompile(t, "get_secret('api')", ofTemplates); e.Key != nil {
 		t.Errorf("get_secret names the key %v", e.Key)
 	}
-
-	const version, alone = "the version must be a literal number from 1", "get_key must stand alone: such a key stays in its store, and has no text"
 }

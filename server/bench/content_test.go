@@ -80,20 +80,20 @@ func settle(t testing.TB, address string) (octets float64) {
 }
 
 // fill creates and fills a database, and returns its address.
-func (s *contentServer) fill() (address string) {
-	_, _ = fmt.Fprintf(s.Output(), "%s: writing %s articles and what belongs to them\n", s.engine, thousands(s.community.articles))
-	address = newDatabase(s, s.engine)
-	store := openContent(s, address)
+func (server *contentServer) fill() (address string) {
+	_, _ = fmt.Fprintf(server.Output(), "%s: writing %s articles and what belongs to them\n", server.engine, thousands(server.community.articles))
+	address = newDatabase(server, server.engine)
+	store := openContent(server, address)
 	begin, written := time.Now(), 0
-	for records := range batches(s.community, writeBatch) {
-		testworld.Check(s, store.Write(s.Context(), records))
+	for records := range batches(server.community, writeBatch) {
+		testworld.Check(server, store.Write(server.Context(), records))
 		written += len(records)
 	}
 	took := time.Since(begin)
-	testworld.Check(s, store.Close())
-	s.note = fmt.Sprintf("%s: %s records were written in %.0f s. With what belongs to them, a million articles take %.0f MiB.",
-		s.engine, thousands(written), took.Seconds(), settle(s, address)/(1<<20)*1e6/float64(s.community.articles))
-	_, _ = fmt.Fprintln(s.Output(), s.note)
+	testworld.Check(server, store.Close())
+	server.note = fmt.Sprintf("%s: %s records were written in %.0f s. With what belongs to them, a million articles take %.0f MiB.",
+		server.engine, thousands(written), took.Seconds(), settle(server, address)/(1<<20)*1e6/float64(server.community.articles))
+	_, _ = fmt.Fprintln(server.Output(), server.note)
 	return address
 }
 
@@ -116,9 +116,9 @@ func batches(c community, size int) iter.Seq[[]content.Record] {
 }
 
 // serve runs the server of a database, and checks that the pages that are measured are full and have no article twice.
-func (s *contentServer) serve(database string) (address string) {
-	store := openContent(s, database)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(s.Context()))
+func (server *contentServer) serve(database string) (address string) {
+	store := openContent(server, database)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(server.Context()))
 	started, ended := make(chan string, 1), make(chan error, 1)
 	go func() {
 		ended <- contentserver.Run(ctx, contentserver.Config{
@@ -126,30 +126,30 @@ func (s *contentServer) serve(database string) (address string) {
 			Started: func(callers, _ string) { started <- callers },
 		})
 	}()
-	s.Cleanup(func() {
+	server.Cleanup(func() {
 		cancel()
-		testworld.Check(s, <-ended)
-		testworld.Check(s, store.Close())
+		testworld.Check(server, <-ended)
+		testworld.Check(server, store.Close())
 	})
 	address = <-started
 	seen := map[string]bool{}
-	for _, number := range []int{1, s.lastPage() / 2, s.lastPage()} {
+	for _, number := range []int{1, server.lastPage() / 2, server.lastPage()} {
 		var body bytes.Buffer
-		testworld.Check(s, fetch(ctx, newClient(s), page(address, number)(), &body))
+		testworld.Check(server, fetch(ctx, newClient(server), page(address, number)(), &body))
 		var answer struct{ Result []content.Article }
-		testworld.Check(s, json.Unmarshal(body.Bytes(), &answer))
+		testworld.Check(server, json.Unmarshal(body.Bytes(), &answer))
 		for _, article := range answer.Result {
 			seen[article.ID] = true
 		}
 	}
 	if len(seen) != 3*pageSize {
-		s.Fatalf("three pages have %d articles", len(seen))
+		server.Fatalf("three pages have %d articles", len(seen))
 	}
 	return address
 }
 
 // lastPage returns the number of the last page.
-func (s *contentServer) lastPage() int { return s.community.articles / pageSize }
+func (server *contentServer) lastPage() int { return server.community.articles / pageSize }
 
 func page(address string, number int) target {
 	return always(address + "/articles?page=" + strconv.Itoa(number))
@@ -194,7 +194,7 @@ func contentRows(servers []*contentServer) (all []row) {
 }
 
 // figures measures requests without a comparison.
-func (c *contentServer) figures(s session, to target) result {
+func (server *contentServer) figures(s session, to target) result {
 	client := newClient(s)
 	to() // runs the server
 	var p50, p99, busy []float64
@@ -203,22 +203,22 @@ func (c *contentServer) figures(s session, to target) result {
 		one, many := s.drive(client, to, 1, s.slice), s.drive(client, to, loadClients, s.slice)
 		p50, p99, busy = append(p50, one.p50()), append(p99, one.p99()), append(busy, float64(time.Second)/many.each())
 	}
-	return result{p50: median(p50), p99: median(p99), busy: median(busy), note: c.note}
+	return result{p50: median(p50), p99: median(p99), busy: median(busy), note: server.note}
 }
 
 // importRow returns the row for importing a file into an empty database. The goal is a minute for 100,000 records. There are three
 // rounds at most, because each is long.
-func (c *contentServer) importRow() row {
-	records := c.community.articles / 10
+func (server *contentServer) importRow() row {
+	records := server.community.articles / 10
 	most := float64(time.Minute) * float64(records) / 100_000
 	bound := nanoseconds.format(most)
 	return row{
-		work: fmt.Sprintf("import of %s records into %s: time ÷ %s", thousands(records), c.engine, bound), against: bound, unit: nanoseconds, goal: 1,
+		work: fmt.Sprintf("import of %s records into %s: time ÷ %s", thousands(records), server.engine, bound), against: bound, unit: nanoseconds, goal: 1,
 		measure: func(s session) result {
 			s.count = min(s.count, 3)
 			path := filepath.Join(s.TempDir(), "records.ndjson")
-			writeRecords(s, path, c.community, records)
-			measured := s.bound(most, func() float64 { return importTime(s, c.engine, path, records) })
+			writeRecords(s, path, server.community, records)
+			measured := s.bound(most, func() float64 { return importTime(s, server.engine, path, records) })
 			measured.note = fmt.Sprintf("%s records a second, in %d rounds.", thousands(int(float64(records)/measured.ours*float64(time.Second))), s.count)
 			return measured
 		},

@@ -232,8 +232,8 @@ func (k *checker) warn(path, format string, args ...any) {
 }
 
 // wrongField adds a problem of a field.
-func (k *checker) wrongField(f *hostfn.Field, format string, args ...any) *problem.Problem {
-	return k.Wrong(k.plan.Path(f.Name), format, args...)
+func (k *checker) wrongField(f *hostfn.Field, format string, args ...any) {
+	k.Wrong(k.plan.Path(f.Name), format, args...)
 }
 
 // origins parses the origins.

@@ -174,7 +174,7 @@ func TestUnwritableAuditLog(t *testing.T) {
 			}
 			full.free.Store(true)
 			w.stop()
-			log := testworld.File(t, "audit.log", string(full.Bytes()))
+			log := testworld.File(t, "audit.log", full.String())
 			if lines := auditLines(t, log); len(lines) != c.lines {
 				t.Errorf("the uses are %v", lines)
 			}
@@ -415,7 +415,7 @@ func (b *browser) send(method, target string) (status int, body string) {
 		header.Set("Cookie", b.cookie.Name+"="+b.cookie.Value)
 	}
 	response, body := b.w.ask(method, target, header, "")
-	if cookies := response.Cookies(); len(cookies) > 0 {
+	if cookies := (&http.Response{Header: response.Header}).Cookies(); len(cookies) > 0 {
 		b.cookie = cookies[0]
 	}
 	return response.StatusCode, body

@@ -169,8 +169,14 @@ func (w *world) write(text string) {
 	testworld.Check(w.t, os.Rename(temporary, w.file))
 }
 
+// answer is an answer of a server, whose body has been read.
+type answer struct {
+	StatusCode int
+	Header     http.Header
+}
+
 // ask sends a request on a connection of its own, and returns the answer and its body. The header Host replaces the name in url.
-func (w *world) ask(method, url string, header http.Header, content string) (*http.Response, string) {
+func (w *world) ask(method, url string, header http.Header, content string) (answer, string) {
 	w.t.Helper()
 	r, err := http.NewRequestWithContext(context.Background(), method, url, strings.NewReader(content))
 	testworld.Check(w.t, err)
@@ -179,14 +185,14 @@ func (w *world) ask(method, url string, header http.Header, content string) (*ht
 	response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(r)
 	if err != nil {
 		w.t.Error(err)
-		return &http.Response{}, ""
+		return answer{}, ""
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		w.t.Error(err)
 	}
-	return response, string(text)
+	return answer{response.StatusCode, response.Header}, string(text)
 }
 
 func (w *world) get(url string) (status int, body string) {
