@@ -76,9 +76,9 @@ func TestBlankCredentials(t *testing.T) {
 func TestAnAddressRepeatsACredentialOfThePath_threats_88(t *testing.T) {
 	const address = "https://api.test/bot-1234567890/me"
 	for text, want := range map[string]bool{"SEALED": true, "bot-1234567890": false} {
-		m := testworld.Must(mutationOf(t, "path", text, "bot-1234567890"))(t)
-		if m.Echoed(address) != want {
-			t.Errorf("%s: %t, want %t", text, !want, want)
+		m, failure := mutationOf(t, "path", text, "bot-1234567890")
+		if failure != nil || m.Echoed(address) != want {
+			t.Errorf("%s: echoed = %t, %v, want %t", text, !want, failure, want)
 		}
 	}
 }
