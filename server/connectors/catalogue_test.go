@@ -23,8 +23,8 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
-	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/onboard/catalogue"
+	"github.com/keywright/keywright/server/internal/trial"
 )
 
 // An account has the credentials of a user at a product, and the product itself, as it documents its authentication.
@@ -132,7 +132,7 @@ func send(t *testing.T, cache string, a *catalogue.API, text string, secrets map
 	if a.Body != "" {
 		header.Set("Content-Type", "application/json")
 	}
-	out, err := connector.Outgoing(t.Context(), gateway.Incoming{Method: method, Path: path, Query: query, Header: header, Trusted: trusted})
+	out, err := trial.NewOutgoing(t.Context(), connector, trial.Incoming{Method: method, Path: path, Query: query, Header: header, Trusted: trusted})
 	if err != nil {
 		return err
 	}

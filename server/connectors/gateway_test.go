@@ -12,6 +12,7 @@ import (
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/trial"
 )
 
 func TestGatewayOfAFile(t *testing.T) {
@@ -55,7 +56,7 @@ connectors:
 	if d := c.Definition(); d.Timeout.String() != "1m30s" || c.Upstream().Config().Timeout != d.Timeout || d.Limits.Concurrent != 3 || d.Methods[1] != "POST" || !d.Headers[0].Overridable {
 		t.Errorf("d = %+v", d)
 	}
-	out, err := c.Outgoing(host.WithUser(t.Context(), host.User{ID: "a b"}), gateway.Incoming{Path: "open/x"})
+	out, err := trial.NewOutgoing(host.WithUser(t.Context(), host.User{ID: "a b"}), c, trial.Incoming{Path: "open/x"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func (c *call) answer(response *http.Response, buf *buffer) error {
 			response.Header.Del(strings.TrimSpace(name))
 		}
 	}
-	c.event.Refusal = RefusedBy(response, c.gateway.config.Clock())
+	c.event.Refusal = refusedBy(response, c.gateway.config.Clock())
 	maps.DeleteFunc(response.Header, func(name string, _ []string) bool {
 		return !passedHeaders[name] && !c.connector.responseHeaders.passes(name)
 	})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/view"
+	"github.com/keywright/keywright/server/internal/trial"
 )
 
 // A page of another origin may open the list of connections in a tab, but not read it.
@@ -104,13 +105,14 @@ func TestLengthOfAnEmptyTestedAnswer(t *testing.T) {
 func TestTimesOfSteps(t *testing.T) {
 	began := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 	at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
-	result := TestResult{Event: Event{
+	var result trial.Result
+	event := Event{
 		Began: began, Ready: at(5), Sent: at(50), Upstream: 50 * time.Millisecond, API: 40 * time.Millisecond, UpstreamStatus: 200,
 		Total: 107500 * time.Microsecond, KeyRequests: 1, Spent: Spent{Keys: 20 * time.Millisecond},
-	}}
+	}
 	result.Exchanges = []view.Exchange{{Answer: &view.Answer{Milliseconds: 11}}, {Answer: &view.Answer{Milliseconds: 3}}}
-	want := map[string]float64{StepRequest: 5, StepAuthentication: 95 - 40 - 20 - 14, StepKey: 20, StepToken: 14, StepAPI: 40, StepAnswer: 7.5}
-	result.setStages()
+	want := map[string]float64{trial.StepRequest: 5, trial.StepAuthentication: 95 - 40 - 20 - 14, trial.StepKey: 20, trial.StepToken: 14, trial.StepAPI: 40, trial.StepAnswer: 7.5}
+	setStages(&result, event)
 	for _, step := range result.Stages {
 		if step.Milliseconds != want[step.Name] {
 			t.Errorf("%s took %v ms, want %v", step.Name, step.Milliseconds, want[step.Name])

@@ -11,6 +11,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/trial"
 )
 
 // A test of an API whose certificate is refused says what to do, whichever way the connector connects.
@@ -33,7 +34,7 @@ func TestAPICertificateRemedy(t *testing.T) {
 			d.URL = api.URL
 			change(o, d)
 		})
-		if got := w.result(gateway.Try{}); !strings.Contains(got.Remedy, "or this machine's clock is wrong") {
+		if got := w.result(trial.Try{}); !strings.Contains(got.Remedy, "or this machine's clock is wrong") {
 			t.Errorf("%s: %q for %s", name, got.Remedy, got.Cause)
 		}
 	}
@@ -42,7 +43,7 @@ func TestAPICertificateRemedy(t *testing.T) {
 // A test of a path that the connector does not have says what to do.
 func TestRemedyOfAnUnknownPath(t *testing.T) {
 	w := newWorld(t, func(_ *options, d *gateway.Definition) { d.Paths = []string{"/*"} })
-	if got := w.result(gateway.Try{Path: "/a/b"}); got.Problem != "unknown-path" || !strings.Contains(got.Remedy, "add the path to the connector's paths") {
+	if got := w.result(trial.Try{Path: "/a/b"}); got.Problem != "unknown-path" || !strings.Contains(got.Remedy, "add the path to the connector's paths") {
 		t.Errorf("%s: got.Remedy = %q", got.Problem, got.Remedy)
 	}
 }

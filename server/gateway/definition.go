@@ -15,6 +15,8 @@ import (
 // Definition describes a connector as an operator writes it. [NewConnector] makes a [Connector] from it. It does not decode from
 // JSON or YAML itself: package connectors reads files, and refuses unknown members. The struct tags are for that package.
 type Definition struct {
+	codeOnly `yaml:"-"`
+
 	// Name is the name for people. Without a Permalink, the permalink is made of it.
 	Name string `file:",required"`
 	// Permalink is the name in URLs of the gateway, /connectors/PERMALINK: a to z, 0 to 9 and hyphens.
@@ -101,6 +103,8 @@ type Parameter struct {
 
 // Response configures how an answer is shaped. The expressions are in the language of docs/gateway.md.
 type Response struct {
+	codeOnly `yaml:"-"`
+
 	// Filter is an expression over each record. Records for which it is not true are left out.
 	Filter string
 	// Records is the member of the answer that has the records. Without it, the answer is a list of records.
@@ -126,6 +130,8 @@ type Streams struct {
 // Limits limits the use of a connector. A field that is 0 has its default; a negative one is invalid. For PerUser and Total,
 // the requests of a second, or one if that is less, may come at once.
 type Limits struct {
+	codeOnly `yaml:"-"`
+
 	// PerUser is the maximum number of requests per second of one user. All requests without a user count as one user's.
 	PerUser float64
 	// Total is the maximum number of requests per second of all users together.
@@ -140,23 +146,14 @@ type Limits struct {
 
 var errNoFormat = errors.New("it is not decoded from a file, where a misspelt limit would be no limit: package connectors reads definitions")
 
-// UnmarshalJSON returns an error. Package connectors reads definitions.
-func (*Definition) UnmarshalJSON([]byte) error { return errNoFormat }
-
-// UnmarshalYAML returns an error. Package connectors reads definitions.
-func (*Definition) UnmarshalYAML(func(any) error) error { return errNoFormat }
+// codeOnly is embedded in structs that only code fills, and no decoder. Its tag lets encoders pass it over.
+type codeOnly struct{}
 
 // UnmarshalJSON returns an error. Package connectors reads definitions.
-func (*Response) UnmarshalJSON([]byte) error { return errNoFormat }
+func (*codeOnly) UnmarshalJSON([]byte) error { return errNoFormat }
 
 // UnmarshalYAML returns an error. Package connectors reads definitions.
-func (*Response) UnmarshalYAML(func(any) error) error { return errNoFormat }
-
-// UnmarshalJSON returns an error. Package connectors reads definitions.
-func (*Limits) UnmarshalJSON([]byte) error { return errNoFormat }
-
-// UnmarshalYAML returns an error. Package connectors reads definitions.
-func (*Limits) UnmarshalYAML(func(any) error) error { return errNoFormat }
+func (*codeOnly) UnmarshalYAML(func(any) error) error { return errNoFormat }
 
 const (
 	defaultTimeout = 15 * time.Second
@@ -174,14 +171,6 @@ func (l Limits) withDefaults() Limits {
 		l.Concurrent = 256
 	}
 	return l
-}
-
-// ExamplePath returns a path that callers may append to the URL: the first pattern of Paths with made-up segments, or "/".
-func (d *Definition) ExamplePath() string {
-	if len(d.Paths) == 0 {
-		return "/"
-	}
-	return strings.NewReplacer("**", "1", "*%2F*", "1", "*", "1").Replace(d.Paths[0])
 }
 
 // baseURL is the rule for the URL of a definition. It allows plain http, because the host refuses that unless its Egress

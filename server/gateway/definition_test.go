@@ -14,6 +14,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/trial"
 )
 
 func TestInvalidDefinitions(t *testing.T) {
@@ -130,7 +131,7 @@ func TestMissingList(t *testing.T) {
 		if got := w.get("/connectors/weather"); (got.status == http.StatusOK) != (c.want != "") || c.want != "" && got.body != c.want {
 			t.Errorf("%s: the caller got %+v", body, got)
 		}
-		result := testworld.Must(w.gateway.RunTest(t.Context(), "weather", gateway.Try{}))(t)
+		result := testworld.Must(trial.Run(t.Context(), w.gateway, "weather", trial.Try{}))(t)
 		if named := strings.Contains(result.NoRecords, "no list "+c.records); named != c.named {
 			t.Errorf("%s: the test says %q", body, result.NoRecords)
 		}
@@ -201,6 +202,9 @@ func TestUndecodedDefinitions(t *testing.T) {
 		}
 		testworld.WantError(t, name, json.Unmarshal([]byte(document), target), "package connectors")
 		testworld.WantError(t, name, yaml.Unmarshal([]byte(document), target), "package connectors")
+	}
+	if text, err := yaml.Marshal(gateway.Limits{PerUser: 5}); err != nil || !strings.HasPrefix(string(text), "peruser: 5\n") {
+		t.Errorf("encoded, limits are %s: %v", text, err)
 	}
 }
 

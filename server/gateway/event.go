@@ -146,7 +146,7 @@ func RequestID(ctx context.Context) string {
 	return ""
 }
 
-// exchanges counts the token requests of a call, and the uses of keys of the store of keys. [Observe] and [LogHandler] find it in
+// exchanges counts the token requests of a call, and the uses of keys of the store of keys. [Observe] and [RequestID] find it in
 // the context, and may be called after the call has ended.
 type exchanges struct {
 	// id is the call's X-Request-Id.
@@ -227,8 +227,8 @@ var refusalCodes = []string{"invalid_request", "invalid_token", "insufficient_sc
 // leastOffset is the least time between two clocks that counts. The network takes some seconds.
 const leastOffset = 10 * time.Second
 
-// RefusedBy returns what an answer of the API with the status 400, 401 or 403 says about the refusal.
-func RefusedBy(response *http.Response, now time.Time) (r Refused) {
+// refusedBy returns what an answer of the API with the status 400, 401 or 403 says about the refusal.
+func refusedBy(response *http.Response, now time.Time) (r Refused) {
 	switch response.StatusCode {
 	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:
 	default:

@@ -12,6 +12,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/trial"
 )
 
 // An event has all that metrics by tenant need, and of the path only its pattern: a path may have personal data.
@@ -176,7 +177,7 @@ func TestTraceOfARequest(t *testing.T) {
 	if ended[0].ID != observed[0].ID || ended[0].Total != observed[0].Total || ended[0].Status != http.StatusOK || sent != id {
 		t.Errorf("the span ended with %+v, Observe got %+v, and the API's request had %q", ended[0], observed[0], sent)
 	}
-	if _, err := w.gateway.RunTest(t.Context(), "weather", gateway.Try{}); err != nil || len(begun) != 1 || len(observed) != 2 {
+	if _, err := trial.Run(t.Context(), w.gateway, "weather", trial.Try{}); err != nil || len(begun) != 1 || len(observed) != 2 {
 		t.Errorf("a test: %v, %d spans, %d events", err, len(begun), len(observed))
 	}
 }

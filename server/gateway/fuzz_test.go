@@ -11,6 +11,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/trial"
 )
 
 // threats.md 27: for any caller's request and any user, the request to the API stays below the definition's URL, in its paths,
@@ -38,8 +39,8 @@ func FuzzOutgoing(f *testing.F) {
 	c := testworld.Must(gateway.NewConnector(context.Background(), h, d))(f)
 	f.Fuzz(func(t *testing.T, path, query, user, header string) {
 		ctx := host.WithUser(context.Background(), host.User{ID: user})
-		out, err := c.Outgoing(ctx, gateway.Incoming{Path: path, Query: query, Header: http.Header{"X-Lang": {header}, "X-Key": {header}}})
-		var refused *gateway.Refusal
+		out, err := trial.NewOutgoing(ctx, c, trial.Incoming{Path: path, Query: query, Header: http.Header{"X-Lang": {header}, "X-Key": {header}}})
+		var refused *trial.Refusal
 		if err != nil {
 			if errors.As(err, &refused) && (refused.Status < 400 || refused.Status > 499) {
 				t.Errorf("status %d", refused.Status)

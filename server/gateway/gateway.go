@@ -15,6 +15,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/fairqueue"
+	"github.com/keywright/keywright/server/internal/trial"
 )
 
 // Users identifies the user of a request. [identity.Identifier] implements it for session tokens and headers of a proxy.
@@ -202,7 +203,7 @@ func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, 
 	if limit := connector.definition.Limits.RequestBytes; r.ContentLength > limit { // before any of it is read, and before net/http sends 100 Continue
 		return &http.MaxBytesError{Limit: limit}
 	}
-	return c.forward(ctx, connector, w, r, Incoming{Method: r.Method, Path: path, Query: r.URL.RawQuery, Header: r.Header, Masked: c.tested})
+	return c.forward(ctx, connector, w, r, trial.Incoming{Method: r.Method, Path: path, Query: r.URL.RawQuery, Header: r.Header, Masked: c.tested})
 }
 
 // admit identifies the user of a request, and waits for nothing: a request over the limits of the connector gets an error. The
@@ -228,11 +229,11 @@ func (c *call) admit(generation *generation, connector *running, r *http.Request
 
 // forward sends a request to the API, and writes the answer. It uses the method and the body of r. If it returns an error, it has
 // written nothing.
-func (c *call) forward(ctx context.Context, connector *running, w http.ResponseWriter, r *http.Request, in Incoming) (err error) {
+func (c *call) forward(ctx context.Context, connector *running, w http.ResponseWriter, r *http.Request, in trial.Incoming) (err error) {
 	g, permalink := c.gateway, connector.definition.Permalink
 	ctx = c.context(ctx)
 	defer c.cancel(nil)
-	if c.out, err = connector.Outgoing(ctx, in); err != nil {
+	if c.out, err = connector.outgoing(ctx, in); err != nil {
 		return c.unrendered(err)
 	}
 	c.event.Use, c.event.Pattern = c.use(), c.out.pattern

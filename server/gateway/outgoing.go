@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -11,33 +10,12 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/urlpath"
+	"github.com/keywright/keywright/server/internal/trial"
 )
 
-// Incoming is a caller's request to a connector.
-type Incoming struct {
-	// Method is the method. It must be one of the definition's, or HEAD if the definition has GET. "" means the first one of
-	// the definition.
-	Method string
-	// Path is the path below the connector, encoded as the caller wrote it.
-	Path string
-	// Query is the query, encoded as the caller wrote it. Only overridable parameters pass. With a method other than GET, HEAD and
-	// OPTIONS, any other parameter that would be missing is a [Refusal].
-	Query string
-	// Header has the caller's headers. Only overridable ones, Accept and Content-Type pass.
-	Header http.Header
-	// Trusted is set for requests of an operator. Any method and any path is allowed then, and all headers and parameters
-	// pass, except those that would replace a value of the definition that is not overridable.
-	Trusted bool
-	// Masked asks for [Outgoing.Masked].
-	Masked bool
-}
-
-// Outgoing is the request that a connector makes from an [Incoming]. It is not authenticated yet.
-type Outgoing struct {
-	Method string
-	// URL must not be modified.
-	URL    *url.URL
-	Header http.Header
+// outgoing is the request that a connector makes from an incoming one. It is not authenticated yet.
+type outgoing struct {
+	trial.Outgoing
 
 	// pattern is the one of the definition's paths that allows the caller's. It is "" if the caller appended none, or if the
 	// request is trusted.
@@ -46,8 +24,9 @@ type Outgoing struct {
 	credentials []host.Text
 	// visibleHeader has the headers that expressions may use, which contain no secrets. It is nil if there are no expressions.
 	visibleHeader http.Header
-	// masked is nil unless Incoming.Masked is set.
-	masked *Outgoing
+	// masked is the request with expressions in place of the secrets that they name. It is nil unless Masked of
+	// [trial.Incoming] is set.
+	masked *trial.Outgoing
 	// dropped has the names of the caller's query parameters that are not passed on, sorted. It holds at most maxDropped.
 	dropped []string
 }
@@ -55,37 +34,13 @@ type Outgoing struct {
 // maxDropped is the maximum number of dropped parameters that operators are shown.
 const maxDropped = 10
 
-// Masked returns the request with expressions in place of the secrets that they name. It returns nil unless
-// [Incoming].Masked is set.
-func (o *Outgoing) Masked() *Outgoing { return o.masked }
-
-// Request returns the request with a body, which may be nil. Its only error is about the method.
-func (o *Outgoing) Request(ctx context.Context, body io.Reader) (*http.Request, error) {
-	r, err := http.NewRequestWithContext(ctx, o.Method, "https://unknown.invalid", body)
-	if err != nil {
-		return nil, err
-	}
-	r.URL, r.Host, r.Header = o.URL, "", o.Header
-	return r, nil
-}
-
-// Refusal is the error for a request that the caller may not make. Nothing was sent.
-type Refusal struct {
-	// Status is the HTTP status for the caller.
-	Status int
-	// Detail explains the refusal to the caller. It contains no values of the user or of secrets.
-	Detail string
-}
-
-func (r *Refusal) Error() string { return r.Detail }
-
 func refuse(status int, format string, args ...any) error {
-	return &Refusal{status, fmt.Sprintf(format, args...)}
+	return &trial.Refusal{Status: status, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Outgoing makes the request to the API from a caller's request, for the user of ctx (see [host.WithUser]). The error is a
-// [Refusal] if the caller's request is the reason. Any other error is that of a template or of its value.
-func (c *Connector) Outgoing(ctx context.Context, in Incoming) (*Outgoing, error) {
+// outgoing makes the request to the API from a caller's request, for the user of ctx (see [host.WithUser]). The error is a
+// [trial.Refusal] if the caller's request is the reason. Any other error is that of a template or of its value.
+func (c *Connector) outgoing(ctx context.Context, in trial.Incoming) (*outgoing, error) {
 	method := in.Method
 	if method == "" {
 		method = c.definition.Methods[0]
@@ -93,12 +48,12 @@ func (c *Connector) Outgoing(ctx context.Context, in Incoming) (*Outgoing, error
 	if !in.Trusted && !slices.Contains(c.definition.Methods, method) && (method != http.MethodHead || !slices.Contains(c.definition.Methods, http.MethodGet)) {
 		return nil, refuse(http.StatusMethodNotAllowed, "this connector takes %s", strings.Join(c.definition.Methods, ", "))
 	}
-	out := &Outgoing{Method: method, Header: http.Header{}}
+	out := &outgoing{Outgoing: trial.Outgoing{Method: method, Header: http.Header{}}}
 	if c.shapes != (shapes{}) {
 		out.visibleHeader = http.Header{}
 	}
 	if in.Masked {
-		out.masked = &Outgoing{Method: method, Header: http.Header{}}
+		out.masked = &trial.Outgoing{Method: method, Header: http.Header{}}
 	}
 	if err := c.makeURL(ctx, in, out); err != nil {
 		return nil, err
@@ -143,20 +98,20 @@ func (c *Connector) Outgoing(ctx context.Context, in Incoming) (*Outgoing, error
 }
 
 // addCredential adds text to the credentials if it contains a secret. No answer may contain a credential.
-func (o *Outgoing) addCredential(text host.Text) {
+func (o *outgoing) addCredential(text host.Text) {
 	if text.Secret {
 		o.credentials = append(o.credentials, text)
 	}
 }
 
 // show makes a header visible to expressions.
-func (o *Outgoing) show(name string) {
+func (o *outgoing) show(name string) {
 	if o.visibleHeader != nil {
 		o.visibleHeader[name] = o.Header[name]
 	}
 }
 
-func (o *Outgoing) set(name string, values, masked []string) {
+func (o *outgoing) set(name string, values, masked []string) {
 	o.Header[name] = values
 	if o.masked != nil {
 		o.masked.Header[name] = masked
@@ -164,7 +119,7 @@ func (o *Outgoing) set(name string, values, masked []string) {
 }
 
 // makeURL sets the URL of out: the definition's with the caller's path and the query parameters.
-func (c *Connector) makeURL(ctx context.Context, in Incoming, out *Outgoing) error {
+func (c *Connector) makeURL(ctx context.Context, in trial.Incoming, out *outgoing) error {
 	base, err := c.renderURL(ctx)
 	if err != nil {
 		return err
@@ -217,7 +172,7 @@ func (c *Connector) renderURL(ctx context.Context) (*url.URL, error) {
 
 // allows returns the one of the definition's patterns that matches the caller's path, or an error if none does. It returns ""
 // for a trusted request.
-func (c *Connector) allows(in Incoming) (string, error) {
+func (c *Connector) allows(in trial.Incoming) (string, error) {
 	if in.Trusted {
 		return "", nil
 	}

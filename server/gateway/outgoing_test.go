@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/trial"
 )
 
 // threats.md 27: a user's value stays in its segment of the connector's URL, or is refused. The definition's own text before
@@ -44,14 +46,14 @@ func TestValuesStayInTheirSegment_threats_27(t *testing.T) {
 		{"/group%2Fproject?{{ user.id }}", "a/b", "/group%2Fproject?a%2Fb"},
 	} {
 		connector := w.connector(gateway.Definition{Permalink: "x", URL: w.api.URL + c.url, Auth: host.Auth{Type: "none"}})
-		out, err := connector.Outgoing(host.WithUser(t.Context(), host.User{ID: c.user}), gateway.Incoming{Method: "GET"})
+		out, err := trial.NewOutgoing(host.WithUser(t.Context(), host.User{ID: c.user}), connector, trial.Incoming{Method: "GET"})
 		var got string
 		if err != nil {
 			got = err.Error()
 		} else {
 			got = strings.TrimPrefix(out.URL.String(), w.api.URL)
 		}
-		var refusal *gateway.Refusal
+		var refusal *trial.Refusal
 		if got != c.want || errors.As(err, &refusal) != strings.HasPrefix(c.want, "a value") || refusal != nil && refusal.Status != http.StatusBadRequest {
 			t.Errorf("%s for %s: %s (%T), want %s", c.url, c.user, got, err, c.want)
 		}
@@ -79,14 +81,14 @@ func TestValuesOfHeaders(t *testing.T) {
 	inQuery := w.connector(d)
 	for value, fits := range map[string]bool{"a b": true, "a\tb": true, "ü": true, "a\nb": false, "a\rb": false, "a\x00b": false, "a\x1fb": false, "a\x7fb": false} {
 		ctx := host.WithUser(t.Context(), host.User{FirstName: value})
-		out, err := inHeader.Outgoing(ctx, gateway.Incoming{})
+		out, err := trial.NewOutgoing(ctx, inHeader, trial.Incoming{})
 		switch {
 		case fits && (err != nil || out.Header.Get("X-Name") != value):
 			t.Errorf("%q: out = %+v, err = %v", value, out, err)
 		case !fits && (err == nil || err.Error() != "header X-Name: its value has a line break or another control character"):
 			t.Errorf("%q: the error is %v", value, err)
 		}
-		if out, err := inQuery.Outgoing(ctx, gateway.Incoming{}); err != nil || out.URL.Query().Get("X-Name") != value {
+		if out, err := trial.NewOutgoing(ctx, inQuery, trial.Incoming{}); err != nil || out.URL.Query().Get("X-Name") != value {
 			t.Errorf("%q in a query: %+v, %v", value, out, err)
 		}
 	}
@@ -105,8 +107,8 @@ func TestRequestsOfOperators(t *testing.T) {
 		"units=us&b=%26":  "a=1&key=" + secret + "&units=us&b=%26",
 		"units=us&key=me": "the query parameter key is the definition's",
 	} {
-		in := gateway.Incoming{Method: "DELETE", Path: "/any/path", Query: query, Header: http.Header{"X-Own": {"own"}}, Trusted: true, Masked: true}
-		out, err := c.Outgoing(t.Context(), in)
+		in := trial.Incoming{Method: "DELETE", Path: "/any/path", Query: query, Header: http.Header{"X-Own": {"own"}}, Trusted: true}
+		out, err := trial.NewOutgoing(t.Context(), c, in)
 		if err != nil {
 			if err.Error() != want {
 				t.Errorf("%q: err = %v", query, err)
@@ -117,11 +119,12 @@ func TestRequestsOfOperators(t *testing.T) {
 			t.Errorf("%q: out.Method = %s out.URL = %s, out.Header = %v", query, out.Method, out.URL, out.Header)
 		}
 		masked := strings.ReplaceAll(out.URL.String(), secret, "{{ get_secret('key') }}")
-		if shown := out.Masked(); shown.URL.String() != masked || shown.Method != http.MethodDelete || shown.Header.Get("X-Own") != "own" {
+		in.Masked = true
+		if shown := testworld.Must(trial.NewOutgoing(t.Context(), c, in))(t); shown.URL.String() != masked || shown.Method != http.MethodDelete || shown.Header.Get("X-Own") != "own" {
 			t.Errorf("%q is shown as %s %s, %v", query, shown.Method, shown.URL, shown.Header)
 		}
 		in.Trusted = false
-		if _, err := c.Outgoing(t.Context(), in); err == nil {
+		if _, err := trial.NewOutgoing(t.Context(), c, in); err == nil {
 			t.Errorf("%q: a caller may", query)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/server/identity"
+	"github.com/keywright/keywright/server/internal/trial"
 )
 
 // httpProblem is an error that callers receive as a problem document (RFC 9457).
@@ -47,7 +48,7 @@ const typeBase = "urn:keywright:problem:"
 // problemOf returns the problem that a caller receives for an error.
 func problemOf(err error) *httpProblem {
 	var p *httpProblem
-	var refusal *Refusal
+	var refusal *trial.Refusal
 	var failed *host.Error
 	var grant *host.GrantError
 	var large *http.MaxBytesError
@@ -98,10 +99,10 @@ func retryAfter(err error) int {
 	return 0
 }
 
-// unrendered returns the problem for an error of [Connector.Outgoing]. Unless it is a [Refusal], a template failed: it names
+// unrendered returns the problem for an error of [Connector.outgoing]. Unless it is a [trial.Refusal], a template failed: it names
 // a value that is missing, or a secret that cannot be read.
 func (c *call) unrendered(err error) error {
-	var refusal *Refusal
+	var refusal *trial.Refusal
 	if errors.As(err, &refusal) {
 		return err
 	}
@@ -109,7 +110,7 @@ func (c *call) unrendered(err error) error {
 	return &httpProblem{status: http.StatusBadGateway, kind: "authentication-failed", stage: string(host.StageTemplate), detail: "the request could not be authenticated, and was not sent", cause: err}
 }
 
-// kinds maps the status of a [Refusal] to the last part of its problem's type.
+// kinds maps the status of a [trial.Refusal] to the last part of its problem's type.
 var kinds = map[int]string{
 	http.StatusMethodNotAllowed: "method-not-allowed", http.StatusNotFound: "unknown-path", http.StatusBadRequest: "bad-request",
 }

@@ -30,7 +30,7 @@ type call struct {
 	id        string
 	// byOperator reports whether the caller is an operator who asks for a test: problems have their cause.
 	byOperator bool
-	// tested reports whether the request is that of [Gateway.RunTest].
+	// tested reports whether the request is that of [Gateway.runTest].
 	tested bool
 	// page reports whether problems are shown to a person, as a page.
 	page bool
@@ -38,7 +38,7 @@ type call struct {
 	callerURL *url.URL
 	// body is the caller's body if the definition has the template request. Otherwise it is nil.
 	body []byte
-	out  *Outgoing
+	out  *outgoing
 	// sentBody returns the body for the API, if that is in memory.
 	sentBody func() (io.ReadCloser, error)
 	// failure is the last problem, or nil.

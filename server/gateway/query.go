@@ -11,10 +11,11 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/urlpath"
+	"github.com/keywright/keywright/server/internal/trial"
 )
 
 // makeQuery returns the parts of the query of out, and the same masked. The first one is the query of the definition's URL.
-func (c *Connector) makeQuery(ctx context.Context, first string, in Incoming, out *Outgoing) (query, masked []string, err error) {
+func (c *Connector) makeQuery(ctx context.Context, first string, in trial.Incoming, out *outgoing) (query, masked []string, err error) {
 	params, err := parseQuery(in.Query)
 	if !in.Trusted {
 		if err != nil {
@@ -84,12 +85,6 @@ func parseQuery(query string) (params map[string][]string, err error) {
 		}
 	}
 	return params, err
-}
-
-// Dropped returns the names of those parameters of a caller's query that are not passed on, sorted: 10 of them at most.
-func (c *Connector) Dropped(query string) []string {
-	params, _ := parseQuery(query) // what is not well formed is refused
-	return c.drops(params)
 }
 
 // drops returns the names of params, sorted and printable, that are no overridable parameters of the definition.

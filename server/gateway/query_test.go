@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/trial"
 )
 
 // asS3 is a definition whose API takes subresources, which are parameters without a value.
@@ -88,7 +89,7 @@ func TestUserAgent(t *testing.T) {
 			if got := w.last().Header["User-Agent"]; strings.Join(got, "|") != c.want {
 				t.Errorf("the API received the User-Agent %q", got)
 			}
-			if got := w.result(gateway.Try{}); got.Status != http.StatusOK {
+			if got := w.result(trial.Try{}); got.Status != http.StatusOK {
 				t.Errorf("a test: %+v", got)
 			}
 		})

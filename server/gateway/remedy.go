@@ -8,10 +8,10 @@ import (
 	"github.com/keywright/keywright/server/internal/operate/remedy"
 )
 
-// FailedAtAPI is the result of [Event.FailedAt] for a request that the API refused, or at which it failed itself.
-const FailedAtAPI = "API"
+// failedAtAPI is the result of [Event.FailedAt] for a request that the API refused, or at which it failed itself.
+const failedAtAPI = "API"
 
-// FailedAt returns where a request failed: the [host.Stage] of authentication, [FailedAtAPI], or the problem, such as upstream-failed. It
+// FailedAt returns where a request failed: the [host.Stage] of authentication, [failedAtAPI], or the problem, such as upstream-failed. It
 // returns "" if the request did not fail, if the mistake is the caller's, or if the user has not connected.
 func (e *Event) FailedAt() string {
 	switch {
@@ -25,7 +25,7 @@ func (e *Event) FailedAt() string {
 		return ""
 	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden, e.Status == http.StatusTooManyRequests, e.Status >= http.StatusInternalServerError,
 		e.Refusal != Refused{}:
-		return FailedAtAPI
+		return failedAtAPI
 	}
 	return ""
 }

@@ -4,26 +4,30 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/files"
 	"github.com/keywright/keywright/internal/problem"
+	"github.com/keywright/keywright/server/internal/trial"
 )
 
-// RunTest sends the request of an operator to a connector as if a caller had sent it, and returns what happened. Limits of rates and of
+// runTest sends the request of an operator to a connector as if a caller had sent it, and returns what happened. Limits of rates and of
 // concurrent requests do not apply, and the user is that of t. It must not be reachable for callers. An answer that is longer than a
 // MiB, or that goes on for more than ten seconds, is cut off.
 //
-// The error is a [Refusal] if there is no such connector, or if t cannot be a request. A request that fails is no error.
-func (g *Gateway) RunTest(ctx context.Context, permalink string, t Try) (*TestResult, error) {
+// The error is a [trial.Refusal] if there is no such connector, or if t cannot be a request. A request that fails is no error.
+func (g *Gateway) runTest(ctx context.Context, permalink string, t trial.Try) (*trial.Result, error) {
 	generation := g.enter()
 	defer generation.inFlight.Done()
 	connector := generation.connectors[permalink]
@@ -52,7 +56,7 @@ func (g *Gateway) RunTest(ctx context.Context, permalink string, t Try) (*TestRe
 		}
 	})
 	event := c.finalEvent()
-	result := &TestResult{
+	result := &trial.Result{
 		Connector: permalink, RequestID: c.id, Status: w.status, Headers: pairsOf(w.sentHeader), Body: w.body.Bytes(), Cut: w.cut,
 		Exchanges: trace.Exchanges(), Answers: trace.Answers(), Event: event, Milliseconds: milliseconds(event.Total),
 	}
@@ -63,16 +67,16 @@ func (g *Gateway) RunTest(ctx context.Context, permalink string, t Try) (*TestRe
 		result.NoRecords = fmt.Sprintf("the API's answer has no list %s: the caller gets an empty one; compare response.records with the answer if there should be records", cmp.Or(connector.definition.Response.Records, "of records"))
 	}
 	result.Request = c.sentRequest(ctx)
-	result.Remedy, result.Refused = result.Event.Remedy(), refusalOf(result.Event.Err)
+	result.Remedy, result.Refusal = event.Remedy(), refusalOf(event.Err)
 	if observe := g.config.Observe; observe != nil {
-		observe(result.Event)
+		observe(event)
 	}
-	result.setStages()
+	setStages(result, event)
 	return result, nil
 }
 
 // newRequest returns the request of a test, as a caller would send it.
-func (c *running) newRequest(t Try) (*http.Request, error) {
+func (c *running) newRequest(t trial.Try) (*http.Request, error) {
 	method := cmp.Or(t.Method, c.definition.Methods[0])
 	body := t.BodyBytes
 	if len(body) == 0 {
@@ -80,7 +84,7 @@ func (c *running) newRequest(t Try) (*http.Request, error) {
 	} else if t.Body != "" {
 		return nil, refuse(http.StatusBadRequest, "the test has both body and body_base64")
 	}
-	r, err := http.NewRequest(method, "http://gateway.invalid/", bytes.NewReader(body)) //nolint:noctx // RunTest sets the context
+	r, err := http.NewRequest(method, "http://gateway.invalid/", bytes.NewReader(body)) //nolint:noctx // runTest sets the context
 	if err != nil {
 		return nil, refuse(http.StatusBadRequest, "that is not a method")
 	}
@@ -118,12 +122,12 @@ func (g *generation) knownHost() string {
 
 // sentRequest returns the request as it was sent or would have been sent, masked. It returns nil if there is none, because the test's
 // request was refused.
-func (c *call) sentRequest(ctx context.Context) *TestRequest {
+func (c *call) sentRequest(ctx context.Context) *trial.Request {
 	if c.out == nil {
 		return nil
 	}
-	masked := c.out.Masked()
-	t := &TestRequest{Method: masked.Method, URL: masked.URL.String(), Dropped: c.out.dropped}
+	masked := c.out.masked
+	t := &trial.Request{Method: masked.Method, URL: masked.URL.String(), Dropped: c.out.dropped}
 	header := masked.Header
 	request := (&http.Request{Method: masked.Method, URL: masked.URL, Header: header}).WithContext(host.WithCredentials(ctx, c.out.credentials...))
 	if explained, err := c.connector.upstream.Explain(request); err != nil {
@@ -139,6 +143,47 @@ func (c *call) sentRequest(ctx context.Context) *TestRequest {
 	}
 	return t
 }
+
+// refusalOf returns the remembered refusal that is the reason of an error, or nil.
+func refusalOf(err error) *trial.EarlierRefusal {
+	var tokenErr *host.TokenError
+	if !errors.As(err, &tokenErr) || !tokenErr.Remembered {
+		return nil
+	}
+	return &trial.EarlierRefusal{
+		Status: tokenErr.Status, Code: tokenErr.Code, AgeSeconds: tokenErr.Age.Seconds(), RetrySeconds: tokenErr.RetryAfter.Seconds(),
+	}
+}
+
+// setStages sets the stages of a result, those that the request has reached. It has failed at one of them only if there was a problem. The times of
+// exchanges are in the trace, whether or not the host has [Observe].
+func setStages(r *trial.Result, e Event) {
+	if e.Exchanges == 0 {
+		for _, exchange := range r.Exchanges {
+			e.Exchanges++
+			e.Spent.Token += time.Duration(math.Round(exchange.Answer.Milliseconds*1000)) * time.Microsecond
+		}
+	}
+	for _, step := range e.way() {
+		if step.Failed = step.Failed && r.Problem != ""; !step.Skipped {
+			r.Stages = append(r.Stages, step)
+		}
+	}
+}
+
+// pairsOf returns headers, sorted by name.
+func pairsOf(header http.Header) []abi.Pair {
+	all := []abi.Pair{}
+	for _, name := range slices.Sorted(maps.Keys(header)) {
+		for _, value := range header[name] {
+			all = append(all, abi.Pair{Name: name, Value: strings.ToValidUTF8(value, "\uFFFD")})
+		}
+	}
+	return all
+}
+
+// milliseconds returns a time with microseconds.
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // testedAnswer takes the answer to a test, as a caller would get it from net/http.
 type testedAnswer struct {

@@ -17,15 +17,16 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/trial"
 )
 
 // result returns the result of a test that an operator asks for.
-func (w *world) result(t gateway.Try) gateway.TestResult {
+func (w *world) result(t trial.Try) trial.Result {
 	w.t.Helper()
 	body := testworld.Must(json.Marshal(t))(w.t)
 	answer := w.try(string(body))
 	w.Out("the result of a test", answer.Body.String())
-	var result gateway.TestResult
+	var result trial.Result
 	if err := json.Unmarshal(answer.Body.Bytes(), &result); err != nil || answer.Code != http.StatusOK || answer.Header().Get("Content-Type") != "application/json" {
 		w.t.Fatalf("the operator got %d %s", answer.Code, answer.Body)
 	}
@@ -44,7 +45,7 @@ func seen(status int, header http.Header, body []byte) string {
 	return fmt.Sprintf("%d %v %q", status, header, body)
 }
 
-func seenInResult(r gateway.TestResult) string {
+func seenInResult(r trial.Result) string {
 	header := http.Header{}
 	for _, pair := range r.Headers {
 		header.Add(pair.Name, pair.Value)
@@ -131,7 +132,7 @@ func TestResultMatchesCallers(t *testing.T) {
 			if c.answer != nil {
 				w.answer = c.answer
 			}
-			tried := gateway.Try{Method: c.method, Path: c.path, BodyBytes: []byte(c.body), Headers: map[string]string{"Traceparent": "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"}}
+			tried := trial.Try{Method: c.method, Path: c.path, BodyBytes: []byte(c.body), Headers: map[string]string{"Traceparent": "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"}}
 			r := testworld.Must(http.NewRequestWithContext(t.Context(), c.method, w.server.URL+"/connectors/weather"+c.path, strings.NewReader(c.body)))(t)
 			for name, value := range c.headers {
 				tried.Headers[name] = value
@@ -169,7 +170,7 @@ func TestResultHasTheExchanges(t *testing.T) {
 			fmt.Fprintf(rw, `{"access_token":%q,"token_type":"bearer","expires_in":3600}`, token)
 		}
 	}
-	tried := gateway.Try{Path: "x?page=2", Body: "the body", User: host.User{ID: "7"}}
+	tried := trial.Try{Path: "x?page=2", Body: "the body", User: host.User{ID: "7"}}
 	got := w.result(tried)
 	if got.Request == nil || len(got.Exchanges) != 1 || len(got.Answers) != 1 || got.Connector != "weather" || len(got.RequestID) != 32 {
 		t.Fatalf("got = %+v", got)
@@ -178,7 +179,7 @@ func TestResultHasTheExchanges(t *testing.T) {
 		!slices.Contains(got.Request.Headers, abi.Pair{Name: "Authorization", Value: "Bearer <token>"}) {
 		t.Errorf("the request is %+v", got.Request)
 	}
-	if dropping := w.result(gateway.Try{Method: "GET", Path: "x?none=1"}); !slices.Equal(dropping.Request.Dropped, []string{"none"}) {
+	if dropping := w.result(trial.Try{Method: "GET", Path: "x?none=1"}); !slices.Equal(dropping.Request.Dropped, []string{"none"}) {
 		t.Errorf("the request is %+v", dropping.Request)
 	}
 	e := got.Exchanges[0]
@@ -196,7 +197,7 @@ func TestResultHasTheExchanges(t *testing.T) {
 	}
 }
 
-func names(stages []gateway.Step) string {
+func names(stages []trial.Step) string {
 	var all []string
 	for _, s := range stages {
 		if all = append(all, s.Name); s.Failed {
@@ -211,22 +212,22 @@ func TestFailedStage(t *testing.T) {
 	none := func(string) change { return func(*options, *gateway.Definition) {} }
 	for name, c := range map[string]struct {
 		change change
-		tried  gateway.Try
+		tried  trial.Try
 		answer http.HandlerFunc
 		want   string
 	}{
-		"a method": {none(""), gateway.Try{Method: "PUT"}, nil, "request (failed)"},
+		"a method": {none(""), trial.Try{Method: "PUT"}, nil, "request (failed)"},
 		"a template": {func(_ *options, d *gateway.Definition) {
 			d.Query = []gateway.Parameter{{Name: "who", Value: "{{ user.id }}"}}
-		}, gateway.Try{}, nil, "request (failed)"},
-		"a secret": {func(_ *options, d *gateway.Definition) { d.Auth.Config["value"] = "{{ get_secret('missing') }}" }, gateway.Try{}, nil, "request authentication (failed)"},
+		}, trial.Try{}, nil, "request (failed)"},
+		"a secret": {func(_ *options, d *gateway.Definition) { d.Auth.Config["value"] = "{{ get_secret('missing') }}" }, trial.Try{}, nil, "request authentication (failed)"},
 		"the token endpoint": {func(_ *options, d *gateway.Definition) {
 			d.Auth = host.Auth{Type: "oauth_client_credentials", Config: map[string]any{"client_id": "me", "client_secret": "{{ get_secret('key') }}", "token_url": d.URL}}
-		}, gateway.Try{}, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusBadRequest) }, "request authentication token (failed)"},
+		}, trial.Try{}, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusBadRequest) }, "request authentication token (failed)"},
 		"the API": {func(o *options, _ *gateway.Definition) {
 			o.Base = testworld.Answer(func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF })
-		}, gateway.Try{}, nil, "request authentication api (failed)"},
-		"the answer": {none(""), gateway.Try{}, func(rw http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(rw, r.Header.Get("X-API-Key")) }, "request authentication api answer (failed)"},
+		}, trial.Try{}, nil, "request authentication api (failed)"},
+		"the answer": {none(""), trial.Try{}, func(rw http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(rw, r.Header.Get("X-API-Key")) }, "request authentication api answer (failed)"},
 	} {
 		w := newWorld(t, c.change)
 		if c.answer != nil {
@@ -249,7 +250,7 @@ func TestResultOfAnEndlessAnswer(t *testing.T) {
 	}
 	w := newWorld(t, stub)
 	body = iotest.OneByteReader(strings.NewReader(strings.Repeat("a", 1<<20+1)))
-	if got := w.result(gateway.Try{}); len(got.Body) != 1<<20 || got.Cut != "the answer has more than 1048576 bytes" || got.Problem != "" {
+	if got := w.result(trial.Try{}); len(got.Body) != 1<<20 || got.Cut != "the answer has more than 1048576 bytes" || got.Problem != "" {
 		t.Errorf("%d bytes, %q", len(got.Body), got.Cut)
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -308,7 +309,7 @@ func TestUserOfATest(t *testing.T) {
 			d.Headers = []gateway.Parameter{{Name: "X-User", Value: "{{ user.id }}"}}
 		})
 		w.answer = func(_ http.ResponseWriter, r *http.Request) { sent = r.Header.Get("X-User") }
-		if got := w.result(gateway.Try{User: c.tried}); sent != c.want || got.Status != c.status {
+		if got := w.result(trial.Try{User: c.tried}); sent != c.want || got.Status != c.status {
 			t.Errorf("%s: the API got the user %q; the result is %+v", name, sent, got)
 		}
 	}
@@ -318,7 +319,7 @@ func TestUserOfATest(t *testing.T) {
 func TestLongBodyOfATest(t *testing.T) {
 	w := newWorld(t, func(_ *options, d *gateway.Definition) { d.Methods = []string{"POST"} })
 	for length, want := range map[int]string{2048: strings.Repeat("x", 2048), 2049: strings.Repeat("x", 2048) + "…"} {
-		if got := w.result(gateway.Try{Method: "POST", Body: strings.Repeat("x", length)}); got.Request == nil || got.Request.Body != want {
+		if got := w.result(trial.Try{Method: "POST", Body: strings.Repeat("x", length)}); got.Request == nil || got.Request.Body != want {
 			t.Errorf("of %d bytes, it shows %+v", length, got.Request)
 		}
 	}
@@ -334,10 +335,10 @@ func TestResultHasTheDescription(t *testing.T) {
 		rw.WriteHeader(http.StatusServiceUnavailable) // which the host does not remember
 		fmt.Fprintf(rw, `{"error":"invalid_grant","error_description":%q}`, reason)
 	}
-	if got := w.result(gateway.Try{ErrorDescription: true}); len(got.Exchanges) != 1 || got.Exchanges[0].Answer.Description != reason || strings.Contains(got.Cause+string(got.Body), reason) {
+	if got := w.result(trial.Try{ErrorDescription: true}); len(got.Exchanges) != 1 || got.Exchanges[0].Answer.Description != reason || strings.Contains(got.Cause+string(got.Body), reason) {
 		t.Errorf("got = %+v", got)
 	}
-	if got := w.result(gateway.Try{}); strings.Contains(fmt.Sprint(got), reason) || len(got.Exchanges) != 1 {
+	if got := w.result(trial.Try{}); strings.Contains(fmt.Sprint(got), reason) || len(got.Exchanges) != 1 {
 		t.Errorf("without asking: %+v", got)
 	}
 	if got := w.get("/connectors/weather"); strings.Contains(got.body, reason) || strings.Contains(w.log.String()+w.hostLog.String(), reason) {

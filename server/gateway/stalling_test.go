@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/internal/testworld"
+	"github.com/keywright/keywright/server/internal/trial"
 )
 
 // An answer ends if the API pauses for too long, but not if the caller reads slowly.
@@ -51,7 +52,7 @@ func TestSilentStream(t *testing.T) {
 				return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {kind}}, Body: from, Request: r}, nil
 			})
 			c := &call{
-				gateway: New(Config{Base: base}), cancel: cancel, out: &Outgoing{URL: &url.URL{}},
+				gateway: New(Config{Base: base}), cancel: cancel, out: &outgoing{Outgoing: trial.Outgoing{URL: &url.URL{}}},
 				connector: &Connector{definition: Definition{Timeout: time.Second, Streams: Streams{Silence: time.Hour}}},
 			}
 			r := testworld.Must(http.NewRequestWithContext(ctx, http.MethodGet, "https://api.invalid", http.NoBody))(t)
@@ -97,7 +98,7 @@ func TestCallerWaitTime(t *testing.T) {
 					return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
 				})
 				c := &call{
-					gateway: New(Config{Base: base}), connector: &Connector{definition: Definition{Timeout: time.Second}}, cancel: cancel, out: &Outgoing{URL: &url.URL{}},
+					gateway: New(Config{Base: base}), connector: &Connector{definition: Definition{Timeout: time.Second}}, cancel: cancel, out: &outgoing{Outgoing: trial.Outgoing{URL: &url.URL{}}},
 				}
 				r := testworld.Must(http.NewRequestWithContext(ctx, http.MethodPost, "https://api.invalid", from))(t)
 				response := testworld.Must(c.RoundTrip(r))(t)
@@ -145,7 +146,7 @@ func TestDrippingAnswer_threats_320(t *testing.T) {
 			base := testworld.Answer(func(r *http.Request) (*http.Response, error) {
 				return &http.Response{StatusCode: http.StatusUnauthorized, Body: io.NopCloser(body), Request: r}, nil
 			})
-			c := &call{gateway: New(Config{Base: base}), connector: &Connector{definition: Definition{Timeout: 4*time.Second + time.Millisecond}}, cancel: cancel, out: &Outgoing{URL: &url.URL{}}}
+			c := &call{gateway: New(Config{Base: base}), connector: &Connector{definition: Definition{Timeout: 4*time.Second + time.Millisecond}}, cancel: cancel, out: &outgoing{Outgoing: trial.Outgoing{URL: &url.URL{}}}}
 			r := testworld.Must(http.NewRequestWithContext(ctx, http.MethodGet, "https://api.invalid", nil))(t)
 			response := testworld.Must(c.RoundTrip(r))(t)
 			defer response.Body.Close()

@@ -10,6 +10,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/trial"
 )
 
 // try returns the answer to an operator's test.
@@ -44,7 +45,7 @@ func TestShownBodies(t *testing.T) {
 		"many of four":          {"aa" + strings.Repeat("😀", most), "aa" + strings.Repeat("😀", most/4-1) + "…"},
 		"one that stands for what is no character": {a[:most-3] + "\ufffd!", a[:most-3] + "\ufffd…"},
 	} {
-		if got := w.result(gateway.Try{BodyBytes: []byte(c.body)}); got.Status != http.StatusOK || got.Request.Body != c.want {
+		if got := w.result(trial.Try{BodyBytes: []byte(c.body)}); got.Status != http.StatusOK || got.Request.Body != c.want {
 			t.Errorf("%s: %d, and of the request %q is shown", name, got.Status, end(got.Request.Body))
 		}
 	}
@@ -74,7 +75,7 @@ func TestDroppedParametersShow(t *testing.T) {
 		d.Query = []gateway.Parameter{{Name: "units", Overridable: true}}
 	})
 	for path, dropped := range map[string][]string{"?page=2&units=us": {"page"}, "?units=us": nil} {
-		got := w.result(gateway.Try{Path: path}).Request
+		got := w.result(trial.Try{Path: path}).Request
 		if !slices.Equal(got.Dropped, dropped) || !strings.HasSuffix(got.URL, "?units=us") {
 			t.Errorf("%s: got = %+v", path, got)
 		}

@@ -27,6 +27,7 @@ import (
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/operate/remedy"
 	"github.com/keywright/keywright/server/internal/registry/record"
+	"github.com/keywright/keywright/server/internal/trial"
 )
 
 // requestFlags holds the flags that describe a request.
@@ -84,8 +85,7 @@ func requestCommand(a *app) *cobra.Command {
 				return withRemedy(err, plugin)
 			}
 			defer response.Body.Close()
-			refusal := gateway.Event{Status: response.StatusCode, Refusal: gateway.RefusedBy(response, time.Now())}
-			if text := refusal.Remedy(); text != "" {
+			if text := trial.Remedy(response, time.Now()); text != "" {
 				a.printErr("%s", text)
 			}
 			if verbose || !include && a.err.Columns() > 0 {
@@ -171,7 +171,7 @@ func (a *app) outgoing(c *cobra.Command, f *requestFlags, set *connectors.Set, m
 		return nil, nil, fmt.Errorf("%s: %w", f.file, err)
 	}
 	if d := connector.Definition(); len(args) == 1 {
-		return nil, nil, misuse(c, "without PATH: it is the path behind %s, such as %s", d.URL, d.ExamplePath())
+		return nil, nil, misuse(c, "without PATH: it is the path behind %s, such as %s", d.URL, trial.ExamplePath(d.Paths))
 	}
 	ctx := c.Context()
 	if c.Flags().Changed("user") || c.Flags().Changed("user-id") || c.Flags().Changed("tenant") {
@@ -188,16 +188,13 @@ func (a *app) outgoing(c *cobra.Command, f *requestFlags, set *connectors.Set, m
 		method = http.MethodPost
 	}
 	path, query, _ := strings.Cut(args[1], "?")
-	out, err := connector.Outgoing(ctx, gateway.Incoming{Method: method, Path: path, Query: query, Header: header, Trusted: true, Masked: masked})
-	var refusal *gateway.Refusal
+	out, err := trial.NewOutgoing(ctx, connector, trial.Incoming{Method: method, Path: path, Query: query, Header: header, Trusted: true, Masked: masked})
+	var refusal *trial.Refusal
 	if errors.As(err, &refusal) {
 		return nil, nil, misuse(c, "%v", err)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("connector %q: %w", connector.Definition().Permalink, err)
-	}
-	if masked {
-		out = out.Masked()
 	}
 	request, err := out.Request(ctx, body)
 	if err != nil {

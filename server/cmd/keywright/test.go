@@ -21,8 +21,8 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/answers"
-	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/terminal"
+	"github.com/keywright/keywright/server/internal/trial"
 )
 
 // operatorsToken is the environment variable with the token of the operators' listener.
@@ -74,16 +74,16 @@ func testCommand(a *app) *cobra.Command {
 }
 
 // try returns the test of the command line.
-func (a *app) try(c *cobra.Command, f *testFlags, args []string) (gateway.Try, error) {
+func (a *app) try(c *cobra.Command, f *testFlags, args []string) (trial.Try, error) {
 	header, err := parseHeaders(c, f.headers)
 	if err != nil {
-		return gateway.Try{}, err
+		return trial.Try{}, err
 	}
 	body, err := a.body(c, f.data)
 	if err != nil {
-		return gateway.Try{}, err
+		return trial.Try{}, err
 	}
-	t := gateway.Try{
+	t := trial.Try{
 		Method: f.method, Headers: map[string]string{}, ErrorDescription: f.description, AskAnew: f.askAnew,
 		User: host.User{ID: f.userID, Email: f.user, TenantID: f.tenant},
 	}
@@ -96,14 +96,14 @@ func (a *app) try(c *cobra.Command, f *testFlags, args []string) (gateway.Try, e
 	if body != nil {
 		t.Method = cmp.Or(t.Method, http.MethodPost)
 		if t.BodyBytes, err = io.ReadAll(body); err != nil {
-			return gateway.Try{}, err
+			return trial.Try{}, err
 		}
 	}
 	return t, nil
 }
 
 // askForTest asks the gateway for a test.
-func (a *app) askForTest(c *cobra.Command, f *testFlags, connector string, try gateway.Try) (*gateway.TestResult, error) {
+func (a *app) askForTest(c *cobra.Command, f *testFlags, connector string, try trial.Try) (*trial.Result, error) {
 	base, err := url.Parse(f.admin)
 	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.User != nil {
 		return nil, misuse(c, "--admin wants a URL such as http://127.0.0.1:8081, not %q", f.admin)
@@ -147,7 +147,7 @@ func (a *app) askForTest(c *cobra.Command, f *testFlags, connector string, try g
 	if response.StatusCode != http.StatusOK {
 		return nil, refusedTest(connector, response, answer)
 	}
-	result := &gateway.TestResult{}
+	result := &trial.Result{}
 	if err := json.Unmarshal(answer, result); err != nil || result.Status == 0 {
 		return nil, fmt.Errorf("what answers at %s is no gateway that knows tests with a trace", base.Redacted())
 	}
@@ -218,7 +218,7 @@ func refusedTest(connector string, response *http.Response, answer []byte) error
 
 // testDocument is the document of test.
 type testDocument struct {
-	*gateway.TestResult
+	*trial.Result
 	flags *testFlags
 }
 
@@ -226,7 +226,7 @@ type testDocument struct {
 func (r testDocument) print(a *app) {
 	s := a.err.Style
 	var b strings.Builder
-	writeStages(&b, s, r.TestResult)
+	writeStages(&b, s, r.Result)
 	if r.Request != nil {
 		heading := "the request to the API"
 		if len(r.Answers) == 0 {
@@ -249,12 +249,12 @@ func (r testDocument) print(a *app) {
 	if r.Problem != "" {
 		fmt.Fprintf(&b, "%s %s\n", s.Red(host.Printable(r.Problem)+":"), host.Printable(r.Cause))
 	}
-	if r.Refused != nil {
+	if r.Refusal != nil {
 		anew := "--ask-anew asks it now"
-		if r.Refused.JustAsked() {
+		if r.Refusal.JustAsked() {
 			anew = "--ask-anew asks it at most once a second: try again in 1 s"
 		}
-		fmt.Fprintf(&b, "%s; %s\n", r.Refused, anew)
+		fmt.Fprintf(&b, "%s; %s\n", r.Refusal, anew)
 	}
 	if r.NoRecords != "" {
 		fmt.Fprintf(&b, "%s\n", host.Printable(r.NoRecords))
@@ -271,7 +271,7 @@ func (r testDocument) print(a *app) {
 }
 
 // writeStages writes the stages of a request. The remedy is after the stage that failed, or at the end if the API refused the request.
-func writeStages(b *strings.Builder, s terminal.Style, r *gateway.TestResult) {
+func writeStages(b *strings.Builder, s terminal.Style, r *trial.Result) {
 	remedy := ""
 	if r.Remedy != "" {
 		remedy = s.Bold(host.Printable(r.Remedy)) + "\n"
@@ -299,7 +299,7 @@ func writeIndented(b *strings.Builder, s terminal.Style, text string) {
 	}
 }
 
-func testRequestText(r *gateway.TestRequest) string {
+func testRequestText(r *trial.Request) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s\n", r.Method, r.URL)
 	for _, pair := range r.Headers {

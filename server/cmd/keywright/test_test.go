@@ -22,6 +22,7 @@ import (
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/trial"
 )
 
 const testedConnectors = `
@@ -162,7 +163,7 @@ func TestTestOutput(t *testing.T) {
 		t.Errorf("exit %d, %s", code, stdout)
 	}
 	code, stdout, errs = keywright(t.Context(), "test", "--admin", operators, "--json", "orders", "/ok")
-	var result gateway.TestResult
+	var result trial.Result
 	if err := json.Unmarshal([]byte(stdout), &result); err != nil || code != exitOK || result.Status != http.StatusOK || string(result.Body) != "{}\n" || errs != "" {
 		t.Errorf("exit %d, %v, %s %s", code, err, stdout, errs)
 	}

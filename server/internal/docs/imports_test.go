@@ -82,7 +82,7 @@ var rules = []rule{
 	{packages: "host/internal/strictjson", others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "host/internal/testhook", ours: []string{"host/internal/sandbox"}},
 
-	{packages: "server/gateway", ours: []string{"internal/files", "server/internal/codings", "internal/answers", "host", "host/view", "host/state", "abi", "internal/contract", "server/identity", "internal/fairqueue", "server/internal/operate/remedy", "internal/problem", "internal/urlcheck", "internal/urlpath", "server/gateway/internal/..."}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/net", "golang.org/x/text", "golang.org/x/time"}},
+	{packages: "server/gateway", ours: []string{"internal/files", "server/internal/codings", "internal/answers", "host", "host/view", "host/state", "abi", "internal/contract", "server/identity", "internal/fairqueue", "server/internal/operate/remedy", "internal/problem", "internal/urlcheck", "internal/urlpath", "server/gateway/internal/...", "server/internal/trial"}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/net", "golang.org/x/text", "golang.org/x/time"}},
 	{packages: "server/identity", ours: []string{"internal/files", "server/internal/codings", "host", "internal/answers", "internal/jws", "internal/problem", "internal/urlcheck", "internal/wellknown"}, others: []string{
 		"github.com/golang-jwt/jwt/v5", "github.com/MicahParks/jwkset", "github.com/go-json-experiment/json", "github.com/hashicorp/golang-lru/v2", "golang.org/x/net",
 	}},
@@ -127,8 +127,9 @@ var rules = []rule{
 	}},
 	{packages: "server/internal/registry/signature", ours: []string{"server/internal/registry/artifact"}, others: []string{"aead.dev/minisign", "github.com/go-json-experiment/json", "golang.org/x/crypto"}},
 	{packages: "server/internal/registry/scaffold", ours: []string{"internal/pluginbuild", "sdk/assemblyscript", "sdk/c"}, others: []string{"golang.org/x/mod"}},
-	{packages: "server/internal/operate/explain", ours: []string{"abi", "host", "server/gateway", "server/internal/terminal"}},
-	{packages: "server/internal/operate/console", ours: []string{"server/internal/operate/difference", "server/internal/operate/explain", "host", "abi", "internal/contract", "server/connectors", "server/gateway", "server/identity", "internal/problem", "server/internal/registry/lock", "server/internal/operate/login", "server/internal/serve/metrics", "server/internal/operate/reach"}, others: []string{"github.com/hashicorp/golang-lru/v2"}},
+	{packages: "server/internal/operate/explain", ours: []string{"abi", "host", "server/gateway", "server/internal/terminal", "server/internal/trial"}},
+	{packages: "server/internal/trial", ours: []string{"abi", "host", "host/view"}},
+	{packages: "server/internal/operate/console", ours: []string{"server/internal/operate/difference", "server/internal/operate/explain", "host", "abi", "internal/contract", "server/connectors", "server/gateway", "server/identity", "internal/problem", "server/internal/registry/lock", "server/internal/operate/login", "server/internal/serve/metrics", "server/internal/operate/reach", "server/internal/trial"}, others: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{packages: "server/internal/operate/remedy", ours: []string{"host", "host/state"}},
 	{packages: "server/internal/operate/difference", ours: []string{"abi", "host", "server/connectors", "server/gateway", "server/internal/registry/lock"}},
 	{packages: "server/internal/operate/reach", ours: []string{"host", "server/connectors", "server/internal/registry/lock"}},

@@ -8,6 +8,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/operate/explain"
+	"github.com/keywright/keywright/server/internal/trial"
 )
 
 // connectorView is the page of one connector.
@@ -32,7 +33,7 @@ type connectorView struct {
 
 // AskAnew reports whether a test may have to ask a token endpoint anew to find out more.
 func (v *connectorView) AskAnew() bool {
-	return !v.Closed.IsZero() || v.Result != nil && v.Result.Refused != nil
+	return !v.Closed.IsZero() || v.Result != nil && v.Result.Refusal != nil
 }
 
 // testForm has the values of the form with which an operator tests a connector.
@@ -76,7 +77,7 @@ func (c *Console) one(s *State, r *http.Request, connector *gateway.Connector, f
 	d := connector.Definition()
 	view := &connectorView{
 		connectorRow: c.row(r.Context(), s, connector), URL: d.URL, Methods: d.Methods, Paths: strings.Join(d.Paths, ", "),
-		Certificate: connector.Upstream().LastClientCertificate(), Failures: c.config.Recorder.failures(d.Permalink), Form: form, Example: d.ExamplePath(),
+		Certificate: connector.Upstream().LastClientCertificate(), Failures: c.config.Recorder.failures(d.Permalink), Form: form, Example: trial.ExamplePath(d.Paths),
 	}
 	if view.Form.Method == "" {
 		view.Form.Method = d.Methods[0]

@@ -10,6 +10,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/trial"
 )
 
 // Failure is a request that failed. It has nothing of the user, the path or the headers.
@@ -38,7 +39,7 @@ type Failure struct {
 
 // Step is a part of the way of a request, with a note, such as the fuel.
 type Step struct {
-	gateway.Step
+	trial.Step
 	Note string
 }
 
@@ -99,10 +100,10 @@ func lasting(err error) string {
 // wayOf returns the way of a request. The name of the step that failed has the stage or the problem, too, if that is another word.
 func wayOf(e *gateway.Event) (way []Step) {
 	stage := cmp.Or(e.Stage, e.FailedAt())
-	for _, step := range e.Way() {
+	for _, step := range trial.Way(e) {
 		entry := Step{Step: step}
 		switch step.Name {
-		case gateway.StepAuthentication:
+		case trial.StepAuthentication:
 			var notes []string
 			if e.Spent.Fuel > 0 {
 				notes = append(notes, fmt.Sprintf("%d units of fuel in %s", e.Spent.Fuel, took(e.Spent.Sandbox)))
@@ -113,15 +114,15 @@ func wayOf(e *gateway.Event) (way []Step) {
 				notes = append(notes, "token from the cache")
 			}
 			entry.Note = strings.Join(notes, ", ")
-		case gateway.StepKey:
+		case trial.StepKey:
 			entry.Note = fmt.Sprintf("%d uses of keys of the store", e.KeyRequests)
-		case gateway.StepToken:
+		case trial.StepToken:
 			if e.Exchanges == 1 {
 				entry.Note = "1 request to the token endpoint"
 			} else if e.Exchanges > 1 {
 				entry.Note = fmt.Sprintf("%d requests to the token endpoint", e.Exchanges)
 			}
-		case gateway.StepAPI:
+		case trial.StepAPI:
 			if e.UpstreamStatus != 0 {
 				entry.Note = fmt.Sprintf("%d %s", e.UpstreamStatus, http.StatusText(e.UpstreamStatus))
 			}

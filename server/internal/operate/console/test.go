@@ -9,6 +9,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/trial"
 )
 
 // maxForm is the maximum number of bytes of the form of a test.
@@ -16,7 +17,7 @@ const maxForm = 1 << 20
 
 // testResult is the result of an operator's test.
 type testResult struct {
-	*gateway.TestResult
+	*trial.Result
 	// Text reports whether the body is text, and Shown is the body then. Download is the body as a link, byte for byte.
 	Text     bool
 	Shown    string
@@ -58,14 +59,15 @@ func readForm(r *http.Request) (f testForm, err error) {
 
 // run runs a test.
 func (c *Console) run(r *http.Request, connector *gateway.Connector, f testForm) (*testResult, error) {
-	result, err := c.config.Gateway.RunTest(r.Context(), connector.Definition().Permalink, gateway.Try{
+	result, err := trial.Run(r.Context(), c.config.Gateway, connector.Definition().Permalink, trial.Try{
 		Method: f.Method, Path: f.Path, Body: f.Body, AskAnew: f.Anew, ErrorDescription: f.Description, User: host.User{ID: f.ID, Email: f.Email, TenantID: f.Tenant},
 	})
 	if err != nil {
 		return nil, &failure{http.StatusBadRequest, host.Printable(err.Error())}
 	}
+	event := result.Event.(gateway.Event)
 	return &testResult{
-		TestResult: result, Way: wayOf(&result.Event), Text: utf8.Valid(result.Body), Shown: string(result.Body),
+		Result: result, Way: wayOf(&event), Text: utf8.Valid(result.Body), Shown: string(result.Body),
 		Download: template.URL("data:application/octet-stream;base64," + base64.StdEncoding.EncodeToString(result.Body)), //nolint:gosec // of base64
 	}, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/terminal"
+	"github.com/keywright/keywright/server/internal/trial"
 )
 
 // Document describes a request that would be sent, with secrets masked: the JSON of `keywright explain --json`.
@@ -39,7 +40,7 @@ func Of(connector *gateway.Connector, request *http.Request, target string) (*Do
 		return nil, err
 	}
 	_, query, _ := strings.Cut(target, "?")
-	document := &Document{Explanation: explanation, Dropped: connector.Dropped(query)}
+	document := &Document{Explanation: explanation, Dropped: trial.Dropped(connector, query)}
 	headers := explanation.Headers
 	document.Headers = []abi.Pair{}
 	for _, pair := range headers {
@@ -122,11 +123,11 @@ func Text(ctx context.Context, connector *gateway.Connector, method, target stri
 		ctx = host.WithUser(ctx, user)
 	}
 	path, query, _ := strings.Cut(target, "?")
-	out, err := connector.Outgoing(ctx, gateway.Incoming{Method: method, Path: path, Query: query, Header: http.Header{}, Trusted: true, Masked: true})
+	out, err := trial.NewOutgoing(ctx, connector, trial.Incoming{Method: method, Path: path, Query: query, Header: http.Header{}, Trusted: true, Masked: true})
 	if err != nil {
 		return "", err
 	}
-	request, err := out.Masked().Request(ctx, http.NoBody)
+	request, err := out.Request(ctx, http.NoBody)
 	if err != nil {
 		return "", err
 	}

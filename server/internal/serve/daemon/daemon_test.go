@@ -26,8 +26,8 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
-	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/serve/daemon"
+	"github.com/keywright/keywright/server/internal/trial"
 )
 
 // codeCache is the code cache of all worlds.
@@ -316,7 +316,7 @@ func TestTry(t *testing.T) {
 	response := testworld.Must(http.Post(w.operators+"/connectors/echo/test", "application/json", body))(t)
 	defer response.Body.Close()
 	answer, _ := io.ReadAll(response.Body)
-	var shown gateway.TestResult
+	var shown trial.Result
 	if err := json.Unmarshal(answer, &shown); err != nil || response.StatusCode != http.StatusOK || shown.Status != http.StatusOK || string(shown.Body) != "1 true" {
 		t.Fatalf("%d %s: err = %v", response.StatusCode, answer, err)
 	}

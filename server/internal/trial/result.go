@@ -1,22 +1,16 @@
-package gateway
+package trial
 
 import (
-	"errors"
 	"fmt"
-	"maps"
 	"math"
-	"net/http"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/view"
 )
 
-// TestResult describes the request of an operator's test and its answer. It is for operators only. It holds no credential.
-type TestResult struct {
+// Result describes the request of an operator's test and its answer. It is for operators only. It holds no credential.
+type Result struct {
 	// Connector is the permalink. RequestID is the X-Request-Id, which is in the log too.
 	Connector string `json:"connector"`
 	RequestID string `json:"request_id"`
@@ -35,12 +29,12 @@ type TestResult struct {
 	Problem string `json:"problem,omitempty"`
 	Stage   string `json:"stage,omitempty"`
 	Cause   string `json:"cause,omitempty"`
-	// Remedy says what to do if the request failed ([Event.Remedy]), or is "".
+	// Remedy says what to do if the request failed (Remedy of its event), or is "".
 	Remedy string `json:"remedy,omitempty"`
-	// Refused describes the refusal that the gateway remembers, if it has therefore not asked the token endpoint. Otherwise it is nil.
-	Refused *TestRefusal `json:"refused,omitempty"`
+	// Refusal describes the refusal that the gateway remembers, if it has therefore not asked the token endpoint. Otherwise it is nil.
+	Refusal *EarlierRefusal `json:"refused,omitempty"`
 	// Request is the request for the API, masked. It is nil if the test's request was refused.
-	Request *TestRequest `json:"request"`
+	Request *Request `json:"request"`
 	// Exchanges are the requests to token endpoints. There are none if the token is from the cache.
 	Exchanges []view.Exchange `json:"exchanges"`
 	// Answers are the API's answers, one for each time that the request was sent.
@@ -49,12 +43,12 @@ type TestResult struct {
 	Stages []Step `json:"stages"`
 	// Milliseconds is the time of the whole test.
 	Milliseconds float64 `json:"milliseconds"`
-	// Event describes the request as that of a caller. Observe of the gateway's [Config] has had it.
-	Event Event `json:"-"`
+	// Event is the gateway.Event that describes the request as that of a caller. Observe of the gateway has had it.
+	Event any `json:"-"`
 }
 
-// TestRefusal is a refusal of a token endpoint that the gateway remembers.
-type TestRefusal struct {
+// EarlierRefusal is a refusal of a token endpoint that the gateway remembers.
+type EarlierRefusal struct {
 	// Status and Code are those of the endpoint's answer, as in [host.TokenError].
 	Status int    `json:"status"`
 	Code   string `json:"code,omitempty"`
@@ -63,17 +57,8 @@ type TestRefusal struct {
 	RetrySeconds float64 `json:"retry_after_seconds"`
 }
 
-// refusalOf returns the remembered refusal that is the reason of an error, or nil.
-func refusalOf(err error) *TestRefusal {
-	var tokenErr *host.TokenError
-	if !errors.As(err, &tokenErr) || !tokenErr.Remembered {
-		return nil
-	}
-	return &TestRefusal{tokenErr.Status, tokenErr.Code, tokenErr.Age.Seconds(), tokenErr.RetryAfter.Seconds()}
-}
-
 // String returns what a person needs to know, in a line.
-func (r *TestRefusal) String() string {
+func (r *EarlierRefusal) String() string {
 	code := ""
 	if r.Code != "" && r.Code != "other" {
 		code = " (" + r.Code + ")"
@@ -86,10 +71,10 @@ func (r *TestRefusal) String() string {
 }
 
 // JustAsked reports whether the endpoint was asked less than a second ago, so that AskAnew of a [Try] does not ask it either.
-func (r *TestRefusal) JustAsked() bool { return r.AgeSeconds < 1 }
+func (r *EarlierRefusal) JustAsked() bool { return r.AgeSeconds < 1 }
 
-// TestRequest is a request as it is sent to the API, with expressions in place of secrets, and <token> in place of a token.
-type TestRequest struct {
+// Request is a request as it is sent to the API, with expressions in place of secrets, and <token> in place of a token.
+type Request struct {
 	Method  string     `json:"method"`
 	URL     string     `json:"url"`
 	Headers []abi.Pair `json:"headers"`
@@ -102,33 +87,28 @@ type TestRequest struct {
 	TLS *host.ExplainedTLS `json:"tls,omitempty"`
 }
 
-// setStages sets the stages that the request has reached. It has failed at one of them only if there was a problem. The times of
-// exchanges are in the trace, whether or not the host has [Observe].
-func (r *TestResult) setStages() {
-	e := r.Event
-	if e.Exchanges == 0 {
-		for _, exchange := range r.Exchanges {
-			e.Exchanges++
-			e.Spent.Token += time.Duration(math.Round(exchange.Answer.Milliseconds*1000)) * time.Microsecond
-		}
-	}
-	for _, step := range e.Way() {
-		if step.Failed = step.Failed && r.Problem != ""; !step.Skipped {
-			r.Stages = append(r.Stages, step)
-		}
-	}
+// Step is a part of the way of a request.
+type Step struct {
+	// Name is one of the constants whose names begin with Step.
+	Name         string  `json:"name"`
+	Milliseconds float64 `json:"milliseconds"`
+	// Failed reports whether the request ended here, and Skipped whether it did not come to this.
+	Failed  bool `json:"failed,omitempty"`
+	Skipped bool `json:"-"`
 }
 
-// pairsOf returns headers, sorted by name.
-func pairsOf(header http.Header) []abi.Pair {
-	all := []abi.Pair{}
-	for _, name := range slices.Sorted(maps.Keys(header)) {
-		for _, value := range header[name] {
-			all = append(all, abi.Pair{Name: name, Value: strings.ToValidUTF8(value, "\uFFFD")})
-		}
-	}
-	return all
-}
-
-// milliseconds returns a time with microseconds.
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+// The steps of a request, in order.
+const (
+	// StepRequest checks the caller's request, and makes that to the API of it.
+	StepRequest = "request"
+	// StepAuthentication runs the plugin.
+	StepAuthentication = "authentication"
+	// StepKey uses keys of a store that keeps them.
+	StepKey = "key"
+	// StepToken asks token endpoints.
+	StepToken = "token"
+	// StepAPI waits until the API's answer begins. If it was asked twice, both are in it.
+	StepAPI = "api"
+	// StepAnswer makes the caller's answer of the API's.
+	StepAnswer = "answer"
+)
