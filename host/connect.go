@@ -133,7 +133,7 @@ func (h *Host) newReader(c *Connector, d *dialer) *inputs.Reader {
 		Plan: c.plan, Secrets: h.config.Secrets, Variables: h.config.Variables, Events: &c.events, Documents: h.cache.documents,
 		Asker: discovery.Asker{
 			UserAgent: h.userAgent(), Time: c.plan.ExchangeTime, Bytes: h.config.Limits.TokenBytes, Codings: h.config.ContentCodings,
-			HTTP: d.egress.AllowsHTTP, Place: c.runner.Place, Go: h.shared.Gate.Go, Changed: c.log.metadata,
+			HTTP: d.egress.AllowsHTTP, AcquireSlot: c.runner.AcquireSlot, Go: h.shared.Gate.Go, Changed: c.log.metadata,
 		},
 	}
 	if t := c.plan.TLS; t != nil && t.Token {

@@ -210,7 +210,7 @@ func (c *Connector) runConsent(ctx context.Context, in *hostfn.Inputs, export st
 	}()
 	ctx, cancel := context.WithTimeout(ctx, c.plan.ExchangeTime)
 	defer cancel()
-	free, err := c.runner.Place(ctx)
+	free, err := c.runner.AcquireSlot(ctx)
 	if err != nil {
 		return nil, nil, c.fail(StageToken, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -183,6 +184,32 @@ func TestEndpointOfAnAttempt(t *testing.T) {
 	if len(w.calls) != 1 || w.calls[0].Runs != 3 || w.calls[0].Exchanges != 1 || w.calls[0].Endpoint != "https://login.test" {
 		t.Errorf("Observe got %+v", w.calls)
 	}
+}
+
+// Observe is called when the right to fetch the token has ended: it may send a request of its own, which waits for nobody.
+func TestObserveSendsRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w *world
+		var c *host.Connector
+		var began atomic.Bool
+		var failure error
+		w = newWorld(t, func(config *host.Config) {
+			config.Observe = func(ctx context.Context, _ host.Attempt) {
+				if began.Swap(true) {
+					return
+				}
+				ctx, cancel := context.WithTimeout(ctx, time.Second)
+				defer cancel()
+				w.login.Answer(token("t1", 3600))
+				_, failure = w.try(c, get(ctx))
+			}
+		})
+		c = w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+		w.login.Answer(status(http.StatusInternalServerError))
+		if _, err := w.try(c, get(t.Context())); err == nil || failure != nil || w.login.Count() != 2 {
+			t.Errorf("%v, and the request of Observe: %v, after %d exchanges", err, failure, w.login.Count())
+		}
+	})
 }
 
 // Observe is called once for each attempt, however it fails.

@@ -124,7 +124,7 @@ func (c *Connector) Authenticate(r *http.Request) (*http.Request, error) {
 	if c.transport == nil {
 		return nil, c.fail(StageOrigin, errNotConnected)
 	}
-	return c.transport.Authenticated(r)
+	return c.transport.AddCredential(r)
 }
 
 // Base returns the transport that [Connector.Transport] uses if its base is nil. It adds no credential, but if the TLS of the

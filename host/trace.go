@@ -16,18 +16,23 @@ import (
 // a number. User names and other values of templates that are no secrets show as in an [Explanation].
 type Trace struct {
 	// Descriptions asks for the error_description of each refusal of a token endpoint. The endpoint wrote that text: show it to the
-	// operator who asked, and keep it out of logs and answers to callers.
+	// operator who asked, and keep it out of logs and answers to callers. Set it before WithTrace.
 	Descriptions bool
 	// AskAnew asks token endpoints although the host remembers that they have refused the same request ([TokenError].RetryAfter), unless
 	// that is less than a second ago. It is for an operator who has repaired something: each request may count as a failed login there.
+	// Set it before WithTrace.
 	AskAnew bool
 
 	record event.Trace
 }
 
 // WithTrace returns a context with whose requests t records the exchanges with token endpoints and the answers of the API. A request
-// that gets its token from the cache, or that waits for the exchange of another request, records no exchange.
+// that gets its token from the cache, or that waits for the exchange of another request, records no exchange. If t is
+// nil, nothing is recorded, not even by a Trace that ctx has.
 func WithTrace(ctx context.Context, t *Trace) context.Context {
+	if t == nil {
+		return event.WithTrace(ctx, nil)
+	}
 	return event.WithTrace(ctx, t.record.With(t.Descriptions, t.AskAnew))
 }
 

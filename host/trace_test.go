@@ -33,6 +33,18 @@ func traced(trace *host.Trace) string {
 	return b.String() + trace.String()
 }
 
+// A nil Trace is none, and hides that of the context.
+func TestNilTrace(t *testing.T) {
+	w := newWorld(t)
+	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+	outer := &host.Trace{}
+	w.send(c, get(host.WithTrace(host.WithTrace(t.Context(), outer), nil)))
+	if text := outer.String(); text != "" {
+		t.Errorf("the outer trace has %q", text)
+	}
+	w.send(c, get(host.WithTrace(t.Context(), nil)))
+}
+
 // A trace has the request to the token endpoint as it is explained, and the answer with made-up texts: what a standard lists, numbers
 // and times stay.
 func TestTraceOfAnExchange(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"github.com/keywright/keywright/internal/contract"
 )
 
-// gate is an contract.Env between a native plugin and its host. When it is closed, the next call of a host function ends the
+// gate is a contract.Env between a native plugin and its host. When it is closed, the next call of a host function ends the
 // plugin.
 type gate struct {
 	env contract.Env

@@ -75,7 +75,7 @@ func New(call Call) *Composer { return &Composer{call: call} }
 
 // Compose returns a text of the outgoing request by a template. The host writes it, since code in the sandbox is many times slower,
 // and each plugin would need its own. A guest sees nothing that Input would not show: texts from secrets are sealed before anything
-// is made of them. with is an contract.Composition, or empty. problem says what is wrong with the template.
+// is made of them. with is a contract.Composition, or empty. problem says what is wrong with the template.
 func (k *Composer) Compose(template string, with []byte) (text, problem string) {
 	t := composition{Composer: k}
 	t.count(len(template) + len(with))

@@ -71,7 +71,7 @@ type Input struct {
 	Salt [32]byte
 }
 
-// Plan has what all requests of a connector share. It is not changed once it is made.
+// Plan has what all requests of a connector share. It is not changed once NewConnector has returned.
 type Plan struct {
 	// Plan is the plan of its calls.
 	*hostfn.Plan

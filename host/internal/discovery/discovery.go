@@ -55,8 +55,8 @@ type Asker struct {
 	HTTP func(*url.URL) bool
 	// Failure returns an error of Client with a text that may be shown.
 	Failure func(error) error
-	// Place waits for the right to send requests, and returns a function that ends it.
-	Place func(context.Context) (free func(), err error)
+	// AcquireSlot waits for the right to send requests, and returns a function that ends it.
+	AcquireSlot func(context.Context) (free func(), err error)
 	// Go runs a task on a goroutine of its own, or returns why it does not.
 	Go func(task func()) error
 	// Changed is called when an issuer begins to fail, with the error, and when its document names other endpoints or can be
@@ -216,7 +216,7 @@ func (c *Cache) begin(ctx context.Context, key Key, d *document, a *Asker) (*rea
 	err := a.Go(func() {
 		bounded, cancel := context.WithTimeout(ctx, a.Time)
 		defer cancel()
-		free, err := a.Place(bounded)
+		free, err := a.AcquireSlot(bounded)
 		if err != nil { // the issuer was not asked, so nothing is known of it
 			c.mu.Lock()
 			d.reading, read.failure = nil, &Error{Issuer: key.Issuer, Problem: "it was not read", Passing: true, Err: err}

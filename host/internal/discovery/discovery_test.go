@@ -40,9 +40,9 @@ func newWorld(t *testing.T, answer testworld.Answer) *world {
 	w := &world{t: t, clock: testworld.NewClock(time.Unix(1_700_000_000, 0)), server: testworld.NewServer(answer)}
 	w.cache = discovery.New(w.clock.Now, strings.NewReader("")) // without jitter
 	w.asker = &discovery.Asker{
-		Place:  func(context.Context) (func(), error) { return func() {}, nil },
-		Client: &http.Client{Transport: w.server, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
-		Time:   time.Minute, Bytes: 64 << 10,
+		AcquireSlot: func(context.Context) (func(), error) { return func() {}, nil },
+		Client:      &http.Client{Transport: w.server, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		Time:        time.Minute, Bytes: 64 << 10,
 		Failure: func(err error) error { return err },
 		Go: func(task func()) error {
 			w.tasks.Go(task)

@@ -56,32 +56,32 @@ type Stream struct {
 	Observe func(context.Context, Attempt, error)
 }
 
-// Start begins a span. If nobody makes spans, it returns ctx and the zero Running, and allocates nothing.
-func (s *Stream) Start(ctx context.Context, span Span) (spanCtx context.Context, running Running) {
+// Start begins a span. If nobody makes spans, it returns ctx and the zero OpenSpan, and allocates nothing.
+func (s *Stream) Start(ctx context.Context, span Span) (spanCtx context.Context, open OpenSpan) {
 	if s == nil || s.Begin == nil {
-		return ctx, Running{}
+		return ctx, OpenSpan{}
 	}
-	spanCtx, running.end = s.Begin(ctx, span)
-	return spanCtx, running
+	spanCtx, open.end = s.Begin(ctx, span)
+	return spanCtx, open
 }
 
-// Running is a span that has begun. The zero Running is none.
-type Running struct{ end func(End) }
+// OpenSpan is a span that has begun. The zero OpenSpan is none.
+type OpenSpan struct{ end func(End) }
 
-// Exists reports whether r is a span.
-func (r Running) Exists() bool { return r.end != nil }
+// Exists reports whether o is a span.
+func (o OpenSpan) Exists() bool { return o.end != nil }
 
 // End ends the span.
-func (r Running) End(e End) {
-	if r.end != nil {
-		r.end(e)
+func (o OpenSpan) End(e End) {
+	if o.end != nil {
+		o.end(e)
 	}
 }
 
 // Attempt has the figures of an attempt to authenticate a request, or of a call of a plugin for none. They are those of host.Attempt.
 type Attempt struct {
 	stream *Stream
-	span   Running
+	span   OpenSpan
 
 	Runs           int
 	Fuel, MostFuel int64

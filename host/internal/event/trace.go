@@ -13,8 +13,8 @@ import (
 	"github.com/keywright/keywright/host/view"
 )
 
-// Trace records the exchanges with token endpoints and the answers of the API to the requests of a context, masked. A nil *Trace records
-// nothing. It is safe for concurrent use.
+// Trace records the exchanges with token endpoints and the answers of the API to the requests of a context, masked. A nil *Trace is
+// none: Exchange and AsksAnew may be called for it. It is safe for concurrent use.
 type Trace struct {
 	mu sync.Mutex
 	// descriptions and askAnew are the options of host.Trace.
@@ -27,7 +27,7 @@ type Trace struct {
 
 type traceKey struct{}
 
-// WithTrace returns a context whose requests t records.
+// WithTrace returns a context whose requests t records. A nil t hides the trace of ctx.
 func WithTrace(ctx context.Context, t *Trace) context.Context {
 	return context.WithValue(ctx, traceKey{}, t)
 }

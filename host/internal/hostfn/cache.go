@@ -50,7 +50,7 @@ func (c *cacheUse) CacheGet(key string) (string, bool) {
 	}
 	entry, ok := c.Found[k]
 	if !ok || !c.plan.Tokens.InTime(entry.Handle) { // it may have expired while the host waited for another entry
-		entry, ok = c.plan.Tokens.Cache.Get(k)
+		entry, ok = c.plan.Tokens.Lookup(k)
 	}
 	if ok && !c.Right.Replaces(entry.Handle) {
 		return c.useEntry(entry), true

@@ -27,9 +27,9 @@ func keyOf(name string) tokencache.Key { return tokencache.Key{Partition: [32]by
 func TestARefreshAheadReadsOtherEntries(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	plan := planWithCache(&now)
-	old := plan.Tokens.Set(keyOf("old"), []seal.Piece{{Text: "1"}}, time.Hour)
-	plan.Tokens.Set(keyOf("other"), []seal.Piece{{Text: "2"}}, time.Hour)
-	right, err := plan.Tokens.Ahead(t.Context(), old.Handle, time.Hour)
+	old := plan.Tokens.Put(t.Context(), nil, keyOf("old"), []seal.Piece{{Text: "1"}}, time.Hour, false)
+	plan.Tokens.Put(t.Context(), nil, keyOf("other"), []seal.Piece{{Text: "2"}}, time.Hour, false)
+	right, err := plan.Tokens.Ahead(t.Context(), old, time.Hour)
 	if right == nil {
 		t.Fatal(err)
 	}
@@ -47,12 +47,12 @@ func TestARefreshAheadReadsOtherEntries(t *testing.T) {
 func TestEntriesAfterTheRequestWasRead_threats_15c(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	plan := planWithCache(&now)
-	read := plan.Tokens.Set(keyOf("read"), []seal.Piece{{Text: "1"}}, time.Hour)
-	gone := plan.Tokens.Set(keyOf("gone"), []seal.Piece{{Text: "2"}}, time.Second)
-	plan.Tokens.Set(keyOf("unread"), []seal.Piece{{Text: "3"}}, time.Hour)
+	read := plan.Tokens.Put(t.Context(), nil, keyOf("read"), []seal.Piece{{Text: "1"}}, time.Hour, false)
+	gone := plan.Tokens.Put(t.Context(), nil, keyOf("gone"), []seal.Piece{{Text: "2"}}, time.Second, false)
+	plan.Tokens.Put(t.Context(), nil, keyOf("unread"), []seal.Piece{{Text: "3"}}, time.Hour, false)
 	now = now.Add(time.Minute)
 	for name, want := range map[string]string{"read": "1", "gone": "", "unread": "", "missing": ""} {
-		c := New(context.Background(), plan, &Inputs{Answer: &APIAnswer{requestRead: true, used: []*tokencache.Handle{read.Handle, gone.Handle}}}, Detached)
+		c := New(context.Background(), plan, &Inputs{Answer: &APIAnswer{requestRead: true, used: []*tokencache.Handle{read, gone}}}, Detached)
 		var got string
 		_ = c.try(func() { got, _ = c.CacheGet(name) })
 		if restarts := c.Restart != nil && c.Restart.Afresh; got != want || restarts != (want == "") {

@@ -68,7 +68,7 @@ func (c *Call) keep(found map[string]string, replaced bool) {
 		return
 	}
 	key := tokencache.Key{Owner: c.plan.Owner, Partition: c.partition(), Name: keptName}
-	if entry, ok := c.plan.Tokens.Cache.Get(key); ok {
+	if entry, ok := c.plan.Tokens.Lookup(key); ok {
 		previous := keptValues(entry.Value)
 		if !replaced {
 			added := maps.Clone(previous)
@@ -83,7 +83,7 @@ func (c *Call) keep(found map[string]string, replaced bool) {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		pieces = append(pieces, seal.Piece{Text: name}, seal.Piece{Sealed: true, Value: seal.Value{Text: values[name]}})
 	}
-	c.plan.Tokens.Set(key, pieces, c.ttl(c.plan.Keep))
+	c.plan.Tokens.Put(c.ctx, nil, key, pieces, c.ttl(c.plan.Keep), false)
 }
 
 // keptValues returns the answers in an entry of the cache.
@@ -95,7 +95,7 @@ func keptValues(pieces []seal.Piece) map[string]string {
 	return values
 }
 
-// Challenge returns an contract.ChallengeReply: the answers of the API because of which the call runs again, and those that were
+// Challenge returns a contract.ChallengeReply: the answers of the API because of which the call runs again, and those that were
 // kept of earlier answers.
 func (c *Call) Challenge() []byte {
 	c.requireGroup(contract.UserChallenge)
@@ -129,7 +129,7 @@ func (c *Call) Challenge() []byte {
 
 // readKept returns the kept answers of the call's partition. If counts is set, it counts the call.
 func (c *Call) readKept(counts bool) *keptAnswers {
-	entry, ok := c.plan.Tokens.Cache.Get(tokencache.Key{Owner: c.plan.Owner, Partition: c.partition(), Name: keptName})
+	entry, ok := c.plan.Tokens.Lookup(tokencache.Key{Owner: c.plan.Owner, Partition: c.partition(), Name: keptName})
 	if !ok {
 		return &keptAnswers{}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/keywright/keywright/internal/printable"
 )
 
-// Compose returns a text of the outgoing request by a template. with is an contract.Composition, or empty.
+// Compose returns a text of the outgoing request by a template. with is a contract.Composition, or empty.
 func (c *Call) Compose(template string, with []byte) string {
 	c.requireGroup(contract.UserCompose)
 	if c.composer == nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/keywright/keywright/internal/printable"
 )
 
-// Exchange sends an contract.Exchange to a URL of the configuration, and returns an contract.ExchangeReply. The guest gets only the
+// Exchange sends a contract.Exchange to a URL of the configuration, and returns a contract.ExchangeReply. The guest gets only the
 // answers that the plugin's description names, as sealed values, numbers, times and names. Otherwise it is like
 // TokenRequest.
 func (c *exchanging) Exchange(document []byte) []byte {

@@ -18,7 +18,7 @@ import (
 	"github.com/keywright/keywright/internal/contract"
 )
 
-// Input returns the outgoing request as an contract.Request in JSON, or an contract.ConsentReply in a run of connect, or nil if there is
+// Input returns the outgoing request as a contract.Request in JSON, or a contract.ConsentReply in a run of connect, or nil if there is
 // neither. After Input returned a request, the call can neither store nor send anything, so that nothing of one request reaches
 // another (threats.md 15c).
 func (c *Call) Input() []byte {

@@ -10,7 +10,7 @@ import (
 	"github.com/keywright/keywright/internal/contract"
 )
 
-// TokenRequest sends an contract.TokenRequest to a token endpoint (RFC 6749 section 3.2), and returns an contract.TokenReply. The
+// TokenRequest sends a contract.TokenRequest to a token endpoint (RFC 6749 section 3.2), and returns a contract.TokenReply. The
 // guest gets the answer only as sealed values, registered names and numbers. The body is not kept. If the endpoint has
 // refused the same request shortly before, it is not asked, and the guest gets that answer.
 func (c *exchanging) TokenRequest(document []byte) []byte {

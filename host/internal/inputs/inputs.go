@@ -200,7 +200,7 @@ func (r *Reader) find(ctx context.Context, key discovery.Key, member string, in 
 	if issuer, err := url.Parse(key.Issuer); err == nil {
 		begin.Scheme, begin.Host = issuer.Scheme, issuer.Host
 	}
-	started := false // and not stats, which would be allocated for each request then
+	started := false // a local: capturing stats would move it to the heap on every request
 	asker.Go = func(task func()) error {
 		err := r.Asker.Go(task)
 		started = err == nil

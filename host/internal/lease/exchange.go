@@ -7,8 +7,8 @@ import (
 	"github.com/keywright/keywright/host/state"
 )
 
-// Exchange is the right to ask a token endpoint for a token, which one node has at a time. A nil Exchange is that of a node without a
-// store, which each node has. It is not safe for concurrent use.
+// Exchange is the right to ask a token endpoint for a token, which one node has at a time. A nil Exchange needs no store: any
+// number of nodes may have one. It is not safe for concurrent use.
 type Exchange struct {
 	n     *Node
 	lease state.Lease

@@ -64,15 +64,15 @@ func (h Headers) set(name string, values []string) {
 	h.all[name] = values
 }
 
-// Outgoing is a request on its way to the API: the body of the caller's, and room for the copy that is sent. That saves two allocations,
+// Outgoing is a request on its way to the API: the caller's body, and room for the copy that is sent. That saves two allocations,
 // which take the largest part of authenticating a request.
 type Outgoing struct {
 	Body
-	first copied
+	first requestCopy
 }
 
-// copied is a copy of a request. It has a URL of its own because some base transports change it to send the request elsewhere.
-type copied struct {
+// requestCopy is a copy of a request. It has a URL of its own because some base transports change it to send the request elsewhere.
+type requestCopy struct {
 	request http.Request
 	target  url.URL
 	value   [1]string
@@ -85,7 +85,7 @@ func NewOutgoing(limit int64) *Outgoing { return &Outgoing{Body: Body{limit: lim
 func (o *Outgoing) Apply(r *http.Request, h Headers, m *hostfn.Mutation) *http.Request {
 	c := &o.first
 	if o.Second {
-		c = new(copied)
+		c = new(requestCopy)
 	}
 	c.request, c.target = *r, *r.URL
 	authenticated, target := &c.request, &c.target

@@ -33,7 +33,7 @@ type Outcome struct {
 	filled *tokens.Entry
 	// lastScanner is the scanner that was used last, if it is kept.
 	lastScanner atomic.Pointer[requestScanner]
-	// reusable is set while the outcome is kept for later requests. The mutex of Reuse is for it.
+	// reusable is set while the outcome is kept for later requests. Reuse.mu guards it.
 	reusable bool
 }
 

@@ -18,7 +18,7 @@ const (
 	maxScanner  = 512 << 10
 )
 
-// mutationOverhead is the size of a kept mutation beside the size of its call, in bytes.
+// mutationOverhead is the size of a kept mutation in addition to the size of its call, in bytes.
 const mutationOverhead = 3 << 10
 
 // Reuse has what calls left for later requests: their mutations, and the scanners of these. Connectors share the bytes fairly. A

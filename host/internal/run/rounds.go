@@ -99,12 +99,12 @@ func (rn *Runner) runDetached(ctx context.Context, in *hostfn.Inputs, right *tok
 			}
 		}()
 		detached := context.WithoutCancel(ctx)
-		defer func() { right.End(detached, out.Err) }()
 		defer func() {
 			if out.restart == nil {
 				statsSoFar.Observe(detached, out.Err)
 			}
 		}()
+		defer func() { right.End(detached, out.Err) }() // first, so that nobody waits for Observe
 		out = rn.exchange(detached, in, right, stage, &statsSoFar)
 	}()
 	select {
@@ -127,7 +127,7 @@ func (rn *Runner) Await(ctx context.Context, awaited string, wait func(context.C
 // GaveUp implements [tokens.Waiter].
 func (rn *Runner) GaveUp(err error) error { return rn.Fail(hostfn.StageToken, err) }
 
-// exchange runs the call detached, once there is a place for it, within the time of an exchange. If hosts share a store of
+// exchange runs the call detached, once there is a slot for it, within the time of an exchange. If hosts share a store of
 // state and another node has stored the entry of the right meanwhile, exchange returns that.
 func (rn *Runner) exchange(ctx context.Context, in *hostfn.Inputs, right *tokens.Right, stage string, stats *event.Attempt) *Outcome {
 	entry, err := right.Begin(ctx, rn.Plan.ExchangeTime, rn)
@@ -139,7 +139,7 @@ func (rn *Runner) exchange(ctx context.Context, in *hostfn.Inputs, right *tokens
 	}
 	ctx, cancel := right.Within(ctx, rn.Plan.ExchangeTime)
 	defer cancel()
-	free, err := rn.Place(ctx)
+	free, err := rn.AcquireSlot(ctx)
 	if err != nil {
 		return &Outcome{Err: rn.Fail(stage, err)}
 	}
@@ -151,9 +151,9 @@ func (rn *Runner) exchange(ctx context.Context, in *hostfn.Inputs, right *tokens
 	return out
 }
 
-// Place waits for one of the places of the connector's detached calls, and returns a function that frees it. It waits for half of the
+// AcquireSlot waits for one of the slots of the connector's detached calls, and returns a function that frees it. It waits for half of the
 // time of an exchange, so that the other half is left for that. A call may wait for the store of keys whatever it waits for first.
-func (rn *Runner) Place(ctx context.Context) (free func(), err error) {
+func (rn *Runner) AcquireSlot(ctx context.Context) (free func(), err error) {
 	all, resource := rn.Exchanges, "token endpoints"
 	if rn.Plan.AsksKeys {
 		all, resource = rn.Keys, "the store of keys"

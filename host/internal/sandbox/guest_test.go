@@ -62,7 +62,7 @@ const exports = `(func (export "describe") (result i32) i32.const 0)
 //go:embed testdata/prelude.wat
 var prelude string
 
-// env is an contract.Env that returns canned answers and records its calls.
+// env is a contract.Env that returns canned answers and records its calls.
 type env struct {
 	input  string
 	config map[string]string

@@ -1,7 +1,7 @@
 // Package sandbox runs guests: WebAssembly modules that import the Extism kernel and Keywright's host functions.
 //
 // A Runtime compiles modules, once each. A Module runs its exports any number of times. Every call sees a new instance,
-// or one that was reset to its initial state. The guest's host functions are the methods of an contract.Env that the caller
+// or one that was reset to its initial state. The guest's host functions are the methods of a contract.Env that the caller
 // passes to Module.Call. An Env ends a call by panicking in a method: wazero unwinds the guest, and Call returns
 // ErrEnded.
 package sandbox
@@ -24,7 +24,7 @@ import (
 	"github.com/keywright/keywright/internal/contract"
 )
 
-// Guest runs exports of the contract against an contract.Env. *Module implements it, as do the native plugins of package
+// Guest runs exports of the contract against a contract.Env. *Module implements it, as do the native plugins of package
 // hosttest.
 type Guest interface {
 	// Has reports whether the guest has an export.

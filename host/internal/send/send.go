@@ -206,8 +206,8 @@ func (t *Transport) record(trace *event.Trace, response *http.Response, took tim
 	trace.Answer(t.Plan.ChallengeAnswers, status, header, body, took, err)
 }
 
-// Authenticated returns a clone of a request with its credential, for callers that send it themselves.
-func (t *Transport) Authenticated(r *http.Request) (*http.Request, error) {
+// AddCredential returns a clone of a request with its credential, for callers that send it themselves.
+func (t *Transport) AddCredential(r *http.Request) (*http.Request, error) {
 	outgoing := request.NewOutgoing(t.BodyBytes)
 	defer outgoing.Release()
 	authenticated, out := t.clone(r, outgoing, nil)

@@ -14,7 +14,7 @@ import (
 // Question is a question that a call may ask a token endpoint. The call must call End.
 type Question struct {
 	*tokencache.Question
-	// node is nil if the question is not that of any other node.
+	// node is nil if no other node asks this question.
 	node *lease.Node
 	// row is the name of the question in the store of state.
 	row lease.Key
@@ -22,19 +22,22 @@ type Question struct {
 	refused bool
 }
 
-// Ask reports whether a token endpoint may be asked, by what this node and others have recorded. If it may not, previous is the
-// earlier refusal. If the store of state fails, it is as if nothing had been refused elsewhere.
+// Ask reports whether a token endpoint may be asked, by what this node and others have recorded. If it may not, q is
+// nil and previous the earlier refusal. If the store of state fails, it is as if nothing had been refused elsewhere.
 //
 // owner is the name of the connector, and used are the entries that the call has read. name returns a digest of everything that
 // the answer depends on, with a number of each of these. anew is that of [tokencache.Refusals.Ask].
 func (s *Store) Ask(ctx context.Context, owner string, used []*tokencache.Handle, anew bool, name func(number func(*tokencache.Handle) uint64) [32]byte) (
 	q *Question, previous tokencache.Refusal, ok bool,
 ) {
-	local, previous, ok := s.Refusals.Ask(owner, name(func(h *tokencache.Handle) uint64 { return h.Generation }), anew)
+	local, previous, ok := s.cache.Refusals.Ask(owner, name(func(h *tokencache.Handle) uint64 { return h.Generation }), anew)
+	if !ok {
+		return nil, previous, false
+	}
 	q = &Question{Question: local}
-	if !ok || s.node == nil ||
+	if s.node == nil ||
 		slices.ContainsFunc(used, func(h *tokencache.Handle) bool { return h.Shared == 0 }) { // only this node has read that
-		return q, previous, ok
+		return q, previous, true
 	}
 	q.node, q.row = s.node, lease.Key{Partition: name(func(h *tokencache.Handle) uint64 { return uint64(h.Shared) })}
 	found, err := s.node.Refusal(ctx, q.row)
@@ -44,7 +47,7 @@ func (s *Store) Ask(ctx context.Context, owner string, used []*tokencache.Handle
 	}
 	previous.Wait = found.Wait
 	local.RefusedElsewhere(previous)
-	return q, previous, false
+	return nil, previous, false
 }
 
 // Refused records a refusal, for all nodes that ask the same. It is like the method of [tokencache.Question].

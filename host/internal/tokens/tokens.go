@@ -21,7 +21,7 @@ type Entry = tokencache.Entry[[]seal.Piece]
 
 // Store has the tokens of hosts. It is safe for concurrent use.
 type Store struct {
-	*tokencache.Cache[[]seal.Piece]
+	cache *tokencache.Cache[[]seal.Piece]
 	// node is nil if there is no store of state.
 	node *lease.Node
 	now  func() time.Time
@@ -31,7 +31,7 @@ type Store struct {
 func New(bytes int64, perPartition int, now func() time.Time, node *lease.Node) *Store {
 	s := &Store{tokencache.NewSized(bytes, seal.Bytes, perPartition, now), node, now}
 	if node != nil {
-		s.Rejected = s.drop
+		s.cache.Rejected = s.drop
 	}
 	return s
 }
@@ -41,6 +41,32 @@ func New(bytes int64, perPartition int, now func() time.Time, node *lease.Node) 
 func (s *Store) drop(h *tokencache.Handle) {
 	_ = s.node.Drop(context.Background(), rowOf(h.Key), h.Shared)
 }
+
+// Lookup returns the entry of a key and reports whether there is a valid one. It waits for nobody.
+func (s *Store) Lookup(k tokencache.Key) (Entry, bool) { return s.cache.Get(k) }
+
+// Peek is like Lookup, but does not count as a use of the entry.
+func (s *Store) Peek(k tokencache.Key) (Entry, bool) { return s.cache.Peek(k) }
+
+// Live reports whether an entry is still in the cache and valid.
+func (s *Store) Live(h *tokencache.Handle) bool { return s.cache.Live(h) }
+
+// InTime reports whether the time to live of an entry has not passed, even if the entry has been replaced or removed.
+func (s *Store) InTime(h *tokencache.Handle) bool { return s.cache.InTime(h) }
+
+// Ending returns the time that an entry has left, and reports whether a refresh may begin because that is no more than lead.
+func (s *Store) Ending(h *tokencache.Handle, lead time.Duration) (remaining time.Duration, ending bool) {
+	return s.cache.Ending(h, lead)
+}
+
+// Reject is called when the API has answered 401 to a request with the value of this generation. It drops the entry, for all nodes,
+// and reports whether to send the request once more, see [tokencache.Cache.Reject].
+func (s *Store) Reject(k tokencache.Key, generation uint64) (resend bool) {
+	return s.cache.Reject(k, generation)
+}
+
+// Resize sets the number of bytes of all entries, and drops what has no room then.
+func (s *Store) Resize(bytes int64) { s.cache.Resize(bytes) }
 
 // rowOf returns the name of an entry in the store of state.
 func rowOf(k tokencache.Key) lease.Key { return lease.Key{Partition: k.Partition, Name: k.Name} }
@@ -54,10 +80,10 @@ type Waiter interface {
 }
 
 // Get returns an entry. If another call fetches it, Get waits for that, and returns its error if it fails. If the entry is missing,
-// Get returns the right to fetch it. It returns nothing if the call that Get waited for has stored no entry: the caller goes on
-// without a right then.
+// Get returns the right to fetch it. Get returns neither if the call that it waited for stored no entry; the caller
+// then goes on without a right.
 func (s *Store) Get(ctx context.Context, k tokencache.Key, w Waiter) (*Entry, *Right, error) {
-	entry, hit, local, holder := s.Acquire(k)
+	entry, hit, local, holder := s.cache.Acquire(k)
 	switch {
 	case holder:
 		return nil, &Right{store: s, local: local}, nil
@@ -97,7 +123,7 @@ func (r *Right) Begin(ctx context.Context, exchangeTime time.Duration, w Waiter)
 	ctx, cancel := context.WithTimeout(ctx, r.store.node.Lease()+exchangeTime)
 	defer cancel()
 	err = w.Await(ctx, event.AwaitNode, func(ctx context.Context) (err error) {
-		if entry, err = r.fetched(ctx); err != nil {
+		if entry, err = r.acquire(ctx); err != nil {
 			return w.GaveUp(fmt.Errorf("gave up waiting for another node's token: %w", err))
 		}
 		return nil
@@ -105,8 +131,8 @@ func (r *Right) Begin(ctx context.Context, exchangeTime time.Duration, w Waiter)
 	return entry, err
 }
 
-// fetched acquires the exchange, or stores and returns the entry that another node has stored.
-func (r *Right) fetched(ctx context.Context) (*Entry, error) {
+// acquire acquires the exchange, or stores and returns the entry that another node has stored.
+func (r *Right) acquire(ctx context.Context) (*Entry, error) {
 	dropped, err := r.local.Dropped(ctx)
 	if err != nil {
 		return nil, err
@@ -144,7 +170,7 @@ func (s *Store) Ahead(ctx context.Context, old *tokencache.Handle, lead time.Dur
 			return nil, err
 		}
 	}
-	switch r.local = s.AcquireAhead(old); {
+	switch r.local = s.cache.AcquireAhead(old); {
 	case r.local == nil:
 		r.exchange.End(ctx)
 		return nil, nil
@@ -190,8 +216,8 @@ func (r *Right) End(ctx context.Context, err error) {
 }
 
 // Put stores a value. If right is for the key, that ends, and what a token endpoint has answered (fetched) is stored for all nodes. What
-// a call has made without one stays with its node: others can make it as well, and the store of state holds less. Put returns nil if
-// the value has no time to live.
+// a call has made without one stays with its node: others can make it as well, and the store of state holds less. Put returns nil,
+// and stores nothing in the cache, if the value has no time to live, or none that is left when the store of state has it.
 func (s *Store) Put(ctx context.Context, right *Right, k tokencache.Key, value []seal.Piece, ttl time.Duration, fetched bool) *tokencache.Handle {
 	var entry Entry
 	if right != nil && right.local.Key() == k {
@@ -200,10 +226,11 @@ func (s *Store) Put(ctx context.Context, right *Right, k tokencache.Key, value [
 		if fetched {
 			shared = right.share(ctx, value, ttl)
 		}
-		entry = right.local.Set(value, ttl-s.now().Sub(began), shared)
+		ttl -= s.now().Sub(began)
+		entry = right.local.Set(value, ttl, shared)
 	}
 	if entry.Handle == nil {
-		entry = s.Set(k, value, ttl)
+		entry = s.cache.Set(k, value, ttl)
 	}
 	if fetched {
 		entry.Handle.Fetched()

@@ -85,7 +85,12 @@ func TestTimeToLiveWithASlowStore(t *testing.T) {
 		if store.puts != tt.puts {
 			t.Errorf("%+v: stored %d times for other nodes", tt, store.puts)
 		}
-		if tt.ttl > time.Second && !handle.Ends().Equal(start.Add(tt.ttl)) {
+		switch _, cached := s.Lookup(key); {
+		case tt.ttl <= time.Second:
+			if handle != nil || cached {
+				t.Errorf("%+v: the node keeps what has ended: handle %v, cached %t", tt, handle, cached)
+			}
+		case !handle.Ends().Equal(start.Add(tt.ttl)):
 			t.Errorf("%+v: ends after %v", tt, handle.Ends().Sub(start))
 		}
 	}
@@ -133,12 +138,15 @@ func TestRefusalsOfNodes(t *testing.T) {
 	}
 	question, _, _ = ask(one)
 	question.Refused(t.Context(), tokencache.Refusal{Status: 401}, time.Minute, 0)
-	if _, previous, ok := ask(other); ok || previous.Status != 401 || previous.Wait <= 0 || previous.Wait > time.Minute {
+	if q, previous, ok := ask(other); q != nil || ok || previous.Status != 401 || previous.Wait <= 0 || previous.Wait > time.Minute {
 		t.Errorf("another node asks: %t, after %+v", ok, previous)
 	}
-	own := other.Set(key, nil, time.Hour)
+	if q, _, ok := ask(one); q != nil || ok {
+		t.Errorf("the node itself asks: %t, with %v", ok, q)
+	}
+	own := other.Put(t.Context(), nil, key, nil, time.Hour, false)
 	now = now.Add(2 * time.Minute)
-	question, _, ok := ask(other, own.Handle)
+	question, _, ok := ask(other, own)
 	if !ok {
 		t.Fatal("a question of one node is refused")
 	}
