@@ -15,7 +15,7 @@ type Description struct {
 	// Summary is one sentence for users.
 	Summary string `json:"summary"`
 	// Homepage is the https URL of a page about the plugin, for users. License is the SPDX expression of its licence. Each is empty, or
-	// at most [MaxAbout] bytes of printable text.
+	// at most 512 bytes of printable text.
 	Homepage string `json:"homepage,omitempty"`
 	License  string `json:"license,omitempty"`
 	// Uses are the groups of host functions that the plugin calls: secret, token, cache, sign, body, state.
@@ -23,11 +23,11 @@ type Description struct {
 	// Anonymous allows a successful call without a credential. If it is false, a mutation without a sealed value is an
 	// error.
 	Anonymous bool `json:"anonymous,omitempty"`
-	// Fields are the fields of the configuration, at most [MaxFields].
+	// Fields are the fields of the configuration, at most 256.
 	Fields []Field `json:"fields,omitempty"`
-	// Answers are the parts of answers of exchange that the plugin may get, at most [MaxAnswers].
+	// Answers are the parts of answers of exchange that the plugin may get, at most 16. At most 8 of them are not sealed.
 	Answers []Answer `json:"answers,omitempty"`
-	// State has the texts that the host keeps for good, at most [MaxStates]. Together they are a grant.
+	// State has the texts that the host keeps for good, at most 4. Together they are a grant.
 	State []State `json:"state,omitempty"`
 	// Challenge is nil unless the plugin reads answers of the API.
 	Challenge *Challenge `json:"challenge,omitempty"`
@@ -59,11 +59,11 @@ type Answer struct {
 	FromField string `json:"from_field,omitempty"`
 	// Kind is sealed (a text, which the guest gets as a sealed value), integer (from 0 to 2³¹−1), time (in Unix seconds) or enum.
 	Kind string `json:"kind"`
-	// Sinks are the places that the sealed value may go to, such as [SinkHeader].
+	// Sinks are the places that the sealed value may go to, as those of a [Field].
 	Sinks []string `json:"sinks,omitempty"`
 	// Derived are the places that a digest, MAC or signature made with the value may go to. If it is empty, these are Sinks.
 	Derived []string `json:"derived,omitempty"`
-	// Enum lists the names that an enum may have, at most [MaxEnum]. Any other value is "other".
+	// Enum lists the names that an enum may have, at most 32. Any other value is "other".
 	Enum []string `json:"enum,omitempty"`
 	// Required ends the call if the answer of an exchange has a status below 400 and lacks the value.
 	Required bool `json:"required,omitempty"`
@@ -79,7 +79,7 @@ type Answer struct {
 type Challenge struct {
 	// Statuses are the statuses, 400 to 499, after which the host runs authenticate once more and repeats the request.
 	Statuses []int `json:"statuses,omitempty"`
-	// Answers are the parts of the API's answers that the plugin may get, at most [MaxAnswers].
+	// Answers are the parts of the API's answers that the plugin may get, at most 16. At most 8 of them are not sealed.
 	Answers []Answer `json:"answers,omitempty"`
 	// Keep is the time in seconds for which answers with Keep stay available to later calls.
 	Keep int64 `json:"keep,omitempty"`
@@ -89,7 +89,7 @@ type Challenge struct {
 type Field struct {
 	// Name is the name of the configuration's member, [A-Za-z][A-Za-z0-9_-]{0,63}.
 	Name string `json:"name"`
-	// Aliases are deprecated names of the member, at most [MaxAliases]. The plugin knows the field by Name only.
+	// Aliases are deprecated names of the member, at most 8. The plugin knows the field by Name only.
 	Aliases []string `json:"aliases,omitempty"`
 	// Kind is the kind of the value, such as [KindString].
 	Kind string `json:"kind"`
@@ -103,7 +103,10 @@ type Field struct {
 	// Sealed passes the whole value to the plugin as one sealed value. Integers, booleans and strings with an Enum cannot
 	// be sealed.
 	Sealed bool `json:"sealed,omitempty"`
-	// Sinks are the places that the field's sealed values may go to, such as [SinkHeader].
+	// Sinks are the places that the field's sealed values may go to: header (names and values of the mutation's headers, and values of
+	// its cookies), query (names and values of its query parameters), path (values in its path), body (members of its form), token
+	// (a token request or another exchange), claim (header and claims of a JWT), sign (the key of a signature or MAC) and digest (the
+	// data of a digest, MAC or signature).
 	Sinks []string `json:"sinks,omitempty"`
 	// Derived are the places that a digest, MAC or signature made with the field's sealed values may go to. If
 	// it is empty, these are Sinks.
@@ -117,11 +120,11 @@ type Field struct {
 	// Maximum is the largest allowed value of an integer. If it is nil, there is none.
 	Maximum *int64 `json:"maximum,omitempty"`
 	// Pattern is a regular expression that the whole text of a string must match, also an empty one. It is for strings without an
-	// Enum, and has at most [MaxPattern] bytes. RE2 and ECMA-262 share its syntax, which has no anchors: characters, their escapes,
+	// Enum, and has at most 256 bytes. RE2 and ECMA-262 share its syntax, which has no anchors: characters, their escapes,
 	// classes in brackets, \d, \D, \w, \W, groups, alternatives and repetitions. If it is empty, every text is allowed.
 	Pattern string `json:"pattern,omitempty"`
 	// PatternMessage says what is wrong with a text that does not match Pattern, and what to write. It follows the name of the
-	// field, as the message of a problem of the export validate does. Every Pattern has one, of at most [MaxAbout] bytes of printable
+	// field, as the message of a problem of the export validate does. Every Pattern has one, of at most 512 bytes of printable
 	// text.
 	PatternMessage string `json:"pattern_message,omitempty"`
 	// AlgorithmField is, for a field of kind [KindKey], the name of the field that holds the key's algorithm. Its values are
@@ -140,7 +143,7 @@ type Field struct {
 	Suggested []string `json:"suggested,omitempty"`
 	// Doc is one sentence for users.
 	Doc string `json:"doc,omitempty"`
-	// Obtain says how users get the value, such as the page of the API's settings where keys are made. It is at most [MaxAbout] bytes
+	// Obtain says how users get the value, such as the page of the API's settings where keys are made. It is at most 512 bytes
 	// of printable text.
 	Obtain string `json:"obtain,omitempty"`
 }
@@ -162,26 +165,6 @@ func (c Condition) String() string {
 	return c.Field + " is " + strings.Join(c.Values, " or ")
 }
 
-// Limits of a description.
-const (
-	// MaxFields is the maximum number of fields.
-	MaxFields = 256
-	// MaxAliases is the maximum number of aliases of a field.
-	MaxAliases = 8
-	// MaxAbout is the maximum length of Homepage, License, Obtain and PatternMessage, in bytes.
-	MaxAbout = 512
-	// MaxPattern is the maximum length of the Pattern of a field, in bytes.
-	MaxPattern = 256
-	// MaxAnswers is the maximum number of answers, separately of exchanges and of the challenge.
-	MaxAnswers = 16
-	// MaxPlainAnswers is the maximum number of these that are not sealed.
-	MaxPlainAnswers = 8
-	// MaxStates is the maximum number of states.
-	MaxStates = 4
-	// MaxEnum is the maximum number of values in the enum of an answer.
-	MaxEnum = 32
-)
-
 // Kinds of configuration fields.
 const (
 	KindString = "string"
@@ -197,26 +180,6 @@ const (
 	KindKey = "key"
 	// KindCertificate is an X.509 certificate in PEM, or a chain of them. public_key returns its thumbprint.
 	KindCertificate = "certificate"
-)
-
-// Sinks are the places that a sealed value may go to.
-const (
-	// SinkHeader stands for the names and values of the mutation's headers, and for the values of its cookies.
-	SinkHeader = "header"
-	// SinkQuery stands for the names and values of the mutation's query parameters.
-	SinkQuery = "query"
-	// SinkToken stands for the URL, query, body and headers of a token request or another exchange.
-	SinkToken = "token"
-	// SinkClaim stands for the header and claims of a JWT.
-	SinkClaim = "claim"
-	// SinkSign stands for the key of jwt_sign, mac, sign_sealed and sign.
-	SinkSign = "sign"
-	// SinkDigest stands for the data of digest, mac and sign_sealed.
-	SinkDigest = "digest"
-	// SinkPath stands for the values of the mutation's path.
-	SinkPath = "path"
-	// SinkBody stands for the members of the form that the mutation adds to the body.
-	SinkBody = "body"
 )
 
 // Pair is the name and the value of a header, a query parameter or a form field. Lists of pairs keep their order.

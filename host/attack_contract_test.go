@@ -126,7 +126,7 @@ func TestConnectionHeaderNamingCookie(t *testing.T) {
 // An answer of an exchange that is too long is an error, like that of a token request. It is not read in part.
 func TestOversizedExchangeAnswer(t *testing.T) {
 	about := challenged
-	about.Answers = []abi.Answer{{Name: "token", From: "form:token", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}}}
+	about.Answers = []abi.Answer{{Name: "token", From: "form:token", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkHeader}}}
 	w := newWorld(t, withoutBuiltIns, withGuest(&guest{about: about, authenticate: func(env contract.Env) (string, error) {
 		return string(env.Exchange([]byte(marshal(contract.Exchange{URL: value(env, "url")})))), nil
 	}}))
@@ -149,7 +149,7 @@ func TestDecodeOracle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var errs []string
 			for _, secret := range []string{"abcdef2345", "abcdef23456", "\xff\xff", "GGGGGGGGGG"} {
-				g := &guest{about: abi.Description{Uses: contract.Groups, Anonymous: true, Fields: []abi.Field{sealedField("key", abi.SinkHeader, abi.SinkSign)}}}
+				g := &guest{about: abi.Description{Uses: contract.Groups, Anonymous: true, Fields: []abi.Field{sealedField("key", contract.SinkHeader, contract.SinkSign)}}}
 				g.authenticate = func(env contract.Env) (string, error) {
 					do(env, value(env, "key"))
 					return "{}", nil
@@ -172,7 +172,7 @@ func TestARequestDoesNotConfirmGuesses(t *testing.T) {
 	for name, form := range map[string]string{"a digest": hex.EncodeToString(sum[:]), "with more text": "user:1234", "in hex": "31323334"} {
 		t.Run(name, func(t *testing.T) {
 			input := ""
-			g := &guest{about: abi.Description{Uses: contract.Groups, Anonymous: true, Fields: []abi.Field{sealedField("pin", abi.SinkHeader, abi.SinkDigest)}}}
+			g := &guest{about: abi.Description{Uses: contract.Groups, Anonymous: true, Fields: []abi.Field{sealedField("pin", contract.SinkHeader, contract.SinkDigest)}}}
 			g.authenticate = func(env contract.Env) (string, error) {
 				pin := value(env, "pin")
 				env.Encode(contract.FormatHex, env.Digest(contract.DigestSHA256, pin))

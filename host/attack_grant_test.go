@@ -20,7 +20,7 @@ import (
 func cachingConsenter() *guest {
 	g := consenter()
 	g.about.Uses = append(g.about.Uses, contract.GroupCache)
-	g.about.Answers = append(g.about.Answers, abi.Answer{Name: "access_token", From: "json:/access_token", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}})
+	g.about.Answers = append(g.about.Answers, abi.Answer{Name: "access_token", From: "json:/access_token", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkHeader}})
 	keep := func(env contract.Env, name, text string) string {
 		token := exchange(env, contract.Exchange{URL: value(env, "token_url"), Form: []abi.Pair{{Name: name, Value: text}}}).Answers["access_token"]
 		env.CacheSet("access_token", token, 3600)

@@ -23,10 +23,10 @@ import (
 // challenged is the description of a guest with a challenge.
 var challenged = abi.Description{
 	Uses: contract.Groups, Anonymous: true,
-	Fields: []abi.Field{sealedField("key", abi.SinkHeader), {Name: "url", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}}},
+	Fields: []abi.Field{sealedField("key", contract.SinkHeader), {Name: "url", Kind: abi.KindURL, Sinks: []string{contract.SinkToken}}},
 	Challenge: &abi.Challenge{Statuses: []int{401, 403}, Keep: 300, Answers: []abi.Answer{
-		{Name: "nonce", From: "auth:Digest/nonce", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}, Keep: true},
-		{Name: "next", From: "info:nextnonce", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}, Keep: true},
+		{Name: "nonce", From: "auth:Digest/nonce", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkHeader}, Keep: true},
+		{Name: "next", From: "info:nextnonce", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkHeader}, Keep: true},
 		{Name: "code", From: "json:/error/code", Kind: contract.AnswerEnum, Enum: []string{"expired"}},
 	}},
 }
@@ -299,7 +299,7 @@ func TestClockOffsetChange(t *testing.T) {
 func TestInvalidHeaderValueNotKept(t *testing.T) {
 	about := challenged
 	about.Challenge = &abi.Challenge{Statuses: []int{401}, Keep: 300, Answers: []abi.Answer{
-		{Name: "nonce", From: "json:/nonce", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}, Keep: true},
+		{Name: "nonce", From: "json:/nonce", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkHeader}, Keep: true},
 	}}
 	w := newWorld(t, withoutBuiltIns, withGuest(&guest{about: about, authenticate: sendsNonce}))
 	connector := w.connect("custom", config{"key": "k"})
@@ -322,7 +322,7 @@ func TestInvalidHeaderValueNotKept(t *testing.T) {
 func TestChallengeBodyOnly(t *testing.T) {
 	about := challenged
 	about.Challenge = &abi.Challenge{Statuses: []int{401}, Keep: 300, Answers: []abi.Answer{
-		{Name: "nonce", From: "json:/nonce", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}, Keep: true},
+		{Name: "nonce", From: "json:/nonce", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkHeader}, Keep: true},
 	}}
 	w := newWorld(t, withoutBuiltIns, withGuest(&guest{about: about, authenticate: sendsNonce}))
 	connector := w.connect("custom", config{"key": "k"})

@@ -20,7 +20,7 @@ import (
 func changeWorld(t *testing.T, m contract.Mutation) (*world, *host.Connector) {
 	t.Helper()
 	g := &guest{
-		about: abi.Description{Fields: []abi.Field{sealedField("key", abi.SinkHeader, abi.SinkPath, abi.SinkBody)}},
+		about: abi.Description{Fields: []abi.Field{sealedField("key", contract.SinkHeader, contract.SinkPath, contract.SinkBody)}},
 		authenticate: func(env contract.Env) (string, error) {
 			mutation := strings.ReplaceAll(marshal(m), "KEY", value(env, "key"))
 			if strings.Contains(mutation, "PLAIN") {

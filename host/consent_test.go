@@ -496,7 +496,7 @@ func TestCallbackAfterDisconnect(t *testing.T) {
 
 // consenter returns a guest with consent. Its functions may be replaced.
 func consenter() *guest {
-	secret := []string{abi.SinkToken}
+	secret := []string{contract.SinkToken}
 	return &guest{
 		about: abi.Description{
 			Type: "consenter", Consent: true, Uses: []string{contract.GroupToken, contract.GroupState},

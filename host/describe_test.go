@@ -133,7 +133,7 @@ func TestMissingBuiltInType(t *testing.T) {
 func aboutGuest(homepage, license, obtain string) *guest {
 	g := &guest{about: abi.Description{Homepage: homepage, License: license}}
 	g.about.Fields = []abi.Field{{
-		Name: "key", Kind: abi.KindString, Required: true, Sealed: true, Sinks: []string{abi.SinkHeader}, Doc: "The key.", Obtain: obtain,
+		Name: "key", Kind: abi.KindString, Required: true, Sealed: true, Sinks: []string{contract.SinkHeader}, Doc: "The key.", Obtain: obtain,
 	}, {Name: "other", Kind: abi.KindString, Obtain: "From a colleague."}}
 	return g
 }

@@ -247,22 +247,22 @@ func TestExpiredEntryAfterWait(t *testing.T) {
 var logsIn = abi.Description{
 	Uses: contract.Groups,
 	Fields: []abi.Field{
-		{Name: "url", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}},
-		sealedField("password", abi.SinkToken),
+		{Name: "url", Kind: abi.KindURL, Sinks: []string{contract.SinkToken}},
+		sealedField("password", contract.SinkToken),
 		{Name: "from", Kind: abi.KindString, Default: "json:/custom"},
 	},
 	Answers: []abi.Answer{
-		{Name: "token", From: "json:/data/0/token", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader, abi.SinkToken}, Required: true},
+		{Name: "token", From: "json:/data/0/token", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkHeader, contract.SinkToken}, Required: true},
 		{Name: "until", From: "json:/until", Kind: contract.AnswerTime},
 		{Name: "life", From: "json:/life", Kind: contract.AnswerInteger},
 		{Name: "kind", From: "json:/kind", Kind: contract.AnswerEnum, Enum: []string{"Bearer", "DPoP"}},
-		{Name: "custom", FromField: "from", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}},
-		{Name: "header", From: "header:X-Session", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}},
-		{Name: "cookie", From: "cookie:SID", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}},
-		{Name: "form", From: "form:oauth_token", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}},
+		{Name: "custom", FromField: "from", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkHeader}},
+		{Name: "header", From: "header:X-Session", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkHeader}},
+		{Name: "cookie", From: "cookie:SID", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkHeader}},
+		{Name: "form", From: "form:oauth_token", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkHeader}},
 		{Name: "algorithm", From: "auth:Digest/algorithm", Kind: contract.AnswerEnum, Enum: []string{"SHA-256"}},
-		{Name: "realm", From: "auth:Digest/realm", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}},
-		{Name: "next", From: "info:nextnonce", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}},
+		{Name: "realm", From: "auth:Digest/realm", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkHeader}},
+		{Name: "next", From: "info:nextnonce", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkHeader}},
 	},
 }
 

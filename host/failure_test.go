@@ -140,7 +140,7 @@ func TestHowAPluginFails(t *testing.T) {
 	}
 	native := func(do func(contract.Env) (string, error)) host.Plugin {
 		g := &guest{authenticate: do}
-		g.about.Fields = []abi.Field{sealedField("value", abi.SinkHeader)}
+		g.about.Fields = []abi.Field{sealedField("value", contract.SinkHeader)}
 		return g.plugin()
 	}
 	for name, c := range map[string]struct {

@@ -28,7 +28,7 @@ func renamed() *guest {
 		}
 		return nil
 	}
-	secret := sealedField("secret", abi.SinkHeader)
+	secret := sealedField("secret", contract.SinkHeader)
 	secret.Required, secret.Aliases = true, []string{"value", "key"}
 	g.about.Fields = []abi.Field{
 		secret,
@@ -126,7 +126,7 @@ func TestInvalidAliases_threats_183(t *testing.T) {
 	}
 	check(t, h.Close(t.Context()))
 	g := &guest{about: abi.Description{Uses: []string{contract.GroupState}, State: []abi.State{{Name: "s", Seed: "old"}}}}
-	g.about.Fields = []abi.Field{{Name: "new", Aliases: []string{"old"}, Kind: abi.KindString, Sealed: true, Sinks: []string{abi.SinkToken}}}
+	g.about.Fields = []abi.Field{{Name: "new", Aliases: []string{"old"}, Kind: abi.KindString, Sealed: true, Sinks: []string{contract.SinkToken}}}
 	if err := loadError(t, g); err == nil {
 		t.Error("a state may begin as a former name")
 	}
@@ -169,7 +169,7 @@ func conditional(condition ...abi.Condition) *guest {
 		condition = []abi.Condition{{Field: "how", Values: []string{"post", "basic"}}}
 	}
 	g.about.Anonymous = true
-	secret := sealedField("secret", abi.SinkHeader)
+	secret := sealedField("secret", contract.SinkHeader)
 	secret.RequiredIf, secret.Doc = condition, "The secret."
 	g.about.Fields = []abi.Field{
 		secret,
@@ -247,7 +247,7 @@ func TestImpossibleConditions(t *testing.T) {
 func choosy() *guest {
 	g := &guest{authenticate: func(env contract.Env) (string, error) { return header("X-Name", value(env, "name")), nil }}
 	g.about.Anonymous = true
-	secret := sealedField("secret", abi.SinkHeader)
+	secret := sealedField("secret", contract.SinkHeader)
 	secret.OnlyIf = []abi.Condition{{Field: "how", Values: []string{"post", "basic"}}, {Field: "where", Values: []string{"here"}}}
 	g.about.Fields = []abi.Field{
 		secret,

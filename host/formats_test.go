@@ -79,7 +79,7 @@ func TestDigests(t *testing.T) {
 		contract.DigestSHA512: raw(s512[:]), contract.DigestSHA512256: raw(s512256[:]),
 	}
 	got := map[string]string{}
-	g := &guest{about: abi.Description{Fields: []abi.Field{sealedField("to_header", abi.SinkHeader, abi.SinkDigest)}}}
+	g := &guest{about: abi.Description{Fields: []abi.Field{sealedField("to_header", contract.SinkHeader, contract.SinkDigest)}}}
 	g.authenticate = func(env contract.Env) (string, error) {
 		var headers []abi.Pair
 		for _, algorithm := range contract.Digests {

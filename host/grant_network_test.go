@@ -197,7 +197,7 @@ func TestUnkeepableStates(t *testing.T) {
 		`"refresh_token" is there twice`:                           func(d *abi.Description) { d.State = append(d.State, d.State[0]) },
 		"it has neither a seed nor an answer":                      func(d *abi.Description) { d.State = append(d.State, abi.State{Name: "other"}) },
 		"seed names no field of kind string that is sealed":        func(d *abi.Description) { d.State[0].Seed = "token_url" },
-		"its seed and its answer have not the same sinks":          func(d *abi.Description) { d.Answers[1].Sinks = []string{abi.SinkHeader} },
+		"its seed and its answer have not the same sinks":          func(d *abi.Description) { d.Answers[1].Sinks = []string{contract.SinkHeader} },
 		"the answer refresh_token is a state that the description": func(d *abi.Description) { d.State[0].Name = "other" },
 		"two answers are the state":                                func(d *abi.Description) { d.Answers[0].State = "refresh_token" },
 		"the answer access_token is a state, and is not sealed": func(d *abi.Description) {

@@ -74,7 +74,7 @@ func (s *rotation) twice() (tokens []string) {
 
 // refresher returns a guest that redeems the refresh token of a state. change may change its exchange.
 func refresher(change func(*contract.Exchange)) *guest {
-	secret := []string{abi.SinkToken}
+	secret := []string{contract.SinkToken}
 	g := &guest{about: abi.Description{
 		Type: "refresher", Uses: []string{contract.GroupToken, contract.GroupCache, contract.GroupState},
 		Fields: []abi.Field{
@@ -82,7 +82,7 @@ func refresher(change func(*contract.Exchange)) *guest {
 			sealedField("refresh_token", secret...), sealedField("client_secret", secret...),
 		},
 		Answers: []abi.Answer{
-			{Name: "access_token", From: "json:/access_token", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}, Required: true},
+			{Name: "access_token", From: "json:/access_token", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkHeader}, Required: true},
 			{Name: "refresh_token", From: "json:/refresh_token", Kind: contract.AnswerSealed, Sinks: secret, State: "refresh_token"},
 		},
 		State: []abi.State{{Name: "refresh_token", Seed: "refresh_token"}},

@@ -158,7 +158,7 @@ func TestHostileEndpoints(t *testing.T) {
 		return header("Authorization", "Bearer "+r.AccessToken)
 	}
 	about := logsIn
-	about.Fields = append([]abi.Field{sealedField("key", abi.SinkToken)}, logsIn.Fields...)
+	about.Fields = append([]abi.Field{sealedField("key", contract.SinkToken)}, logsIn.Fields...)
 	for i := range hostileAnswers {
 		h := &hostileAnswers[i]
 		t.Run(h.name, func(t *testing.T) {
@@ -204,13 +204,13 @@ func askEndpoint(t *testing.T, h *hostile, about abi.Description, do func(contra
 // askAPI sends a request to an API whose plugin has a challenge, and returns the status that the caller gets.
 func askAPI(t *testing.T, h *hostile) string {
 	about := challenged
-	about.Fields = []abi.Field{sealedField("key", abi.SinkHeader)}
+	about.Fields = []abi.Field{sealedField("key", contract.SinkHeader)}
 	about.Challenge = &abi.Challenge{Statuses: []int{401, 403}, Keep: 300, Answers: []abi.Answer{
-		{Name: "nonce", From: "auth:Digest/nonce", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}, Keep: true},
-		{Name: "next", From: "info:nextnonce", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}, Keep: true},
+		{Name: "nonce", From: "auth:Digest/nonce", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkHeader}, Keep: true},
+		{Name: "next", From: "info:nextnonce", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkHeader}, Keep: true},
 		{Name: "algorithm", From: "auth:Digest/algorithm", Kind: contract.AnswerEnum, Enum: []string{"SHA-256"}, Keep: true},
-		{Name: "cookie", From: "cookie:SID", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}},
-		{Name: "token", From: "json:/data/0/token", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}},
+		{Name: "cookie", From: "cookie:SID", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkHeader}},
+		{Name: "token", From: "json:/data/0/token", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkHeader}},
 		{Name: "code", From: "json:/error/code", Kind: contract.AnswerEnum, Enum: []string{"expired"}},
 		{Name: "life", From: "json:/life", Kind: contract.AnswerInteger},
 		{Name: "until", From: "header:Date", Kind: contract.AnswerTime},

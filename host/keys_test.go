@@ -41,10 +41,10 @@ import (
 func keysWorld(t *testing.T, purposes []string, do func(contract.Env) (string, error)) (*world, *host.Connector) {
 	t.Helper()
 	g := &guest{about: abi.Description{Uses: contract.Groups, Anonymous: true, Fields: []abi.Field{
-		{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm", Generate: true, Purposes: purposes, Derived: []string{abi.SinkHeader}},
+		{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm", Generate: true, Purposes: purposes, Derived: []string{contract.SinkHeader}},
 		{Name: "algorithm", Kind: abi.KindString, Enum: algorithms, Default: "ES256"},
 		{Name: "certificate", Kind: abi.KindCertificate},
-		sealedField("hashed", abi.SinkDigest), sealedField("to_header", abi.SinkHeader),
+		sealedField("hashed", contract.SinkDigest), sealedField("to_header", contract.SinkHeader),
 	}}, authenticate: do}
 	w := newWorld(t, withoutBuiltIns, withGuest(g))
 	return w, w.connect("custom", config{"hashed": "{{ get_secret('s') }}", "to_header": "{{ get_secret('s') }}"})
@@ -249,7 +249,7 @@ func rs1Guest(do func(contract.Env) (string, error)) *guest {
 	g := &guest{authenticate: do}
 	g.about.Uses = []string{contract.GroupSign}
 	g.about.Fields = []abi.Field{
-		{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm", Purposes: contract.Purposes, Derived: []string{abi.SinkHeader}},
+		{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm", Purposes: contract.Purposes, Derived: []string{contract.SinkHeader}},
 		{Name: "algorithm", Kind: abi.KindString, Enum: []string{contract.SignRS1}, Default: contract.SignRS1},
 	}
 	return g
@@ -296,7 +296,7 @@ func TestRS1Limits(t *testing.T) {
 func httpSigner(algorithm string, authenticate func(contract.Env) (string, error), purposes ...string) (*guest, config) {
 	g := &guest{
 		about: abi.Description{Uses: []string{contract.GroupSign}, Fields: []abi.Field{
-			{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm", Purposes: purposes, Derived: []string{abi.SinkHeader}},
+			{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm", Purposes: purposes, Derived: []string{contract.SinkHeader}},
 			{Name: "algorithm", Kind: abi.KindString, Enum: append(sdk.HTTPSignatureAlgorithms(), sdk.Algorithms()...)},
 		}},
 		authenticate: authenticate,

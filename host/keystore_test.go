@@ -42,12 +42,12 @@ func storedJWT(algorithm string) config {
 // storedGuest returns a guest that does do. It has a key, a secret that is only a key, and a text.
 func storedGuest(do func(contract.Env) (string, error)) *guest {
 	return &guest{about: abi.Description{Uses: contract.Groups, Anonymous: true, Fields: []abi.Field{
-		{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm", Purposes: []string{contract.PurposeMessage, contract.PurposeJWT}, Derived: []string{abi.SinkHeader}},
+		{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm", Purposes: []string{contract.PurposeMessage, contract.PurposeJWT}, Derived: []string{contract.SinkHeader}},
 		{Name: "algorithm", Kind: abi.KindString, Enum: algorithms, Default: "ES256"},
-		{Name: "secret", Kind: abi.KindString, Sealed: true, Sinks: []string{abi.SinkSign}, Derived: []string{abi.SinkHeader}},
-		{Name: "text", Kind: abi.KindString, Sinks: []string{abi.SinkHeader}},
-		{Name: "object", Kind: abi.KindObject, Sinks: []string{abi.SinkHeader}},
-		sealedField("sent", abi.SinkSign, abi.SinkHeader),
+		{Name: "secret", Kind: abi.KindString, Sealed: true, Sinks: []string{contract.SinkSign}, Derived: []string{contract.SinkHeader}},
+		{Name: "text", Kind: abi.KindString, Sinks: []string{contract.SinkHeader}},
+		{Name: "object", Kind: abi.KindObject, Sinks: []string{contract.SinkHeader}},
+		sealedField("sent", contract.SinkSign, contract.SinkHeader),
 	}}, authenticate: do}
 }
 
@@ -215,7 +215,7 @@ func TestEchoingKeyStore(t *testing.T) {
 			g := storedGuest(func(env contract.Env) (string, error) {
 				return header("X-Signature", env.Encode(contract.FormatHex, env.MAC("HS256", value(env, "secret"), value(env, "hashed")+value(env, "hashed")))), nil
 			})
-			g.about.Fields = append(g.about.Fields, abi.Field{Name: "hashed", Kind: abi.KindString, Sealed: true, Sinks: []string{abi.SinkDigest}, Derived: []string{abi.SinkHeader}})
+			g.about.Fields = append(g.about.Fields, abi.Field{Name: "hashed", Kind: abi.KindString, Sealed: true, Sinks: []string{contract.SinkDigest}, Derived: []string{contract.SinkHeader}})
 			w := newWorld(t, withoutBuiltIns, withKeys(keys), withGuest(g))
 			data := []byte(w.canary("hashed") + w.secrets["hashed"])
 			keys.change = func(_ []byte, version int) ([]byte, int) { return echo(data), version }

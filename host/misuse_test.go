@@ -30,13 +30,13 @@ func misusing(do func(contract.Env) (string, error)) *guest {
 	g := &guest{authenticate: do}
 	g.about.Uses = contract.Groups
 	g.about.Fields = []abi.Field{
-		sealedField("to_header", abi.SinkHeader), sealedField("to_query", abi.SinkQuery), sealedField("to_token", abi.SinkToken),
-		sealedField("to_claim", abi.SinkClaim), sealedField("nowhere"), sealedField("hmac_key", abi.SinkSign),
+		sealedField("to_header", contract.SinkHeader), sealedField("to_query", contract.SinkQuery), sealedField("to_token", contract.SinkToken),
+		sealedField("to_claim", contract.SinkClaim), sealedField("nowhere"), sealedField("hmac_key", contract.SinkSign),
 		{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm"},
 		{Name: "algorithm", Kind: abi.KindString, Enum: algorithms, Default: "HS256"},
-		{Name: "url", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}},
+		{Name: "url", Kind: abi.KindURL, Sinks: []string{contract.SinkToken}},
 		{Name: "text", Kind: abi.KindString},
-		{Name: "claims", Kind: abi.KindObject, Sinks: []string{abi.SinkClaim}},
+		{Name: "claims", Kind: abi.KindObject, Sinks: []string{contract.SinkClaim}},
 	}
 	return g
 }
@@ -350,7 +350,7 @@ func TestGrants_threats_11(t *testing.T) {
 
 // The default of a sealed field is sealed like a configured value, and may go only to the field's sinks.
 func TestDefaultOfASealedField(t *testing.T) {
-	field := sealedField("to_header", abi.SinkHeader)
+	field := sealedField("to_header", contract.SinkHeader)
 	field.Default = "anonymous-access"
 	seen := ""
 	g := &guest{about: abi.Description{Fields: []abi.Field{field}}, authenticate: func(env contract.Env) (string, error) {
@@ -404,12 +404,12 @@ func TestDecision_Requests_the_plugin_fails_with_nonsense_threats_8(t *testing.T
 func TestRefusedDescriptions_threats_8(t *testing.T) {
 	plain := func(kind string) abi.Field { return abi.Field{Name: "f", Kind: kind} }
 	answer := func(change func(*abi.Answer)) *guest {
-		a := abi.Answer{Name: "a", From: "json:/a", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}}
+		a := abi.Answer{Name: "a", From: "json:/a", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkHeader}}
 		change(&a)
 		return &guest{about: abi.Description{Answers: []abi.Answer{a}}}
 	}
 	challenge := func(change func(*abi.Challenge)) *guest {
-		c := abi.Challenge{Statuses: []int{401}, Keep: 60, Answers: []abi.Answer{{Name: "a", From: "json:/a", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}, Keep: true}}}
+		c := abi.Challenge{Statuses: []int{401}, Keep: 60, Answers: []abi.Answer{{Name: "a", From: "json:/a", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkHeader}, Keep: true}}}
 		change(&c)
 		return &guest{about: abi.Description{Challenge: &c}}
 	}
@@ -418,11 +418,11 @@ func TestRefusedDescriptions_threats_8(t *testing.T) {
 			a.Kind, a.Sinks, a.Enum = contract.AnswerEnum, nil, []string{strings.Repeat("x", length)}
 		})
 	}
-	many := slices.Repeat([]abi.Answer{{}}, abi.MaxAnswers+1)
+	many := slices.Repeat([]abi.Answer{{}}, contract.MaxAnswers+1)
 	for i := range many {
-		many[i] = abi.Answer{Name: fmt.Sprint("a", i), From: "json:/a", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}}
+		many[i] = abi.Answer{Name: fmt.Sprint("a", i), From: "json:/a", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkHeader}}
 	}
-	numbers := slices.Clone(many[:abi.MaxPlainAnswers+1])
+	numbers := slices.Clone(many[:contract.MaxPlainAnswers+1])
 	for i := range numbers {
 		numbers[i].Kind, numbers[i].Sinks = contract.AnswerInteger, nil
 	}
@@ -439,11 +439,11 @@ func TestRefusedDescriptions_threats_8(t *testing.T) {
 		"an unknown sink":          {about: abi.Description{Fields: []abi.Field{sealedField("f", "log")}}},
 		"a field twice":            {about: abi.Description{Fields: []abi.Field{plain(abi.KindURL), plain(abi.KindURL)}}},
 		"a field that is no name":  {about: abi.Description{Fields: []abi.Field{{Name: "a.b", Kind: abi.KindString}}}},
-		"too many fields":          {about: abi.Description{Fields: slices.Repeat([]abi.Field{{}}, abi.MaxFields+1)}},
+		"too many fields":          {about: abi.Description{Fields: slices.Repeat([]abi.Field{{}}, contract.MaxFields+1)}},
 		"a key without algorithms": {about: abi.Description{Fields: []abi.Field{plain(abi.KindKey)}}},
 		"a key of no field":        {about: abi.Description{Fields: []abi.Field{{Name: "f", Kind: abi.KindKey, AlgorithmField: "b"}, {Name: "a", Kind: abi.KindString, Enum: []string{"ES256"}}}}},
 		"a key of a free text":     {about: abi.Description{Fields: []abi.Field{{Name: "f", Kind: abi.KindKey, AlgorithmField: "a"}, {Name: "a", Kind: abi.KindString}}}},
-		"a sealed object":          {about: abi.Description{Fields: []abi.Field{{Name: "f", Kind: abi.KindObject, Sealed: true, Sinks: []string{abi.SinkHeader}}}}},
+		"a sealed object":          {about: abi.Description{Fields: []abi.Field{{Name: "f", Kind: abi.KindObject, Sealed: true, Sinks: []string{contract.SinkHeader}}}}},
 		"a default of an object":   {about: abi.Description{Fields: []abi.Field{{Name: "f", Kind: abi.KindObject, Default: "{}"}}}},
 		"a default that is unused": {about: abi.Description{Fields: []abi.Field{{Name: "f", Kind: abi.KindString, Required: true, Default: "x"}}}},
 		"an unknown derived sink":  {about: abi.Description{Fields: []abi.Field{{Name: "f", Kind: abi.KindString, Derived: []string{"log"}}}}},
@@ -476,13 +476,13 @@ func TestRefusedDescriptions_threats_8(t *testing.T) {
 		"a challenge after 200":           challenge(func(c *abi.Challenge) { c.Statuses = []int{200} }),
 		"a challenge after 429":           challenge(func(c *abi.Challenge) { c.Statuses = []int{429} }),
 		"a challenge after 500":           challenge(func(c *abi.Challenge) { c.Statuses = []int{500} }),
-		"a challenge after too many":      challenge(func(c *abi.Challenge) { c.Statuses = slices.Repeat([]int{401}, abi.MaxAnswers+1) }),
+		"a challenge after too many":      challenge(func(c *abi.Challenge) { c.Statuses = slices.Repeat([]int{401}, contract.MaxAnswers+1) }),
 		"answers are kept for no time":    challenge(func(c *abi.Challenge) { c.Keep = 0 }),
 		"answers are kept for ever":       challenge(func(c *abi.Challenge) { c.Keep = 1 << 40 }),
 		"no answer is kept for a time":    challenge(func(c *abi.Challenge) { c.Answers[0].Keep = false }),
 		"a required answer of the API":    challenge(func(c *abi.Challenge) { c.Answers[0].Required = true }),
 		"an answer of the API by a field": challenge(func(c *abi.Challenge) { c.Answers[0].FromField = "f" }),
-		"a key with another sink":         {about: abi.Description{Fields: []abi.Field{{Name: "f", Kind: abi.KindKey, Sinks: []string{abi.SinkHeader}}}}},
+		"a key with another sink":         {about: abi.Description{Fields: []abi.Field{{Name: "f", Kind: abi.KindKey, Sinks: []string{contract.SinkHeader}}}}},
 	} {
 		config := host.Config{Plugins: []host.Plugin{g.plugin()}}
 		if !strings.Contains(name, "taken") && !strings.Contains(name, "alias") {
@@ -711,21 +711,21 @@ func TestCancelledBeforeItBegins(t *testing.T) {
 // A description may have as many fields and answers as the contract says, and as many of these plain. Its challenge may have as
 // many statuses as answers, and keep an answer for a day. Names may have 64 bytes, and an enum as many as the contract says.
 func TestAsManyAnswersAsThereMayBe(t *testing.T) {
-	list := make([]abi.Answer, abi.MaxAnswers)
+	list := make([]abi.Answer, contract.MaxAnswers)
 	for i := range list {
 		list[i] = abi.Answer{Name: fmt.Sprint("a", i), From: fmt.Sprint("json:/", i), Kind: contract.AnswerInteger}
-		if i >= abi.MaxPlainAnswers {
-			list[i].Kind, list[i].Sinks = contract.AnswerSealed, []string{abi.SinkHeader}
+		if i >= contract.MaxPlainAnswers {
+			list[i].Kind, list[i].Sinks = contract.AnswerSealed, []string{contract.SinkHeader}
 		}
 	}
 	challenge := &abi.Challenge{Keep: 24 * 60 * 60, Answers: []abi.Answer{{Name: "a", From: "json:/a", Kind: contract.AnswerEnum, Keep: true}}}
-	for status := 409; len(challenge.Statuses) < abi.MaxAnswers; status++ {
+	for status := 409; len(challenge.Statuses) < contract.MaxAnswers; status++ {
 		challenge.Statuses = append(challenge.Statuses, status)
 	}
-	for i := range abi.MaxEnum {
+	for i := range contract.MaxEnum {
 		challenge.Answers[0].Enum = append(challenge.Answers[0].Enum, fmt.Sprintf("%064d", i))
 	}
-	fields := make([]abi.Field, abi.MaxFields)
+	fields := make([]abi.Field, contract.MaxFields)
 	for i := range fields {
 		fields[i] = abi.Field{Name: fmt.Sprintf("f%063d", i), Aliases: []string{fmt.Sprintf("a%063d", i)}, Kind: abi.KindString, Escape: `\!~`}
 	}

@@ -123,8 +123,8 @@ func spied(t *testing.T, secret string, c config, do func(env contract.Env, v st
 	g := &guest{authenticate: func(env contract.Env) (string, error) { return do(env, value(env, "v")), nil }}
 	g.about.Uses = contract.Groups
 	g.about.Fields = []abi.Field{
-		sealedField("v", abi.SinkHeader, abi.SinkToken, abi.SinkClaim, abi.SinkSign),
-		{Name: "url", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}},
+		sealedField("v", contract.SinkHeader, contract.SinkToken, contract.SinkClaim, contract.SinkSign),
+		{Name: "url", Kind: abi.KindURL, Sinks: []string{contract.SinkToken}},
 		{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm"},
 		{Name: "algorithm", Kind: abi.KindString, Enum: algorithms, Default: "HS256"},
 	}
@@ -327,7 +327,7 @@ func TestStoreSignatureLengthOracle_threats_68(t *testing.T) {
 		return header("X-Signature", env.Encode(contract.FormatHex, env.MAC("HS256", value(env, "secret"), "."+value(env, "hashed")+env.Body()))), nil
 	})
 	g.about.Fields = append(g.about.Fields, abi.Field{
-		Name: "hashed", Kind: abi.KindString, Sealed: true, Sinks: []string{abi.SinkDigest}, Derived: []string{abi.SinkHeader},
+		Name: "hashed", Kind: abi.KindString, Sealed: true, Sinks: []string{contract.SinkDigest}, Derived: []string{contract.SinkHeader},
 	})
 	w := newWorld(t, withoutBuiltIns, withKeys(keys), withGuest(g))
 	connector := w.connect("custom", config{"secret": "{{ get_key('api') }}", "hashed": "{{ get_secret('s') }}"})
@@ -416,7 +416,7 @@ func TestPlainAnswersHoldNoCredential(t *testing.T) {
 				return header("X-Key", value(env, "to_header")), err
 			})
 			g.about.Answers = []abi.Answer{
-				{Name: "access_token", From: "json:/access_token", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}},
+				{Name: "access_token", From: "json:/access_token", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkHeader}},
 				{Name: "n", From: "json:/n", Kind: c.kind},
 			}
 			if c.kind == contract.AnswerEnum {
@@ -460,7 +460,7 @@ func TestALifetimeHoldsNoCredential(t *testing.T) {
 // threats.md 343: a place of an answer is sealed or plain, and not both, whether the description or the configuration names it.
 func TestAnswerPlaceSealedAndPlain(t *testing.T) {
 	sealed := func(from string) abi.Answer {
-		return abi.Answer{Name: "a", From: from, Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}}
+		return abi.Answer{Name: "a", From: from, Kind: contract.AnswerSealed, Sinks: []string{contract.SinkHeader}}
 	}
 	for from, other := range map[string]string{
 		"json:/access_token": "json:/access_token", "header:X-Token": "header:x-token", "auth:Digest/nonce": "auth:digest/NONCE", "info:a": "info:A", "cookie:a": "cookie:a", "form:a": "form:a",
@@ -486,7 +486,7 @@ func TestAnswerPlaceSealedAndPlain(t *testing.T) {
 func echoed(part string, mode *func(env contract.Env) contract.Mutation, seen *[]string) *guest {
 	about := challenged
 	about.Challenge = &abi.Challenge{Statuses: []int{401}, Keep: 300, Answers: slices.DeleteFunc([]abi.Answer{
-		{Name: "nonce", From: "header:X-Nonce", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}, Keep: true},
+		{Name: "nonce", From: "header:X-Nonce", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkHeader}, Keep: true},
 		{Name: "mode", From: "header:X-Echo", Kind: contract.AnswerEnum, Enum: []string{"4815162342"}, Keep: true},
 		{Name: "number", From: "header:X-Echo", Kind: contract.AnswerTime},
 	}, func(a abi.Answer) bool { return part != "all" && part != a.Name })}

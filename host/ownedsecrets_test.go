@@ -183,7 +183,7 @@ func TestAPluginNamesNoTenant(t *testing.T) {
 	name := ""
 	w := newWorld(t, withoutBuiltIns, withGuest(&guest{
 		about: abi.Description{Uses: []string{contract.GroupSecret}, Fields: []abi.Field{
-			{Name: "k", Kind: abi.KindString, Sealed: true, Sinks: []string{abi.SinkHeader}, Doc: "A secret."},
+			{Name: "k", Kind: abi.KindString, Sealed: true, Sinks: []string{contract.SinkHeader}, Doc: "A secret."},
 		}},
 		authenticate: func(env contract.Env) (string, error) { return header("X-Key", env.SecretGet(name)), nil },
 	}))
@@ -334,7 +334,7 @@ func TestGrantOwner(t *testing.T) {
 				redeemed = append(redeemed, old)
 				return respond(http.StatusOK, `{"refresh_token":"`+old+`-next"}`, "Content-Type", "application/json")(r)
 			})
-			sinks := []string{abi.SinkToken}
+			sinks := []string{contract.SinkToken}
 			w, _ := c.node(withGuest(&guest{
 				about: abi.Description{
 					Anonymous: true, Uses: []string{contract.GroupToken, contract.GroupState},

@@ -22,14 +22,14 @@ func ruled() *guest {
 		return header("X-Key", value(env, "pin")), nil
 	}}
 	g.about.Anonymous = true
-	pin := sealedField("pin", abi.SinkHeader)
+	pin := sealedField("pin", contract.SinkHeader)
 	pin.Pattern, pin.PatternMessage = `[0-9a-f]{8,64}`, "is not in hex, in lower case"
 	g.about.Fields = []abi.Field{
 		{Name: "number", Kind: abi.KindInteger, Minimum: &least, Maximum: &most},
 		{Name: "label", Kind: abi.KindString, Required: true, Pattern: `[a-z][a-z0-9_.*-]*`, PatternMessage: "is no label: write it as in sig1"},
-		{Name: "prefix", Kind: abi.KindString, Pattern: `[a-z]*`, PatternMessage: "is no word", Aliases: []string{"word"}, Default: "bearer", Sinks: []string{abi.SinkHeader}},
+		{Name: "prefix", Kind: abi.KindString, Pattern: `[a-z]*`, PatternMessage: "is no word", Aliases: []string{"word"}, Default: "bearer", Sinks: []string{contract.SinkHeader}},
 		{Name: "place", Kind: abi.KindString, Pattern: `x|y`, PatternMessage: "is neither x nor y"},
-		{Name: "free", Kind: abi.KindString, Sinks: []string{abi.SinkHeader}},
+		{Name: "free", Kind: abi.KindString, Sinks: []string{contract.SinkHeader}},
 		pin,
 	}
 	return g

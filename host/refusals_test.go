@@ -393,9 +393,9 @@ func TestTwoGrantsInOneCall_threats_62(t *testing.T) {
 func TestRefusalPerTokenRequest_threats_63(t *testing.T) {
 	renew, url := false, "url"
 	g := &guest{about: abi.Description{Uses: contract.Groups, Fields: []abi.Field{
-		sealedField("to_token", abi.SinkToken),
-		{Name: "url", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}},
-		{Name: "url2", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}},
+		sealedField("to_token", contract.SinkToken),
+		{Name: "url", Kind: abi.KindURL, Sinks: []string{contract.SinkToken}},
+		{Name: "url2", Kind: abi.KindURL, Sinks: []string{contract.SinkToken}},
 	}}, authenticate: func(env contract.Env) (string, error) {
 		refresh, found := "", false
 		if !renew {

@@ -47,7 +47,7 @@ func choosing() *guest {
 		return marshal(contract.Mutation{Headers: []abi.Pair{{Name: "X-Key", Value: value(env, "to_header")}, {Name: "X-Read", Value: text}}}), nil
 	})
 	g.about.Fields = append(g.about.Fields, abi.Field{Name: "reads", Kind: abi.KindString, Default: "nothing"},
-		sealedField("mac_key", abi.SinkSign, abi.SinkHeader))
+		sealedField("mac_key", contract.SinkSign, contract.SinkHeader))
 	return g
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // schemaOf compiles the schema of a built-in auth type with an independent implementation.
@@ -146,7 +147,7 @@ func TestDefaultsOfASchema(t *testing.T) {
 // schema of fields without conditions has no conditions.
 func TestBlankTextsInASchema(t *testing.T) {
 	optional := abi.Field{Name: "value", Kind: abi.KindString}
-	required, sealed, key := optional, sealedField("value", abi.SinkHeader), optional
+	required, sealed, key := optional, sealedField("value", contract.SinkHeader), optional
 	required.Required = true
 	key.Kind, key.AlgorithmField = abi.KindKey, "algorithm"
 	for name, c := range map[string]struct {

@@ -24,49 +24,49 @@ var places = []struct {
 	name, sink string
 	put        func(env contract.Env, v string) string
 }{
-	{"a header", abi.SinkHeader, func(_ contract.Env, v string) string { return header("X-Key", v) }},
-	{"a cookie", abi.SinkHeader, func(_ contract.Env, v string) string {
+	{"a header", contract.SinkHeader, func(_ contract.Env, v string) string { return header("X-Key", v) }},
+	{"a cookie", contract.SinkHeader, func(_ contract.Env, v string) string {
 		return marshal(contract.Mutation{Cookies: []abi.Pair{{Name: "c", Value: v}}})
 	}},
-	{"the query", abi.SinkQuery, func(_ contract.Env, v string) string { return query("key", v) }},
-	{"the path", abi.SinkPath, func(_ contract.Env, v string) string {
+	{"the query", contract.SinkQuery, func(_ contract.Env, v string) string { return query("key", v) }},
+	{"the path", contract.SinkPath, func(_ contract.Env, v string) string {
 		return marshal(contract.Mutation{Path: []abi.Pair{{Name: "things", Value: v}}})
 	}},
-	{"the form", abi.SinkBody, func(_ contract.Env, v string) string {
+	{"the form", contract.SinkBody, func(_ contract.Env, v string) string {
 		return marshal(contract.Mutation{Form: []abi.Pair{{Name: "key", Value: v}}})
 	}},
-	{"the form of a token request", abi.SinkToken, func(env contract.Env, v string) string {
+	{"the form of a token request", contract.SinkToken, func(env contract.Env, v string) string {
 		out, _ := tokenRequest(env, value(env, "url"), abi.Pair{Name: "f", Value: v})
 		return out
 	}},
-	{"the path of an exchange", abi.SinkToken, func(env contract.Env, v string) string {
+	{"the path of an exchange", contract.SinkToken, func(env contract.Env, v string) string {
 		return afterExchange(env, contract.Exchange{Path: []string{"a" + v}})
 	}},
-	{"the query of an exchange", abi.SinkToken, func(env contract.Env, v string) string {
+	{"the query of an exchange", contract.SinkToken, func(env contract.Env, v string) string {
 		return afterExchange(env, contract.Exchange{Query: []abi.Pair{{Name: "q", Value: v}}})
 	}},
-	{"a header of an exchange", abi.SinkToken, func(env contract.Env, v string) string {
+	{"a header of an exchange", contract.SinkToken, func(env contract.Env, v string) string {
 		return afterExchange(env, contract.Exchange{Headers: []abi.Pair{{Name: "X-H", Value: v}}})
 	}},
-	{"the JSON of an exchange", abi.SinkToken, func(env contract.Env, v string) string {
+	{"the JSON of an exchange", contract.SinkToken, func(env contract.Env, v string) string {
 		return afterExchange(env, contract.Exchange{JSON: map[string]any{"a": []any{1, v}}})
 	}},
-	{"a claim", abi.SinkClaim, func(env contract.Env, v string) string {
+	{"a claim", contract.SinkClaim, func(env contract.Env, v string) string {
 		return header("X-Key", sign(env, contract.JWTRequest[map[string]any]{Key: "key", For: contract.ForHeader, Claims: map[string]any{"x": v}}))
 	}},
-	{"the key of a MAC", abi.SinkSign, func(env contract.Env, v string) string {
+	{"the key of a MAC", contract.SinkSign, func(env contract.Env, v string) string {
 		env.MAC(contract.MACSHA256, v, "data")
 		return header("X-Key", value(env, "to_header"))
 	}},
-	{"the data of a MAC", abi.SinkDigest, func(env contract.Env, v string) string {
+	{"the data of a MAC", contract.SinkDigest, func(env contract.Env, v string) string {
 		env.MAC(contract.MACSHA256, value(env, "mac"), "data"+v)
 		return header("X-Key", value(env, "to_header"))
 	}},
-	{"the data of a digest", abi.SinkDigest, func(env contract.Env, v string) string {
+	{"the data of a digest", contract.SinkDigest, func(env contract.Env, v string) string {
 		env.Digest(contract.DigestMD5, "data"+v)
 		return header("X-Key", value(env, "to_header"))
 	}},
-	{"the data of a signature", abi.SinkDigest, func(env contract.Env, v string) string {
+	{"the data of a signature", contract.SinkDigest, func(env contract.Env, v string) string {
 		env.SignSealed("signer", contract.PurposeMessage, "data: "+v)
 		return header("X-Key", value(env, "to_header"))
 	}},
@@ -99,52 +99,52 @@ func TestHostMadeSinks_threats_15a(t *testing.T) {
 		sinks []string
 	}{
 		"a field with all sinks":                         {field("everywhere"), all},
-		"the user's token, whatever sinks its field has": {field("user_token"), []string{abi.SinkToken}},
-		"the user's token, encoded":                      {func(env contract.Env) string { return hex(env, "a"+value(env, "user_token")) }, []string{abi.SinkToken}},
+		"the user's token, whatever sinks its field has": {field("user_token"), []string{contract.SinkToken}},
+		"the user's token, encoded":                      {func(env contract.Env) string { return hex(env, "a"+value(env, "user_token")) }, []string{contract.SinkToken}},
 		"the user's token beside a secret": {func(env contract.Env) string {
 			return hex(env, value(env, "user_token")+value(env, "everywhere"))
-		}, []string{abi.SinkToken}},
+		}, []string{contract.SinkToken}},
 		"a field with none":                {field("nowhere"), nil},
 		"a key, which signs by its name":   {field("key"), nil},
-		"an access token":                  {func(env contract.Env) string { return reply(env).AccessToken }, []string{abi.SinkHeader, abi.SinkQuery}},
-		"the scope of a token":             {func(env contract.Env) string { return reply(env).Scope }, []string{abi.SinkHeader, abi.SinkQuery, abi.SinkToken}},
-		"what else a token endpoint gives": {func(env contract.Env) string { return reply(env).Extra["refresh_token"] }, []string{abi.SinkHeader, abi.SinkQuery, abi.SinkToken}},
+		"an access token":                  {func(env contract.Env) string { return reply(env).AccessToken }, []string{contract.SinkHeader, contract.SinkQuery}},
+		"the scope of a token":             {func(env contract.Env) string { return reply(env).Scope }, []string{contract.SinkHeader, contract.SinkQuery, contract.SinkToken}},
+		"what else a token endpoint gives": {func(env contract.Env) string { return reply(env).Extra["refresh_token"] }, []string{contract.SinkHeader, contract.SinkQuery, contract.SinkToken}},
 		"a MAC": {func(env contract.Env) string {
 			return hex(env, env.MAC(contract.MACSHA256, value(env, "mac"), "data"))
-		}, []string{abi.SinkQuery, abi.SinkSign}},
+		}, []string{contract.SinkQuery, contract.SinkSign}},
 		"a MAC with derived sinks": {func(env contract.Env) string {
 			return hex(env, env.MAC(contract.MACSHA1, value(env, "narrow"), "data"))
-		}, []string{abi.SinkHeader, abi.SinkSign}},
-		"a key with derived sinks": {field("narrow"), []string{abi.SinkSign}},
+		}, []string{contract.SinkHeader, contract.SinkSign}},
+		"a key with derived sinks": {field("narrow"), []string{contract.SinkSign}},
 		"a MAC of a MAC": {func(env contract.Env) string {
 			return hex(env, env.MAC(contract.MACSHA1, env.MAC(contract.MACSHA1, value(env, "narrow"), "1"), "2"))
-		}, []string{abi.SinkHeader, abi.SinkSign}},
+		}, []string{contract.SinkHeader, contract.SinkSign}},
 		"a MAC over a secret": {func(env contract.Env) string {
 			return hex(env, env.MAC(contract.MACSHA1, value(env, "narrow"), value(env, "hashed")))
-		}, []string{abi.SinkHeader}},
-		"a digest": {func(env contract.Env) string { return hex(env, env.Digest(contract.DigestSHA1, value(env, "hashed"))) }, []string{abi.SinkHeader, abi.SinkPath}},
+		}, []string{contract.SinkHeader}},
+		"a digest": {func(env contract.Env) string { return hex(env, env.Digest(contract.DigestSHA1, value(env, "hashed"))) }, []string{contract.SinkHeader, contract.SinkPath}},
 		"a digest of two": {func(env contract.Env) string {
 			return hex(env, env.Digest(contract.DigestSHA1, value(env, "hashed")+value(env, "everywhere")))
-		}, []string{abi.SinkHeader, abi.SinkPath}},
+		}, []string{contract.SinkHeader, contract.SinkPath}},
 		"a signature": {func(env contract.Env) string {
 			return hex(env, env.SignSealed("signer", contract.PurposeMessage, "data"))
-		}, []string{abi.SinkQuery}},
+		}, []string{contract.SinkQuery}},
 		"what is decoded": {func(env contract.Env) string {
 			return hex(env, env.Decode(contract.FormatHex, hex(env, value(env, "mac"))))
-		}, []string{abi.SinkQuery, abi.SinkSign}},
-		"an answer of an exchange": {func(env contract.Env) string { return answer(env, "session") }, []string{abi.SinkHeader, abi.SinkToken}},
+		}, []string{contract.SinkQuery, contract.SinkSign}},
+		"an answer of an exchange": {func(env contract.Env) string { return answer(env, "session") }, []string{contract.SinkHeader, contract.SinkToken}},
 		"a digest of an answer": {func(env contract.Env) string {
 			return hex(env, env.Digest(contract.DigestSHA256, answer(env, "nonce")))
-		}, []string{abi.SinkClaim}},
-		"what was kept of an answer of the API": {func(env contract.Env) string { return challengeOf(env).Answers["nonce"] }, []string{abi.SinkQuery, abi.SinkDigest}},
-		"the body":                              {func(env contract.Env) string { return env.Body() }, []string{abi.SinkDigest}},
-		"what is encoded":                       {func(env contract.Env) string { return hex(env, "a"+value(env, "mac")) }, []string{abi.SinkQuery, abi.SinkSign}},
+		}, []string{contract.SinkClaim}},
+		"what was kept of an answer of the API": {func(env contract.Env) string { return challengeOf(env).Answers["nonce"] }, []string{contract.SinkQuery, contract.SinkDigest}},
+		"the body":                              {func(env contract.Env) string { return env.Body() }, []string{contract.SinkDigest}},
+		"what is encoded":                       {func(env contract.Env) string { return hex(env, "a"+value(env, "mac")) }, []string{contract.SinkQuery, contract.SinkSign}},
 		"a JWT for the API": {func(env contract.Env) string {
 			return sign(env, contract.JWTRequest[map[string]any]{Key: "key", For: contract.ForHeader})
-		}, []string{abi.SinkHeader}},
+		}, []string{contract.SinkHeader}},
 		"a JWT for the token endpoint": {func(env contract.Env) string {
 			return sign(env, contract.JWTRequest[map[string]any]{Key: "key", For: contract.ForToken})
-		}, []string{abi.SinkToken}},
+		}, []string{contract.SinkToken}},
 		"a secret, by name":                     {secret("s"), all},
 		"the secret of an enumeration, by name": {secret("enum"), nil},
 		"the secret of an integer, by name":     {secret("integer"), nil},
@@ -152,27 +152,27 @@ func TestHostMadeSinks_threats_15a(t *testing.T) {
 		"what is secret in the request": {func(env contract.Env) string {
 			_, rest, _ := strings.Cut(string(env.Input()), contract.SealedPrefix)
 			return contract.SealedPrefix + rest[:contract.SealedLength]
-		}, []string{abi.SinkHeader, abi.SinkQuery, abi.SinkDigest, abi.SinkClaim}},
+		}, []string{contract.SinkHeader, contract.SinkQuery, contract.SinkDigest, contract.SinkClaim}},
 	} {
 		for _, place := range places {
 			t.Run(name+"/"+place.name, func(t *testing.T) {
 				ready := false
 				g := &guest{about: abi.Description{Uses: contract.Groups, Answers: []abi.Answer{
-					{Name: "session", From: "cookie:S", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader, abi.SinkToken}},
-					{Name: "nonce", From: "header:X-Nonce", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkDigest}, Derived: []string{abi.SinkClaim}},
+					{Name: "session", From: "cookie:S", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkHeader, contract.SinkToken}},
+					{Name: "nonce", From: "header:X-Nonce", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkDigest}, Derived: []string{contract.SinkClaim}},
 				}, Challenge: &abi.Challenge{Keep: 60, Answers: []abi.Answer{
-					{Name: "nonce", From: "header:X-Nonce", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkQuery, abi.SinkDigest}, Keep: true},
+					{Name: "nonce", From: "header:X-Nonce", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkQuery, contract.SinkDigest}, Keep: true},
 				}}, Fields: []abi.Field{
-					{Name: "narrow", Kind: abi.KindString, Sealed: true, Sinks: []string{abi.SinkSign}, Derived: []string{abi.SinkHeader, abi.SinkSign}},
-					{Name: "hashed", Kind: abi.KindString, Sealed: true, Sinks: []string{abi.SinkDigest}, Derived: []string{abi.SinkHeader, abi.SinkPath}},
-					{Name: "signer", Kind: abi.KindKey, AlgorithmField: "algorithm", Purposes: []string{contract.PurposeMessage}, Derived: []string{abi.SinkQuery}},
-					sealedField("everywhere", all...), sealedField("nowhere"), sealedField("user_token", all...), sealedField("to_header", abi.SinkHeader), sealedField("mac", abi.SinkQuery, abi.SinkSign),
+					{Name: "narrow", Kind: abi.KindString, Sealed: true, Sinks: []string{contract.SinkSign}, Derived: []string{contract.SinkHeader, contract.SinkSign}},
+					{Name: "hashed", Kind: abi.KindString, Sealed: true, Sinks: []string{contract.SinkDigest}, Derived: []string{contract.SinkHeader, contract.SinkPath}},
+					{Name: "signer", Kind: abi.KindKey, AlgorithmField: "algorithm", Purposes: []string{contract.PurposeMessage}, Derived: []string{contract.SinkQuery}},
+					sealedField("everywhere", all...), sealedField("nowhere"), sealedField("user_token", all...), sealedField("to_header", contract.SinkHeader), sealedField("mac", contract.SinkQuery, contract.SinkSign),
 					{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm"},
 					{Name: "algorithm", Kind: abi.KindString, Enum: []string{"HS256"}, Default: "HS256"},
 					{Name: "enum", Kind: abi.KindString, Enum: []string{"one", "two"}, Sinks: all},
 					{Name: "integer", Kind: abi.KindInteger, Sinks: all},
 					{Name: "boolean", Kind: abi.KindBoolean, Sinks: all},
-					{Name: "url", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}},
+					{Name: "url", Kind: abi.KindURL, Sinks: []string{contract.SinkToken}},
 				}}, authenticate: func(env contract.Env) (string, error) {
 					if !ready {
 						return header("X-Key", value(env, "to_header")), nil

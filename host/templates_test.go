@@ -331,9 +331,9 @@ func escapingWorld(t *testing.T, text *string, object *[]string) *world {
 		return header("X-Key", value(env, "key")), err
 	}}
 	g.about.Fields = []abi.Field{
-		{Name: "text", Kind: abi.KindString, Sinks: []string{abi.SinkHeader}, Escape: `\{%`},
-		{Name: "object", Kind: abi.KindObject, Sinks: []string{abi.SinkHeader}, Escape: `\{%`},
-		sealedField("key", abi.SinkHeader),
+		{Name: "text", Kind: abi.KindString, Sinks: []string{contract.SinkHeader}, Escape: `\{%`},
+		{Name: "object", Kind: abi.KindObject, Sinks: []string{contract.SinkHeader}, Escape: `\{%`},
+		sealedField("key", contract.SinkHeader),
 	}
 	return newWorld(t, withoutBuiltIns, withGuest(g))
 }

@@ -462,7 +462,7 @@ func TestSpansOfAClient(t *testing.T) {
 // A span of an exchange names the field with its URL, also if the plugin has read another URL before.
 func TestFieldOfAnExchange(t *testing.T) {
 	url := func(name string) abi.Field {
-		return abi.Field{Name: name, Kind: abi.KindURL, Sinks: []string{abi.SinkToken}}
+		return abi.Field{Name: name, Kind: abi.KindURL, Sinks: []string{contract.SinkToken}}
 	}
 	g := &guest{about: abi.Description{Uses: contract.Groups, Anonymous: true, Fields: []abi.Field{url("first_url"), url("second_url"), url("third_url")}}}
 	g.authenticate = func(env contract.Env) (string, error) {

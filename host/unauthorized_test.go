@@ -169,7 +169,7 @@ func TestUnauthorizedAfterReplacement_threats_61(t *testing.T) {
 var rejected = config{"to_header": "{{ get_secret('s') }}", "name": "{{ get_secret('name') }}", "key": "{{ get_secret('key') }}", "algorithm": "HS256"}
 
 func rejectable(k *keeping) *guest {
-	all := []string{abi.SinkHeader, abi.SinkQuery, abi.SinkClaim, abi.SinkSign}
+	all := []string{contract.SinkHeader, contract.SinkQuery, contract.SinkClaim, contract.SinkSign}
 	return &guest{about: abi.Description{Uses: contract.Groups, Fields: []abi.Field{
 		sealedField("to_header", all...), sealedField("name", all...),
 		{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm"},
@@ -259,7 +259,7 @@ func TestA401LeavesTheRefreshToken_threats_61(t *testing.T) {
 		t.Run(fmt.Sprintf("%+v", p), func(t *testing.T) {
 			w := newWorld(t, withGuest(&guest{
 				about: abi.Description{Uses: contract.Groups, Fields: []abi.Field{
-					sealedField("refresh_token", abi.SinkToken), {Name: "token_url", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}},
+					sealedField("refresh_token", contract.SinkToken), {Name: "token_url", Kind: abi.KindURL, Sinks: []string{contract.SinkToken}},
 				}},
 				authenticate: p.authenticate,
 			}))
@@ -490,7 +490,7 @@ func TestTheSecondAnswerHoldsNoCredentialOfTheFirstAttempt(t *testing.T) {
 		}
 		return header("X-Nonce", challengeOf(env).Answers["nonce"]), nil
 	}}
-	g.about.Challenge = &abi.Challenge{Statuses: []int{401}, Answers: []abi.Answer{{Name: "nonce", From: "auth:Digest/nonce", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}}}}
+	g.about.Challenge = &abi.Challenge{Statuses: []int{401}, Answers: []abi.Answer{{Name: "nonce", From: "auth:Digest/nonce", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkHeader}}}}
 	w := newWorld(t, withoutBuiltIns, withGuest(g))
 	connector := w.connect("custom", config{"key": "{{ get_secret('key') }}"})
 	secret := w.canary("key")

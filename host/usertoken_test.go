@@ -18,11 +18,11 @@ import (
 
 // onBehalf is the description of a guest that exchanges the user's token.
 var onBehalf = abi.Description{Uses: contract.Groups, Fields: []abi.Field{
-	sealedField("subject", abi.SinkToken, abi.SinkHeader), sealedField("header_only", abi.SinkHeader),
-	{Name: "plain", Kind: abi.KindString, Sinks: []string{abi.SinkToken}},
-	{Name: "object", Kind: abi.KindObject, Sinks: []string{abi.SinkToken}},
-	{Name: "url", Kind: abi.KindURL, Sinks: []string{abi.SinkToken}},
-	{Name: "sealed_url", Kind: abi.KindURL, Sealed: true, Sinks: []string{abi.SinkToken}},
+	sealedField("subject", contract.SinkToken, contract.SinkHeader), sealedField("header_only", contract.SinkHeader),
+	{Name: "plain", Kind: abi.KindString, Sinks: []string{contract.SinkToken}},
+	{Name: "object", Kind: abi.KindObject, Sinks: []string{contract.SinkToken}},
+	{Name: "url", Kind: abi.KindURL, Sinks: []string{contract.SinkToken}},
+	{Name: "sealed_url", Kind: abi.KindURL, Sealed: true, Sinks: []string{contract.SinkToken}},
 	{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm"},
 	{Name: "algorithm", Kind: abi.KindString, Enum: []string{"HS256"}, Default: "HS256"},
 }}
@@ -283,7 +283,7 @@ func TestNothingOutlivesTheUsersToken(t *testing.T) {
 func TestKeptAnswersDoNotOutliveTheUsersToken(t *testing.T) {
 	about := onBehalf
 	about.Challenge = &abi.Challenge{Keep: 3600, Answers: []abi.Answer{
-		{Name: "session", From: "cookie:S", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}, Keep: true},
+		{Name: "session", From: "cookie:S", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkHeader}, Keep: true},
 	}}
 	about.Anonymous = true
 	g := &guest{about: about, authenticate: func(env contract.Env) (string, error) {

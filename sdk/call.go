@@ -13,7 +13,14 @@ type Config struct{ env contract.Env }
 // is sealed or a key, or contains a template. An object is returned as JSON with its templates unrendered.
 func (c *Config) Literal(name string) (string, bool) { return c.env.ConfigGet(name) }
 
-// Call is the authentication of one request.
+// Call is the authentication of one request. Its methods are, by purpose:
+//
+//   - read: Config, First, Integer, Seconds, Secret, Request, Body, BodyForm, Challenge, Now, NowMillis, ClockOffset, Random;
+//   - encode: Base64, Base64URL, Hex, Percent, FormEncode, Quoted, Encode, Decode, Compose, ComposeWith;
+//   - cache and keep: Cached, Cache, CachedToken, CacheToken, Drop, Lifetime, State;
+//   - get a token: RequestToken, Exchange, ExchangeOK;
+//   - sign: SignJWT, SignAssertion, Digest, MAC, SignSealed, SignatureBase, PublicKey, and with a grant Sign and Reveal;
+//   - log: Debug, Info, Warn.
 type Call struct{ env contract.Env }
 
 // Config returns the rendered value of a field. If the field is absent, it returns the default, or "". A sealed field and a
@@ -142,26 +149,15 @@ func (c *Call) FormEncode(text string) string { return c.env.Encode(contract.For
 
 // Encode returns text in a format: one that Decode knows, or base64url_padded, hex_upper, percent or form. It is for a format
 // that a configuration names; the methods above have names of their own. The result is sealed if text holds a sealed value.
-func (c *Call) Encode(format Format, text string) string { return c.env.Encode(string(format), text) }
+func (c *Call) Encode(format, text string) string { return c.env.Encode(format, text) }
 
 // Quoted returns text as a quoted-string with its quotes, RFC 9110 section 5.6.4, for a parameter in a header. It is sealed if
 // text holds a sealed value.
 func (c *Call) Quoted(text string) string { return c.env.Encode(contract.FormatQuoted, text) }
 
-// Format is a format of [Call.Encode] and [Call.Decode].
-type Format string
-
-// Formats of [Call.Decode].
-const (
-	Base64Format    Format = contract.FormatBase64    // RFC 4648 section 4
-	Base64URLFormat Format = contract.FormatBase64URL // RFC 4648 section 5
-	Base32Format    Format = contract.FormatBase32    // RFC 4648 section 6
-	HexFormat       Format = contract.FormatHex       // RFC 4648 section 8
-)
-
-// Decode returns the bytes of a text in a format, with or without padding. They are sealed if text holds a sealed value.
-// Then they can be a key or data, and must be encoded before they are sent.
-func (c *Call) Decode(format Format, text string) string { return c.env.Decode(string(format), text) }
+// Decode returns the bytes of a text in a format, with or without padding: base64, base64url, base32 or hex (RFC 4648). They are
+// sealed if text holds a sealed value. Then they can be a key or data, and must be encoded before they are sent.
+func (c *Call) Decode(format, text string) string { return c.env.Decode(format, text) }
 
 // DigestHash is a hash function of [Call.Digest].
 type DigestHash string
@@ -186,13 +182,13 @@ type MACHash string
 
 // Hash functions of [Call.MAC].
 const (
-	SHA1   MACHash = contract.MACSHA1
-	SHA256 MACHash = contract.MACSHA256
-	SHA384 MACHash = contract.MACSHA384
-	SHA512 MACHash = contract.MACSHA512
+	MACSHA1   MACHash = contract.MACSHA1
+	MACSHA256 MACHash = contract.MACSHA256
+	MACSHA384 MACHash = contract.MACSHA384
+	MACSHA512 MACHash = contract.MACSHA512
 )
 
-// MAC returns the HMAC of data, RFC 2104. The hash is [SHA1], [SHA256], [SHA384] or [SHA512]. The key must be or hold a sealed
+// MAC returns the HMAC of data, RFC 2104. The hash is [MACSHA1], [MACSHA256], [MACSHA384] or [MACSHA512]. The key must be or hold a sealed
 // value with the sink [ToSign], but not that of a field of kind [Key]: [Call.SignSealed] makes its HMACs. Sealed values in data
 // must have [ToDigest]. The result is a sealed value of raw bytes. It may go to the places that [Field].Derived lists for the
 // key and for what is in data. It can be the key of another MAC; in a header or a JWT it must be encoded, for example with

@@ -30,7 +30,7 @@ func (c *Call) CacheToken(key, token string, lifetime time.Duration) {
 }
 
 // Lifetime returns how long what has been answered is valid. The answer expires_in says so, an [AnswerInteger] of seconds, or else
-// expires_at, a [Time]. If neither was found, it returns usual.
+// expires_at, an [AnswerTime]. If neither was found, it returns usual.
 func (c *Call) Lifetime(a Answers, usual time.Duration) time.Duration {
 	switch {
 	case a["expires_in"] != "":

@@ -121,17 +121,17 @@ type Answer struct {
 	Alternative string
 	// FromField is the name of a field of kind [String] whose value is used in place of From.
 	FromField string
-	// Kind is [Sealed], [AnswerInteger], [Time] or [Enum].
+	// Kind is [AnswerSealed], [AnswerInteger], [AnswerTime] or [AnswerEnum].
 	Kind AnswerKind
 	// Sinks are the places that the sealed value may go to.
 	Sinks []Sink
 	// Derived are the places that a digest, MAC or signature made with the value may go to. If it is empty, these are Sinks.
 	Derived []Sink
-	// Enum lists the names of an [Enum]. Any other value is "other".
+	// Enum lists the names of an [AnswerEnum]. Any other value is "other".
 	Enum []string
 	// Required ends the call if the answer of an exchange has a status below 400 and lacks the value.
 	Required bool
-	// State is the name of the state whose value the answer becomes. It is for [Sealed] answers of [Call.Exchange] only.
+	// State is the name of the state whose value the answer becomes. It is for [AnswerSealed] answers of [Call.Exchange] only.
 	State string
 	// Keep reports whether later calls get the value as well. It is for answers of a [Challenge] only. A body is read only of an
 	// answer with one of the Statuses, and headers of any.
@@ -143,10 +143,10 @@ type AnswerKind string
 
 // Kinds of answers.
 const (
-	Sealed        AnswerKind = contract.AnswerSealed  // a text, as a sealed value
+	AnswerSealed  AnswerKind = contract.AnswerSealed  // a text, as a sealed value
 	AnswerInteger AnswerKind = contract.AnswerInteger // an integer from 0 to 2³¹−1
-	Time          AnswerKind = contract.AnswerTime    // a time in Unix seconds
-	Enum          AnswerKind = contract.AnswerEnum    // one of a few names
+	AnswerTime    AnswerKind = contract.AnswerTime    // a time in Unix seconds
+	AnswerEnum    AnswerKind = contract.AnswerEnum    // one of a few names
 )
 
 // Challenge describes how a plugin takes part in what the API answers. If it is set, the host drops no token by itself
@@ -276,14 +276,14 @@ type Sink string
 
 // Sinks.
 const (
-	ToHeader Sink = abi.SinkHeader // headers of the mutation
-	ToQuery  Sink = abi.SinkQuery  // query parameters of the mutation
-	ToToken  Sink = abi.SinkToken  // URL, body and headers of a token request or another exchange
-	ToClaim  Sink = abi.SinkClaim  // header and claims of a JWT
-	ToSign   Sink = abi.SinkSign   // keys of signatures and MACs
-	ToDigest Sink = abi.SinkDigest // data of digests, MACs and signatures
-	ToPath   Sink = abi.SinkPath   // values in the path of the mutation
-	ToBody   Sink = abi.SinkBody   // form members of the mutation
+	ToHeader Sink = contract.SinkHeader // headers of the mutation
+	ToQuery  Sink = contract.SinkQuery  // query parameters of the mutation
+	ToToken  Sink = contract.SinkToken  // URL, body and headers of a token request or another exchange
+	ToClaim  Sink = contract.SinkClaim  // header and claims of a JWT
+	ToSign   Sink = contract.SinkSign   // keys of signatures and MACs
+	ToDigest Sink = contract.SinkDigest // data of digests, MACs and signatures
+	ToPath   Sink = contract.SinkPath   // values in the path of the mutation
+	ToBody   Sink = contract.SinkBody   // form members of the mutation
 )
 
 // Group is a group of host functions, for [Description].Uses.

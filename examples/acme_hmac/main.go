@@ -49,6 +49,6 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 		return sdk.Mutation{}, errors.New("key_id " + noToken)
 	}
 	signed := c.Compose("{method}\n{target}\n{timestamp}\n{body|sha256|hex}")
-	signature := c.Hex(c.MAC(sdk.SHA256, c.Config("secret"), signed))
+	signature := c.Hex(c.MAC(sdk.MACSHA256, c.Config("secret"), signed))
 	return sdk.Header("Authorization", c.Compose("ACME-HMAC-SHA256 key={config:key_id}, time={timestamp}, signature=")+signature), nil
 }

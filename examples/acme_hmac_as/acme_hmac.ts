@@ -27,6 +27,6 @@ export function authenticate(): i32 {
   const keyID = sdk.config("key_id");
   if (!sdk.isToken(keyID)) return sdk.fail("key_id " + NO_TOKEN); // it came from a template
   const message = sdk.compose("{method}\n{target}\n{timestamp}\n{body|sha256|hex}");
-  const signature = sdk.hex(sdk.mac(sdk.SHA256, sdk.config("secret"), message));
+  const signature = sdk.hex(sdk.mac(sdk.MAC_SHA256, sdk.config("secret"), message));
   return sdk.mutate(sdk.header("Authorization", sdk.compose("ACME-HMAC-SHA256 key={config:key_id}, time={timestamp}, signature=") + signature));
 }

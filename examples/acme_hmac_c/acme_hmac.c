@@ -27,6 +27,6 @@ KW_EXPORT(authenticate) {
 	kw_text key_id = kw_config(KW("key_id"));
 	if (!kw_is_token(key_id)) return kw_fail(KW_JOIN(KW("key_id "), NO_TOKEN)); // it came from a template
 	kw_text message = kw_compose(KW("{method}\n{target}\n{timestamp}\n{body|sha256|hex}"));
-	kw_text signature = kw_hex(kw_mac(KW_SHA256, kw_config(KW("secret")), message));
+	kw_text signature = kw_hex(kw_mac(KW_MAC_SHA256, kw_config(KW("secret")), message));
 	return kw_mutate(kw_header(KW("Authorization"), KW_JOIN(kw_compose(KW("ACME-HMAC-SHA256 key={config:key_id}, time={timestamp}, signature=")), signature)));
 }

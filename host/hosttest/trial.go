@@ -2,21 +2,23 @@ package hosttest
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	randv2 "math/rand/v2"
 
-	"github.com/keywright/keywright/host/internal/testhook"
+	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 func init() {
-	testhook.NewTrial = func(harness any) testhook.Trial { return harness.(*Harness).trial() }
+	testworld.NewTrial = func(harness any) testworld.Trial { return harness.(*Harness).trial() }
 }
 
 // trial returns what package conform does with a harness. In each request, guests get the same random bytes.
-func (h *Harness) trial() testhook.Trial {
+func (h *Harness) trial() testworld.Trial {
 	random, secrets := h.config.Random.(*locked), 0
 	h.fixedRandom = true
-	return testhook.Trial{
+	return testworld.Trial{
 		HideSecret: func(name, value, part string) {
 			h.secrets[name] = value
 			h.evidence.secret(fmt.Sprintf("secret %q", name), part)
@@ -32,6 +34,7 @@ func (h *Harness) trial() testhook.Trial {
 			defer random.mu.Unlock()
 			random.reader = randv2.NewChaCha8(sha256.Sum256([]byte(seed)))
 		},
+		Dropped: func(err error) bool { return errors.Is(err, hostfn.ErrDropped) },
 		End: func() []string {
 			h.mu.Lock()
 			defer h.mu.Unlock()

@@ -18,7 +18,7 @@ const (
 
 // Exports of a plugin. Each has the type () → i32 and returns 0 on success.
 const (
-	// ExportDescribe is required. It runs once, when the plugin is loaded, and outputs a [abi.Description].
+	// ExportDescribe is required. It runs once, when the plugin is loaded, and outputs an [abi.Description].
 	ExportDescribe = "describe"
 	// ExportValidate is optional. It runs when a connector is loaded, and has no output.
 	ExportValidate = "validate"
@@ -235,11 +235,51 @@ const (
 	SealedAlphabet = "abcdefghijklmnopqrstuvwxyz0123456789"
 )
 
+// Limits of an [abi.Description].
+const (
+	// MaxFields is the maximum number of fields.
+	MaxFields = 256
+	// MaxAliases is the maximum number of aliases of a field.
+	MaxAliases = 8
+	// MaxAbout is the maximum length of Homepage, License, Obtain and PatternMessage, in bytes.
+	MaxAbout = 512
+	// MaxPattern is the maximum length of the Pattern of a field, in bytes.
+	MaxPattern = 256
+	// MaxAnswers is the maximum number of answers, separately of exchanges and of the challenge.
+	MaxAnswers = 16
+	// MaxPlainAnswers is the maximum number of these that are not sealed.
+	MaxPlainAnswers = 8
+	// MaxStates is the maximum number of states.
+	MaxStates = 4
+	// MaxEnum is the maximum number of values in the enum of an answer.
+	MaxEnum = 32
+)
+
 // Kinds lists every kind.
 var Kinds = []string{abi.KindString, abi.KindURL, abi.KindInteger, abi.KindBoolean, abi.KindObject, abi.KindKey, abi.KindCertificate}
 
+// Sinks are the places that a sealed value may go to.
+const (
+	// SinkHeader stands for the names and values of the mutation's headers, and for the values of its cookies.
+	SinkHeader = "header"
+	// SinkQuery stands for the names and values of the mutation's query parameters.
+	SinkQuery = "query"
+	// SinkToken stands for the URL, query, body and headers of a token request or another exchange.
+	SinkToken = "token"
+	// SinkClaim stands for the header and claims of a JWT.
+	SinkClaim = "claim"
+	// SinkSign stands for the key of jwt_sign, mac, sign_sealed and sign.
+	SinkSign = "sign"
+	// SinkDigest stands for the data of digest, mac and sign_sealed.
+	SinkDigest = "digest"
+	// SinkPath stands for the values of the mutation's path.
+	SinkPath = "path"
+	// SinkBody stands for the members of the form that the mutation adds to the body.
+	SinkBody = "body"
+)
+
 // Sinks lists every sink.
-var Sinks = []string{abi.SinkHeader, abi.SinkQuery, abi.SinkToken, abi.SinkClaim, abi.SinkSign, abi.SinkDigest, abi.SinkPath, abi.SinkBody}
+var Sinks = []string{SinkHeader, SinkQuery, SinkToken, SinkClaim, SinkSign, SinkDigest, SinkPath, SinkBody}
 
 // Purposes of a key. A field of kind [abi.KindKey] lists them.
 const (

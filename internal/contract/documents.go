@@ -65,7 +65,7 @@ var ConsentParameters = []string{
 // ConsentReply is the input of [ExportConnect]: the authorization response (RFC 6749 section 4.1.2), after the host has checked
 // it.
 type ConsentReply struct {
-	// Code and CodeVerifier are sealed values with the sink [abi.SinkToken]. Without PKCE, CodeVerifier is empty.
+	// Code and CodeVerifier are sealed values with the sink [SinkToken]. Without PKCE, CodeVerifier is empty.
 	Code         string `json:"code"`
 	CodeVerifier string `json:"code_verifier"`
 	// RedirectURI is the redirect_uri of the authorization request.
@@ -130,13 +130,13 @@ type TokenRequest struct {
 type TokenReply struct {
 	// Status is the HTTP status. It is 400 for a 2xx answer with an error and no access token.
 	Status int `json:"status"`
-	// AccessToken is a sealed value with the sinks [abi.SinkHeader] and [abi.SinkQuery]. It is absent if Status is not 2xx.
+	// AccessToken is a sealed value with the sinks [SinkHeader] and [SinkQuery]. It is absent if Status is not 2xx.
 	AccessToken string `json:"access_token,omitempty"`
 	// TokenType is a registered token type in lower case, or "other".
 	TokenType string `json:"token_type,omitempty"`
 	// ExpiresIn is the lifetime of the token in seconds, 0 to 2³¹−1. It is absent if the answer has no such value.
 	ExpiresIn *int64 `json:"expires_in,omitempty"`
-	// Scope is a sealed value with the sinks [abi.SinkHeader], [abi.SinkQuery] and [abi.SinkToken].
+	// Scope is a sealed value with the sinks [SinkHeader], [SinkQuery] and [SinkToken].
 	Scope string `json:"scope,omitempty"`
 	// Error is a registered error code, or "other".
 	Error string `json:"error,omitempty"`

@@ -63,20 +63,20 @@ func (plugin) Describe() sdk.Description {
 		}, sigv4.Fields()),
 		Answers: []sdk.Answer{
 			{
-				Name: "access_key_id", From: inJSON + "AccessKeyId", Alternative: inXML + "AccessKeyId", Kind: sdk.Sealed, Required: true,
+				Name: "access_key_id", From: inJSON + "AccessKeyId", Alternative: inXML + "AccessKeyId", Kind: sdk.AnswerSealed, Required: true,
 				Sinks: places,
 			},
 			{
-				Name: "secret_access_key", From: inJSON + "SecretAccessKey", Alternative: inXML + "SecretAccessKey", Kind: sdk.Sealed, Required: true,
+				Name: "secret_access_key", From: inJSON + "SecretAccessKey", Alternative: inXML + "SecretAccessKey", Kind: sdk.AnswerSealed, Required: true,
 				Sinks: []sdk.Sink{sdk.ToSign}, Derived: []sdk.Sink{sdk.ToSign, sdk.ToHeader, sdk.ToQuery},
 			},
 			{
-				Name: "session_token", From: inJSON + "SessionToken", Alternative: inXML + "SessionToken", Kind: sdk.Sealed, Required: true,
+				Name: "session_token", From: inJSON + "SessionToken", Alternative: inXML + "SessionToken", Kind: sdk.AnswerSealed, Required: true,
 				Sinks: places,
 			},
-			{Name: "expiration", From: inJSON + "Expiration", Alternative: inXML + "Expiration", Kind: sdk.Time, Required: true},
-			{Name: "date", From: "header:Date", Kind: sdk.Time},
-			{Name: "error", From: "json:/Error/Code", Alternative: "xml:/ErrorResponse/Error/Code", Kind: sdk.Enum, Enum: []string{
+			{Name: "expiration", From: inJSON + "Expiration", Alternative: inXML + "Expiration", Kind: sdk.AnswerTime, Required: true},
+			{Name: "date", From: "header:Date", Kind: sdk.AnswerTime},
+			{Name: "error", From: "json:/Error/Code", Alternative: "xml:/ErrorResponse/Error/Code", Kind: sdk.AnswerEnum, Enum: []string{
 				"AccessDenied", "ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId", "MalformedPolicyDocument", "PackedPolicyTooLarge",
 				"RegionDisabledException", "SignatureDoesNotMatch", "ValidationError",
 			}},

@@ -29,7 +29,7 @@ type plugin struct{}
 func (plugin) Describe() sdk.Description {
 	claim, bound := []sdk.Sink{sdk.ToClaim}, []sdk.Sink{sdk.ToHeader, sdk.ToDigest}
 	bearer := sdk.Condition{Field: "grant_type", Values: []string{jwtBearer}}
-	nonce := sdk.Answer{Name: "nonce", From: "header:DPoP-Nonce", Kind: sdk.Sealed, Sinks: claim}
+	nonce := sdk.Answer{Name: "nonce", From: "header:DPoP-Nonce", Kind: sdk.AnswerSealed, Sinks: claim}
 	keptNonce := nonce
 	keptNonce.Keep = true
 	return sdk.Description{
@@ -45,15 +45,15 @@ func (plugin) Describe() sdk.Description {
 			oauth.Key(bearer, oauth.Signs("")),
 		),
 		Answers: []sdk.Answer{
-			{Name: "access_token", From: "json:/access_token", Kind: sdk.Sealed, Sinks: bound, Derived: claim, Required: true},
-			{Name: "token_type", From: "json:/token_type", Kind: sdk.Enum, Enum: []string{"DPoP"}},
+			{Name: "access_token", From: "json:/access_token", Kind: sdk.AnswerSealed, Sinks: bound, Derived: claim, Required: true},
+			{Name: "token_type", From: "json:/token_type", Kind: sdk.AnswerEnum, Enum: []string{"DPoP"}},
 			{Name: "expires_in", From: "json:/expires_in", Kind: sdk.AnswerInteger},
-			{Name: "error", From: "json:/error", Kind: sdk.Enum, Enum: []string{useNonce}},
+			{Name: "error", From: "json:/error", Kind: sdk.AnswerEnum, Enum: []string{useNonce}},
 			nonce,
 		},
 		Challenge: &sdk.Challenge{Statuses: []int{401}, Keep: time.Hour, Answers: []sdk.Answer{
 			keptNonce,
-			{Name: "error", From: "auth:DPoP/error", Kind: sdk.Enum, Enum: []string{useNonce, invalidProof, "invalid_token"}},
+			{Name: "error", From: "auth:DPoP/error", Kind: sdk.AnswerEnum, Enum: []string{useNonce, invalidProof, "invalid_token"}},
 		}},
 	}
 }

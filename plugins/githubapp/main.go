@@ -52,8 +52,8 @@ func (plugin) Describe() sdk.Description {
 			{Name: "permissions", Kind: sdk.Object, Sinks: token, Doc: "Permissions of the token, such as {contents: read}. Without them, it has those of the installation."},
 		},
 		Answers: []sdk.Answer{
-			{Name: "token", From: "json:/token", Kind: sdk.Sealed, Sinks: []sdk.Sink{sdk.ToHeader}, Required: true},
-			{Name: "expires_at", From: "json:/expires_at", Kind: sdk.Time, Required: true},
+			{Name: "token", From: "json:/token", Kind: sdk.AnswerSealed, Sinks: []sdk.Sink{sdk.ToHeader}, Required: true},
+			{Name: "expires_at", From: "json:/expires_at", Kind: sdk.AnswerTime, Required: true},
 		},
 	}
 }

@@ -57,7 +57,7 @@ func (plugin) Describe() sdk.Description {
 			},
 			{Name: "subject", Kind: sdk.String, OnlyIf: typeIs(accessToken), Sinks: claim, Doc: "User to act for, by domain-wide delegation."},
 		},
-		Answers: []sdk.Answer{{Name: "id_token", From: "json:/id_token", Kind: sdk.Sealed, Sinks: []sdk.Sink{sdk.ToHeader}, Required: true}},
+		Answers: []sdk.Answer{{Name: "id_token", From: "json:/id_token", Kind: sdk.AnswerSealed, Sinks: []sdk.Sink{sdk.ToHeader}, Required: true}},
 	}
 }
 

@@ -81,10 +81,10 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	text := c.ComposeWith(c.Config("message"), out)
 	secret := c.Config("secret")
 	if encoding := c.Config("secret_encoding"); encoding != "text" {
-		secret = c.Decode(sdk.Format(encoding), secret)
+		secret = c.Decode(encoding, secret)
 	}
 	hash := sdk.MACHash("HS" + strings.TrimPrefix(c.Config("algorithm"), "SHA-"))
-	signature := c.Encode(sdk.Format(c.Config("encoding")), c.MAC(hash, secret, text))
+	signature := c.Encode(c.Config("encoding"), c.MAC(hash, secret, text))
 	signed := sdk.Pair{Name: c.Config("key"), Value: c.ComposeWith(c.Config("value"), out, sdk.Pair{Name: "signature", Value: signature})}
 	if c.Config("in") == "query" {
 		out.Query = append(out.Query, signed)

@@ -100,7 +100,7 @@ func parameters(c *sdk.Call) (all string) {
 		algorithm = ""
 	}
 	if nonce == "random" {
-		nonce = c.Base64(c.Decode(sdk.HexFormat, c.Random(64)))
+		nonce = c.Base64(c.Decode("hex", c.Random(64)))
 	}
 	for _, p := range []sdk.Pair{{Name: "keyid", Value: keyid}, {Name: "alg", Value: algorithm}, {Name: "nonce", Value: nonce}, {Name: "tag", Value: c.Config("tag")}} {
 		if p.Value != "" {

@@ -53,11 +53,11 @@ func (plugin) Describe() sdk.Description {
 			},
 		},
 		Answers: []sdk.Answer{
-			{Name: "first_answer", FromField: "first_answer_from", Kind: sdk.Sealed, Sinks: token, Required: true},
-			{Name: "token", FromField: "token_from", Kind: sdk.Sealed, Sinks: []sdk.Sink{sdk.ToHeader, sdk.ToQuery}, Required: true},
-			{Name: "extra", FromField: "extra_from", Kind: sdk.Sealed, Sinks: []sdk.Sink{sdk.ToHeader}, Required: true},
+			{Name: "first_answer", FromField: "first_answer_from", Kind: sdk.AnswerSealed, Sinks: token, Required: true},
+			{Name: "token", FromField: "token_from", Kind: sdk.AnswerSealed, Sinks: []sdk.Sink{sdk.ToHeader, sdk.ToQuery}, Required: true},
+			{Name: "extra", FromField: "extra_from", Kind: sdk.AnswerSealed, Sinks: []sdk.Sink{sdk.ToHeader}, Required: true},
 			{Name: "expires_in", FromField: "expires_in_from", Kind: sdk.AnswerInteger},
-			{Name: "expires_at", FromField: "expires_at_from", Kind: sdk.Time},
+			{Name: "expires_at", FromField: "expires_at_from", Kind: sdk.AnswerTime},
 		},
 		Challenge: &sdk.Challenge{Statuses: []int{401, 400, 403, 419, 440, 498}},
 	}

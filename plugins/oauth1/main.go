@@ -102,13 +102,13 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 
 // sign adds the digest of the body, if that is wanted, and the signature, section 3.4.
 func sign(c *sdk.Call, own []sdk.Pair) ([]sdk.Pair, error) {
-	method, hash, digest := c.Config("signature_method"), sdk.SHA1, sdk.DigestSHA1
+	method, hash, digest := c.Config("signature_method"), sdk.MACSHA1, sdk.DigestSHA1
 	switch method {
 	case "PLAINTEXT":
 		both := secrets(c, "plaintext_consumer_secret", "plaintext_token_secret")
 		return append(own, sdk.Pair{Name: "oauth_signature", Value: both}), nil
 	case "HMAC-SHA256":
-		hash, digest = sdk.SHA256, sdk.DigestSHA256
+		hash, digest = sdk.MACSHA256, sdk.DigestSHA256
 	}
 	form, isForm := c.BodyForm()
 	if !isForm && c.Config("body_hash") == "true" {

@@ -39,8 +39,8 @@ func (plugin) Describe() sdk.Description {
 			[]sdk.Field{oauth.TokenType()},
 		),
 		Answers: []sdk.Answer{
-			{Name: "assertion", From: "json:/access_token", Kind: sdk.Sealed, Sinks: []sdk.Sink{sdk.ToToken}, Required: true},
-			{Name: "token_type", From: "json:/token_type", Kind: sdk.Enum, Enum: []string{"N_A", "Bearer", "BearerToken", "DPoP"}},
+			{Name: "assertion", From: "json:/access_token", Kind: sdk.AnswerSealed, Sinks: []sdk.Sink{sdk.ToToken}, Required: true},
+			{Name: "token_type", From: "json:/token_type", Kind: sdk.AnswerEnum, Enum: []string{"N_A", "Bearer", "BearerToken", "DPoP"}},
 		},
 	}
 }

@@ -7,20 +7,16 @@
 // not return.
 
 // Constants of the contract. go generate ./tools/constants writes them.
-export const BASE64_FORMAT: string = "base64";
-export const BASE64_URL_FORMAT: string = "base64url";
-export const BASE32_FORMAT: string = "base32";
-export const HEX_FORMAT: string = "hex";
 export const DIGEST_MD5: string = "md5";
 export const DIGEST_SHA1: string = "sha1";
 export const DIGEST_SHA256: string = "sha256";
 export const DIGEST_SHA384: string = "sha384";
 export const DIGEST_SHA512: string = "sha512";
 export const DIGEST_SHA512256: string = "sha512_256";
-export const SHA1: string = "HS1";
-export const SHA256: string = "HS256";
-export const SHA384: string = "HS384";
-export const SHA512: string = "HS512";
+export const MAC_SHA1: string = "HS1";
+export const MAC_SHA256: string = "HS256";
+export const MAC_SHA384: string = "HS384";
+export const MAC_SHA512: string = "HS512";
 export const FOR_JWT: string = "jwt";
 export const FOR_HTTP_SIGNATURE: string = "http_signature";
 export const FOR_MESSAGE: string = "message";
@@ -29,10 +25,10 @@ export const JWK: string = "jwk";
 export const JWK_THUMBPRINT: string = "jwk_thumbprint";
 export const X5T: string = "x5t#S256";
 export const X5C: string = "x5c";
-export const SEALED: string = "sealed";
+export const ANSWER_SEALED: string = "sealed";
 export const ANSWER_INTEGER: string = "integer";
-export const TIME: string = "time";
-export const ENUM: string = "enum";
+export const ANSWER_TIME: string = "time";
+export const ANSWER_ENUM: string = "enum";
 export const ABI: i64 = 1;
 export const STRING: string = "string";
 export const URL: string = "url";

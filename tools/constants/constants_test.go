@@ -144,12 +144,12 @@ func literals(s *ast.ValueSpec) (list []constant) {
 	return list
 }
 
-// word matches the end of a word in a name and the beginning of the next, such as xF in HexFormat.
+// word matches the end of a word in a name and the beginning of the next, such as tS in DigestSHA256.
 var word = regexp.MustCompile(`([a-z])([A-Z])|([A-Z0-9])([A-Z][a-z])`)
 
 // upper returns a name as constants are written in C, such as DIGEST_SHA256 for DigestSHA256.
 func upper(name string) string {
-	return strings.ToUpper(word.ReplaceAllString(strings.Replace(name, "64URL", "64_URL", 1), "${1}${3}_${2}${4}"))
+	return strings.ToUpper(word.ReplaceAllString(strings.Replace(name, "MACSHA", "MAC_SHA", 1), "${1}${3}_${2}${4}"))
 }
 
 func TestSDKConstants(t *testing.T) {
@@ -176,11 +176,8 @@ func TestNamesOfConstants(t *testing.T) {
 		{"USES_SIGN", `"sign"`},
 		{"DIGEST_SHA256", `"sha256"`},
 		{"DIGEST_SHA512256", `"sha512_256"`},
-		{"SHA256", `"HS256"`},
+		{"MAC_SHA256", `"HS256"`},
 		{"MD5", ""},
-		{"BASE64_URL_FORMAT", `"base64url"`},
-		{"BASE64_FORMAT", `"base64"`},
-		{"HEX_FORMAT", `"hex"`},
 		{"FOR_HTTP_SIGNATURE", `"http_signature"`},
 		{"FOR_JWT", `"jwt"`},
 		{"JWK_THUMBPRINT", `"jwk_thumbprint"`},
@@ -188,6 +185,7 @@ func TestNamesOfConstants(t *testing.T) {
 		{"X5C", `"x5c"`},
 		{"RS1", `"RS1"`},
 		{"ANSWER_INTEGER", `"integer"`},
+		{"ANSWER_SEALED", `"sealed"`},
 		{"URL", `"url"`},
 		{"MAX_RANDOM", "64"},
 		{"MAX_PLAIN_ANSWERS", "8"},

@@ -1,12 +1,8 @@
 package conform_test
 
 import (
-	"context"
-	"fmt"
-	"os"
 	"testing"
 
-	"github.com/keywright/keywright/host/hosttest"
 	"github.com/keywright/keywright/host/hosttest/conform"
 )
 
@@ -14,23 +10,4 @@ import (
 func ExampleTest() {
 	TestConformance := func(t *testing.T) { conform.Test(t, "acme.wasm") }
 	_ = TestConformance
-}
-
-// A program reads the report.
-func ExampleRun() {
-	wasm, err := os.ReadFile("../../../plugins/none/none.wasm")
-	if err != nil {
-		panic(err)
-	}
-	report, err := conform.Run(context.Background(), hosttest.Module{Name: "none.wasm", Wasm: wasm})
-	if err != nil {
-		panic(err)
-	}
-	for _, check := range report.Checks {
-		if !check.Passed {
-			fmt.Println(check.Name, check.Findings)
-		}
-	}
-	fmt.Println(report.Name, report.Conforms)
-	// Output: none.wasm true
 }

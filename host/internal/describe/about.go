@@ -6,6 +6,7 @@ import (
 	"net/url"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // checkAbout checks the texts of a description that say where the plugin and its credentials come from. They are shown to people,
@@ -13,8 +14,8 @@ import (
 func checkAbout(d *abi.Description) error {
 	var problems []error
 	check := func(name, text string) {
-		if len(text) > abi.MaxAbout || printableText(text) != text {
-			problems = append(problems, fmt.Errorf("%s has more than %d bytes, or characters that cannot be printed", name, abi.MaxAbout))
+		if len(text) > contract.MaxAbout || printableText(text) != text {
+			problems = append(problems, fmt.Errorf("%s has more than %d bytes, or characters that cannot be printed", name, contract.MaxAbout))
 		}
 	}
 	check("homepage", d.Homepage)

@@ -100,8 +100,8 @@ func Check(d *abi.Description, exports func(name string) bool) (*Type, error) {
 			wrong("uses: there is no group %q; there are %s", printableText(group), strings.Join(contract.Groups, ", "))
 		}
 	}
-	if len(d.Fields) > abi.MaxFields {
-		wrong("there are %d fields, and %d are allowed", len(d.Fields), abi.MaxFields)
+	if len(d.Fields) > contract.MaxFields {
+		wrong("there are %d fields, and %d are allowed", len(d.Fields), contract.MaxFields)
 	}
 	patterns := new(expr.Patterns).Source() // which all fields share
 	for i := range d.Fields {
@@ -170,8 +170,8 @@ func checkChallenge(d *abi.Description) ([]answer.Part, error) {
 			return nil, fmt.Errorf("%d is no status for another attempt: 400 to 499 are, except 408 and 429", status)
 		}
 	}
-	if len(d.Challenge.Statuses) > abi.MaxAnswers {
-		return nil, fmt.Errorf("there are %d statuses, and %d are allowed", len(d.Challenge.Statuses), abi.MaxAnswers)
+	if len(d.Challenge.Statuses) > contract.MaxAnswers {
+		return nil, fmt.Errorf("there are %d statuses, and %d are allowed", len(d.Challenge.Statuses), contract.MaxAnswers)
 	}
 	keeps := slices.ContainsFunc(d.Challenge.Answers, func(a abi.Answer) bool { return a.Keep })
 	if keep := d.Challenge.Keep; keeps != (keep != 0) || keep < 0 || keep > maxKeep {
@@ -204,8 +204,8 @@ func checkAnswers(d *abi.Description, list []abi.Answer) ([]answer.Part, error) 
 		}
 		parts = append(parts, part)
 	}
-	if len(list) > abi.MaxAnswers || plain > abi.MaxPlainAnswers {
-		return nil, fmt.Errorf("there are %d, %d of them not sealed: %d and %d are allowed", len(list), plain, abi.MaxAnswers, abi.MaxPlainAnswers)
+	if len(list) > contract.MaxAnswers || plain > contract.MaxPlainAnswers {
+		return nil, fmt.Errorf("there are %d, %d of them not sealed: %d and %d are allowed", len(list), plain, contract.MaxAnswers, contract.MaxPlainAnswers)
 	}
 	return parts, answer.CheckSources(parts)
 }
@@ -242,8 +242,8 @@ func checkAnswer(d *abi.Description, a abi.Answer) (answer.Part, error) {
 	switch {
 	case sealed != (len(a.Sinks) > 0) || !sealed && len(a.Derived) > 0:
 		return part, errors.New("a sealed answer has sinks, and no other has")
-	case enum != (len(a.Enum) > 0) || len(a.Enum) > abi.MaxEnum:
-		return part, fmt.Errorf("an enum lists 1 to %d names, and no other kind does", abi.MaxEnum)
+	case enum != (len(a.Enum) > 0) || len(a.Enum) > contract.MaxEnum:
+		return part, fmt.Errorf("an enum lists 1 to %d names, and no other kind does", contract.MaxEnum)
 	case slices.ContainsFunc(a.Enum, func(name string) bool { return name == "" || len(name) > maxName }):
 		return part, fmt.Errorf("a name of an enum has 1 to %d bytes", maxName)
 	case a.Keep && !sealed && !enum:
@@ -384,8 +384,8 @@ func checkAliases(d *abi.Description) error {
 		owners[f.Name] = f.Name
 	}
 	for _, f := range d.Fields {
-		if len(f.Aliases) > abi.MaxAliases {
-			return fmt.Errorf("field %s: there are %d aliases, and %d are allowed", f.Name, len(f.Aliases), abi.MaxAliases)
+		if len(f.Aliases) > contract.MaxAliases {
+			return fmt.Errorf("field %s: there are %d aliases, and %d are allowed", f.Name, len(f.Aliases), contract.MaxAliases)
 		}
 		for _, alias := range f.Aliases {
 			if len(alias) > maxName || !fieldName.MatchString(alias) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/expr"
 )
 
@@ -41,8 +42,8 @@ func checkPattern(f *abi.Field, patterns *expr.Source) (*expr.Matcher, error) {
 		return nil, errors.New("pattern and pattern_message belong together: users read the message, and not the pattern")
 	case f.Kind != abi.KindString || len(f.Enum) > 0:
 		return nil, errors.New("only a string without an enum has a pattern")
-	case len(f.Pattern) > abi.MaxPattern || printableText(f.Pattern) != f.Pattern:
-		return nil, fmt.Errorf("its pattern has more than %d bytes, or characters that cannot be printed", abi.MaxPattern)
+	case len(f.Pattern) > contract.MaxPattern || printableText(f.Pattern) != f.Pattern:
+		return nil, fmt.Errorf("its pattern has more than %d bytes, or characters that cannot be printed", contract.MaxPattern)
 	}
 	matcher, problem := patterns.Matcher(f.Pattern)
 	switch {

@@ -14,8 +14,8 @@ import (
 // checkStates checks the states of a description and returns them in the form that calls use. The fields and answers of the type have
 // been checked before.
 func checkStates(d *abi.Description, t *Type) ([]hostfn.State, error) {
-	if len(d.State) > abi.MaxStates {
-		return nil, fmt.Errorf("there are %d, and %d are allowed", len(d.State), abi.MaxStates)
+	if len(d.State) > contract.MaxStates {
+		return nil, fmt.Errorf("there are %d, and %d are allowed", len(d.State), contract.MaxStates)
 	}
 	names := map[string]bool{}
 	for i := range t.Answers {

@@ -13,33 +13,36 @@ import (
 	"strings"
 	"unsafe"
 
-	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // Sinks is a set of places that a sealed value may go to. The zero value is the empty set.
 type Sinks uint16
 
-// The sinks. Package abi has their names.
+// The sinks. Package contract has their names.
 const (
-	Header   Sinks = 1 << iota // abi.SinkHeader
-	Query                      // abi.SinkQuery
+	Header   Sinks = 1 << iota // contract.SinkHeader
+	Query                      // contract.SinkQuery
 	unlisted                   // the exchanges that are not Listed
-	Claim                      // abi.SinkClaim
-	Sign                       // abi.SinkSign
-	Digest                     // abi.SinkDigest
-	Path                       // abi.SinkPath
-	Body                       // abi.SinkBody
+	Claim                      // contract.SinkClaim
+	Sign                       // contract.SinkSign
+	Digest                     // contract.SinkDigest
+	Path                       // contract.SinkPath
+	Body                       // contract.SinkBody
 	Listed                     // exchanges with the hosts that the operator lists for tokens of users
 )
 
-// Token is the sink of all exchanges, abi.SinkToken. A user's token has only Listed of it.
+// Token is the sink of all exchanges, contract.SinkToken. A user's token has only Listed of it.
 const Token = unlisted | Listed
 
 // All is the set of all sinks.
 const All = Header | Query | Token | Claim | Sign | Digest | Path | Body
 
 // names holds the names of the sinks, in the order of their bits.
-var names = [...]string{abi.SinkHeader, abi.SinkQuery, abi.SinkToken, abi.SinkClaim, abi.SinkSign, abi.SinkDigest, abi.SinkPath, abi.SinkBody}
+var names = [...]string{
+	contract.SinkHeader, contract.SinkQuery, contract.SinkToken, contract.SinkClaim, contract.SinkSign, contract.SinkDigest,
+	contract.SinkPath, contract.SinkBody,
+}
 
 // ParseSinks returns the set of the sinks with the names in list. An unknown name is an error.
 func ParseSinks(list []string) (Sinks, error) {
@@ -57,7 +60,7 @@ func ParseSinks(list []string) (Sinks, error) {
 func sinkOf(name string) (Sinks, bool) {
 	for i, n := range names {
 		if n == name {
-			if name == abi.SinkToken {
+			if name == contract.SinkToken {
 				return Token, true
 			}
 			return 1 << i, true

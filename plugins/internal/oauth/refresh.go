@@ -13,11 +13,11 @@ const RefreshToken = "refresh_token"
 // refresh token becomes the state [RefreshToken].
 func Answers() []sdk.Answer {
 	return []sdk.Answer{
-		{Name: "access_token", FromField: "token_from", Kind: sdk.Sealed, Sinks: []sdk.Sink{sdk.ToHeader}, Required: true},
-		{Name: "token_type", From: "json:/token_type", Kind: sdk.Enum, Enum: []string{bearerToken, apigeeToken}},
+		{Name: "access_token", FromField: "token_from", Kind: sdk.AnswerSealed, Sinks: []sdk.Sink{sdk.ToHeader}, Required: true},
+		{Name: "token_type", From: "json:/token_type", Kind: sdk.AnswerEnum, Enum: []string{bearerToken, apigeeToken}},
 		{Name: "expires_in", FromField: "expires_in_from", Kind: sdk.AnswerInteger},
-		{Name: "expires_at", FromField: "expires_at_from", Kind: sdk.Time},
-		{Name: RefreshToken, FromField: "refresh_token_from", Kind: sdk.Sealed, Sinks: []sdk.Sink{sdk.ToToken}, State: RefreshToken},
+		{Name: "expires_at", FromField: "expires_at_from", Kind: sdk.AnswerTime},
+		{Name: RefreshToken, FromField: "refresh_token_from", Kind: sdk.AnswerSealed, Sinks: []sdk.Sink{sdk.ToToken}, State: RefreshToken},
 	}
 }
 

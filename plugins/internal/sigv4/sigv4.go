@@ -182,7 +182,7 @@ func newSigner(c *sdk.Call, k Key, stamp, region, service string) *signer {
 func (s *signer) derive(secret string) {
 	s.signingKey = "AWS4" + secret
 	for _, part := range []string{s.stamp[:8], s.region, s.service, "aws4_request"} {
-		s.signingKey = s.MAC(sdk.SHA256, s.signingKey, part)
+		s.signingKey = s.MAC(sdk.MACSHA256, s.signingKey, part)
 	}
 }
 
@@ -245,7 +245,7 @@ func (s *signer) authorization(names, canonical string) sdk.Pair {
 // sign returns the signature of a canonical request.
 func (s *signer) sign(canonical string) string {
 	digest := s.Hex(s.Digest(sdk.DigestSHA256, canonical))
-	return s.Hex(s.MAC(sdk.SHA256, s.signingKey, algorithm+"\n"+s.stamp+"\n"+s.scope+"\n"+digest))
+	return s.Hex(s.MAC(sdk.MACSHA256, s.signingKey, algorithm+"\n"+s.stamp+"\n"+s.scope+"\n"+digest))
 }
 
 // Form returns the headers that sign a POST of a form to a URL of AWS. now is in Unix seconds.

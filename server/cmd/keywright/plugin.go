@@ -172,7 +172,7 @@ func withSinks(fields []abi.Field) []abi.Field {
 	fields = slices.Clone(fields)
 	for i := range fields {
 		if fields[i].Kind == abi.KindKey {
-			fields[i].Sinks = []string{abi.SinkSign}
+			fields[i].Sinks = []string{contract.SinkSign}
 		}
 	}
 	return fields

@@ -15,8 +15,8 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
-	"github.com/keywright/keywright/host/hosttest/conform"
 	"github.com/keywright/keywright/internal/casefile"
+	"github.com/keywright/keywright/internal/conform"
 	"github.com/keywright/keywright/internal/pluginbuild"
 	"github.com/keywright/keywright/server/internal/onboard/imports"
 )

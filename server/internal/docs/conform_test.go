@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host/hosttest"
-	"github.com/keywright/keywright/host/hosttest/conform"
+	"github.com/keywright/keywright/internal/conform"
 	"github.com/keywright/keywright/internal/testworld"
 )
 

@@ -45,7 +45,8 @@ var rules = []rule{
 	{packages: "host", ours: []string{"internal/files", "abi", "internal/contract", "host/state", "host/view", "internal/answers", "internal/expr", "internal/fairqueue", "internal/printable", "internal/problem", "internal/urlcheck", "plugins", "host/internal/..."}, others: []string{"golang.org/x/net", "github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/hosttest", ours: []string{"host", "host/state", "plugins", "sdk", "abi", "internal/contract", "internal/jws", "internal/pluginbuild", "internal/testworld", "host/internal/..."}},
 	{packages: "internal/casefile", ours: []string{"internal/files", "host", "host/hosttest", "internal/jws", "internal/problem", "internal/testworld"}, others: []string{"go.yaml.in/yaml/v4"}},
-	{packages: "host/hosttest/conform", ours: []string{"abi", "internal/contract", "host", "host/hosttest", "internal/testworld", "host/internal/hostfn", "host/internal/testhook"}},
+	{packages: "internal/conform", ours: []string{"abi", "internal/contract", "host", "host/hosttest", "internal/testworld"}},
+	{packages: "host/hosttest/conform", ours: []string{"host/hosttest", "internal/conform"}},
 	{packages: "host/hosttest/cases", ours: []string{"host/hosttest", "internal/casefile", "sdk"}},
 	{packages: "host/internal/hostfn", ours: []string{
 		"abi", "internal/contract", "internal/contract", "host/internal/answer", "host/internal/compose", "host/internal/leakscan", "host/internal/mask", "host/internal/egress", "host/internal/event", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "host/internal/tokencache", "host/internal/tokens", "host/view", "internal/answers", "internal/expr", "internal/printable", "internal/urlcheck", "internal/urlpath",
@@ -66,7 +67,7 @@ var rules = []rule{
 	{packages: "internal/expr", ours: []string{"internal/problem"}, others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
 	{packages: "host/internal/template", ours: []string{"host/internal/strictjson", "internal/expr", "internal/problem", "internal/urlcheck", "internal/urlpath"}, others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "host/internal/discovery", ours: []string{"host/internal/strictjson", "host/internal/tokencache", "internal/answers", "internal/urlcheck", "internal/wellknown"}, others: []string{"github.com/hashicorp/golang-lru/v2"}},
-	{packages: "host/internal/seal", ours: []string{"abi", "internal/contract", "host/internal/strictjson", "host/internal/tokencache"}},
+	{packages: "host/internal/seal", ours: []string{"internal/contract", "host/internal/strictjson", "host/internal/tokencache"}},
 	{packages: "host/internal/fairlru", others: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/internal/tokencache", ours: []string{"host/internal/fairlru"}, others: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/internal/signing", ours: []string{"internal/contract", "internal/jws", "host/internal/strictjson"}, others: []string{
@@ -138,7 +139,7 @@ var rules = []rule{
 		"github.com/go-json-experiment/json", "github.com/opencontainers/go-digest", "github.com/opencontainers/image-spec", "oras.land/oras-go/v2",
 	}},
 	{packages: "server/internal/registry/lock", ours: []string{"internal/files", "abi", "internal/contract", "host", "server/internal/registry/artifact", "server/internal/registry/signature"}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/mod"}},
-	{packages: "server/internal/registry/install", ours: []string{"abi", "host", "plugins", "server/internal/registry/artifact", "server/internal/registry/lock", "server/internal/registry", "server/internal/registry/signature"}, others: []string{"github.com/go-json-experiment/json"}},
+	{packages: "server/internal/registry/install", ours: []string{"abi", "internal/contract", "host", "plugins", "server/internal/registry/artifact", "server/internal/registry/lock", "server/internal/registry", "server/internal/registry/signature"}, others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "server/internal/serve/audit", others: []string{"github.com/gofrs/flock"}},
 	{packages: "server/internal/serve/httpserver", ours: []string{"internal/files"}},
 	{packages: "server/internal/onboard/imports", ours: []string{"host", "server/gateway"}, others: []string{"github.com/go-json-experiment/json", "go.yaml.in/yaml/v4", "golang.org/x/net", "mvdan.cc/sh/v3"}},
@@ -155,7 +156,7 @@ var rules = []rule{
 	{packages: "server/internal/sqlitefile"},
 	{packages: "server/internal/postgrestest", ours: []string{"internal/testworld"}, others: []string{"github.com/jackc/pgx/v5"}},
 	{packages: "server/internal/docs"},
-	{packages: "server/cmd/keywright", ours: []string{"abi", "internal/contract", "server/content", "server/content/...", "server/connectors", "server/connectors/statestore", "server/gateway", "host", "host/state", "host/view", "host/hosttest", "host/hosttest/conform", "internal/...", "server/internal/...", "plugins", "sdk"}, others: []string{"github.com/lmittmann/tint", "github.com/rogpeppe/go-internal", "github.com/schollz/progressbar/v3", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys"}},
+	{packages: "server/cmd/keywright", ours: []string{"abi", "internal/contract", "server/content", "server/content/...", "server/connectors", "server/connectors/statestore", "server/gateway", "host", "host/state", "host/view", "host/hosttest", "internal/conform", "internal/...", "server/internal/...", "plugins", "sdk"}, others: []string{"github.com/lmittmann/tint", "github.com/rogpeppe/go-internal", "github.com/schollz/progressbar/v3", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys"}},
 	{packages: "tools/plugin", ours: []string{"host", "internal/pluginbuild"}},
 }
 

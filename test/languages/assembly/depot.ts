@@ -51,7 +51,7 @@ export function authenticate(): i32 {
   // From here on the plugin knows its request, so it may use neither the cache nor an endpoint.
   const once = sdk.random(8), body = sdk.hex(sdk.digest(sdk.DIGEST_SHA256, sdk.body()));
   const message = ["depot/1", sdk.request().method, body, once, known.get("nonce")].join("\n");
-  const mac = sdk.mac(sdk.SHA256, sdk.decode(sdk.BASE64_FORMAT, parts[2]), message);
+  const mac = sdk.mac(sdk.MAC_SHA256, sdk.decode("base64", parts[2]), message);
   const proof = sdk.signSealed("device_key", sdk.FOR_MESSAGE, message);
   const m = new sdk.Mutation();
   m.headers = [new sdk.Pair("Depot-Once", once), new sdk.Pair("Depot-MAC", sdk.base64(mac)), new sdk.Pair("Depot-Proof", sdk.base64URL(proof))];

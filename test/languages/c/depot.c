@@ -72,7 +72,7 @@ KW_EXPORT(authenticate) {
 	// From here on the plugin knows its request, so it may use neither the cache nor an endpoint.
 	kw_text once = kw_random(8), method = kw_request().method, body = kw_hex(kw_digest(KW_DIGEST_SHA256, kw_body()));
 	kw_text message = KW_JOIN(KW("depot/1\n"), method, KW("\n"), body, KW("\n"), once, KW("\n"), nonce);
-	kw_text mac = kw_mac(KW_SHA256, kw_decode(KW_BASE64_FORMAT, secret), message);
+	kw_text mac = kw_mac(KW_MAC_SHA256, kw_decode(KW("base64"), secret), message);
 	kw_text proof = kw_sign_sealed(KW("device_key"), KW_FOR_MESSAGE, message);
 	return kw_mutate((struct kw_mutation){
 		.headers = KW_PAIRS({KW("Depot-Once"), once}, {KW("Depot-MAC"), kw_base64(mac)}, {KW("Depot-Proof"), kw_base64_url(proof)}),

@@ -13,6 +13,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/plugins"
 	"github.com/keywright/keywright/server/internal/registry"
 	"github.com/keywright/keywright/server/internal/registry/artifact"
@@ -159,8 +160,8 @@ func DecodeDescription(text []byte) (*abi.Description, error) {
 	if err := json.Unmarshal(text, d); err != nil {
 		return nil, errors.New("the description of its publisher is no JSON of a description")
 	}
-	if len(d.Fields) > abi.MaxFields {
-		return nil, fmt.Errorf("the description of its publisher has %d fields, and %d are allowed", len(d.Fields), abi.MaxFields)
+	if len(d.Fields) > contract.MaxFields {
+		return nil, fmt.Errorf("the description of its publisher has %d fields, and %d are allowed", len(d.Fields), contract.MaxFields)
 	}
 	return d, nil
 }

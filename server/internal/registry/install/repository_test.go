@@ -65,7 +65,7 @@ func newRepository(t *testing.T) *repository {
 // acme returns a description as its publisher and its module have it.
 func acme() abi.Description {
 	return abi.Description{ABI: 1, Type: "acme", Version: "1.2.0", Summary: "It signs.", Uses: []string{contract.GroupSign}, Fields: []abi.Field{
-		{Name: "secret", Kind: abi.KindString, Sealed: true, Required: true, Sinks: []string{abi.SinkHeader}},
+		{Name: "secret", Kind: abi.KindString, Sealed: true, Required: true, Sinks: []string{contract.SinkHeader}},
 	}}
 }
 

@@ -120,7 +120,7 @@ func TestThirtyWaysOfTampering(t *testing.T) {
 		}, why: lock.WhyUnsigned},
 		"a wrong key of the operator": {tamper: func(w *repository) { key, _ := minisigner(w.T).Key(); w.options.Key = &key }, err: "no signature with the key of --key"},
 		// What the plugin may do.
-		"wider sinks":            {tamper: publishWith(func(d *abi.Description) { d.Fields[0].Sinks = append(d.Fields[0].Sinks, abi.SinkToken) }), why: lock.WhyWider},
+		"wider sinks":            {tamper: publishWith(func(d *abi.Description) { d.Fields[0].Sinks = append(d.Fields[0].Sinks, contract.SinkToken) }), why: lock.WhyWider},
 		"a field in plain":       {tamper: publishWith(func(d *abi.Description) { d.Fields[0].Sealed = false }), why: lock.WhyWider},
 		"another group":          {tamper: publishWith(func(d *abi.Description) { d.Uses = append(d.Uses, contract.GroupSecret) }), why: lock.WhyWider},
 		"wider answers":          {tamper: publishWith(answers), why: lock.WhyWider},
@@ -131,7 +131,7 @@ func TestThirtyWaysOfTampering(t *testing.T) {
 		"an alias of a built-in": {tamper: publishWith(func(d *abi.Description) { d.Aliases = []string{"apikey"} }), err: `auth type or alias "apikey" is that of a built-in one`},
 		"a lie about its sinks": {tamper: func(w *repository) {
 			said, _ := json.Marshal(with(same))
-			w.publish("1.3.0", with(func(d *abi.Description) { d.Fields[0].Sinks = append(d.Fields[0].Sinks, abi.SinkToken) }), w.publisher, said)
+			w.publish("1.3.0", with(func(d *abi.Description) { d.Fields[0].Sinks = append(d.Fields[0].Sinks, contract.SinkToken) }), w.publisher, said)
 		}, err: `says that its field secret is "to header", and its module says "to header, to token"`},
 		"a description without end": {tamper: func(w *repository) {
 			said, _ := json.Marshal(with(func(d *abi.Description) { d.Fields = make([]abi.Field, 5000) }))
@@ -171,7 +171,7 @@ func TestThirtyWaysOfTampering(t *testing.T) {
 // 170, specification.md "what is accepted").
 func TestAcceptShownUpdate(t *testing.T) {
 	w := newRepository(t)
-	wide := with(func(d *abi.Description) { d.Fields[0].Sinks = append(d.Fields[0].Sinks, abi.SinkToken) })
+	wide := with(func(d *abi.Description) { d.Fields[0].Sinks = append(d.Fields[0].Sinks, contract.SinkToken) })
 	digest := func() string {
 		t.Helper()
 		r := testworld.Must(w.get("1.3.0"))(t)
@@ -272,7 +272,7 @@ func (w *repository) pushSignature(manifest []byte, s signature.Signature) {
 }
 
 func answers(d *abi.Description) {
-	d.Answers = []abi.Answer{{Name: "token", From: "json:/token", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}}}
+	d.Answers = []abi.Answer{{Name: "token", From: "json:/token", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkHeader}}}
 }
 
 // resized returns the manifest with another size of the module.

@@ -55,15 +55,15 @@ func TestGainedRights(t *testing.T) {
 		return host.PluginInfo{Description: abi.Description{
 			ABI: 1, Type: "acme", Version: "1.0.0", Uses: []string{contract.GroupCache},
 			Fields: []abi.Field{
-				{Name: "secret", Kind: abi.KindString, Sealed: true, Sinks: []string{abi.SinkHeader, abi.SinkDigest}, Derived: []string{abi.SinkHeader}},
+				{Name: "secret", Kind: abi.KindString, Sealed: true, Sinks: []string{contract.SinkHeader, contract.SinkDigest}, Derived: []string{contract.SinkHeader}},
 				{Name: "key", Kind: abi.KindKey},
 				{Name: "days", Kind: abi.KindInteger, Minimum: &minimum},
 				{Name: "unused", Kind: abi.KindString, Sealed: true},
 				{Name: "place", Kind: abi.KindString, Default: "json:/token"},
 			},
-			Answers:   []abi.Answer{{Name: "token", From: "json:/token", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}}, {Name: "code", From: "json:/code", Kind: contract.AnswerEnum, Enum: []string{"a"}}, {Name: "placed", FromField: "place", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}}},
+			Answers:   []abi.Answer{{Name: "token", From: "json:/token", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkHeader}}, {Name: "code", From: "json:/code", Kind: contract.AnswerEnum, Enum: []string{"a"}}, {Name: "placed", FromField: "place", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkHeader}}},
 			State:     []abi.State{{Name: "refresh"}},
-			Challenge: &abi.Challenge{Statuses: []int{401}, Answers: []abi.Answer{{Name: "nonce", From: "header:Nonce", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}}}},
+			Challenge: &abi.Challenge{Statuses: []int{401}, Answers: []abi.Answer{{Name: "nonce", From: "header:Nonce", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkHeader}}}},
 		}, Imports: []string{contract.ModuleUser + "." + contract.UserMAC}}
 	}
 	for name, gain := range map[string]func(*host.PluginInfo){
@@ -74,8 +74,8 @@ func TestGainedRights(t *testing.T) {
 		"consent":              func(p *host.PluginInfo) { p.Consent = true },
 		"reveal":               func(p *host.PluginInfo) { p.Imports = append(p.Imports, contract.ModuleUser+"."+contract.UserReveal) },
 		"raw signatures":       func(p *host.PluginInfo) { p.Imports = append(p.Imports, contract.ModuleUser+"."+contract.UserSign) },
-		"a sink":               func(p *host.PluginInfo) { p.Fields[0].Sinks = append(p.Fields[0].Sinks, abi.SinkToken) },
-		"a derived sink":       func(p *host.PluginInfo) { p.Fields[0].Derived = append(p.Fields[0].Derived, abi.SinkQuery) },
+		"a sink":               func(p *host.PluginInfo) { p.Fields[0].Sinks = append(p.Fields[0].Sinks, contract.SinkToken) },
+		"a derived sink":       func(p *host.PluginInfo) { p.Fields[0].Derived = append(p.Fields[0].Derived, contract.SinkQuery) },
 		"the plain text":       func(p *host.PluginInfo) { p.Fields[0].Sealed = false },
 		"the plain text alone": func(p *host.PluginInfo) { p.Fields[0].Sealed, p.Fields[0].Sinks, p.Fields[0].Derived = false, nil, nil },
 		"the plain text of a secret that is renamed": func(p *host.PluginInfo) {
@@ -98,7 +98,7 @@ func TestGainedRights(t *testing.T) {
 			p.Fields = append(p.Fields, abi.Field{Name: "n", Kind: abi.KindInteger, Aliases: []string{"m"}})
 		},
 		"a field with a sink": func(p *host.PluginInfo) {
-			p.Fields = append(p.Fields, abi.Field{Name: "x", Kind: abi.KindString, Sealed: true, Sinks: []string{abi.SinkHeader}})
+			p.Fields = append(p.Fields, abi.Field{Name: "x", Kind: abi.KindString, Sealed: true, Sinks: []string{contract.SinkHeader}})
 		},
 		"a URL for exchanges": func(p *host.PluginInfo) { p.Fields = append(p.Fields, abi.Field{Name: "url", Kind: abi.KindURL}) },
 		"an answer": func(p *host.PluginInfo) {
@@ -106,8 +106,8 @@ func TestGainedRights(t *testing.T) {
 		},
 		"another place of one":        func(p *host.PluginInfo) { p.Answers[0].From = "json:/other" },
 		"a place by a field":          func(p *host.PluginInfo) { p.Answers[0].From, p.Answers[0].FromField = "", "days" },
-		"a sink of one":               func(p *host.PluginInfo) { p.Answers[0].Sinks = append(p.Answers[0].Sinks, abi.SinkToken) },
-		"a derived sink of an answer": func(p *host.PluginInfo) { p.Answers[0].Derived = []string{abi.SinkHeader, abi.SinkQuery} },
+		"a sink of one":               func(p *host.PluginInfo) { p.Answers[0].Sinks = append(p.Answers[0].Sinks, contract.SinkToken) },
+		"a derived sink of an answer": func(p *host.PluginInfo) { p.Answers[0].Derived = []string{contract.SinkHeader, contract.SinkQuery} },
 		"an answer in plain":          func(p *host.PluginInfo) { p.Answers[0].Kind, p.Answers[0].Sinks = contract.AnswerInteger, nil },
 		"a word of one":               func(p *host.PluginInfo) { p.Answers[1].Enum = append(p.Answers[1].Enum, "b") },
 		"an answer that is kept":      func(p *host.PluginInfo) { p.Answers[0].State = "refresh" },
@@ -115,7 +115,7 @@ func TestGainedRights(t *testing.T) {
 		"the seed of a state":         func(p *host.PluginInfo) { p.State[0].Seed = "secret" },
 		"a status":                    func(p *host.PluginInfo) { p.Challenge.Statuses = append(p.Challenge.Statuses, 403) },
 		"an answer of the API": func(p *host.PluginInfo) {
-			p.Challenge.Answers = append(p.Challenge.Answers, abi.Answer{Name: "n", From: "auth:x/n", Kind: contract.AnswerSealed, Sinks: []string{abi.SinkHeader}})
+			p.Challenge.Answers = append(p.Challenge.Answers, abi.Answer{Name: "n", From: "auth:x/n", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkHeader}})
 		},
 		"an answer kept for long": func(p *host.PluginInfo) { p.Challenge.Keep = 600 },
 		"an answer kept":          func(p *host.PluginInfo) { p.Challenge.Answers[0].Keep = true },

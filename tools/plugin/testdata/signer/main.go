@@ -76,7 +76,7 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	base += `"@signature-params": ` + parameters
 	signature := ""
 	if c.Config("algorithm") == "HS256" {
-		signature = c.Base64(c.MAC(sdk.SHA256, c.Config("secret"), base))
+		signature = c.Base64(c.MAC(sdk.MACSHA256, c.Config("secret"), base))
 	} else {
 		signature = c.Base64(string(c.Sign("private_key", base)))
 	}

@@ -14,8 +14,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
-	"github.com/keywright/keywright/host/internal/hostfn"
-	"github.com/keywright/keywright/host/internal/testhook"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // conformer checks one module.
@@ -49,7 +48,7 @@ func newConformer(ctx context.Context, m hosttest.Module, configs []hosttest.Con
 // trial is a host with the module, for the cases of a check.
 type trial struct {
 	*hosttest.Harness
-	testhook.Trial
+	testworld.Trial
 	c  *conformer
 	k  *checking
 	tb *hosttest.Collector
@@ -67,7 +66,7 @@ func (c *conformer) trial(k *checking, seed string, do func(t *trial)) {
 	t := &trial{c: c, k: k, tb: &hosttest.Collector{}, seed: seed, user: c.user()}
 	t.tb.Run(func() {
 		t.Harness = hosttest.New(t.tb, seed, c.module)
-		t.Trial = testhook.NewTrial(t.Harness)
+		t.Trial = testworld.NewTrial(t.Harness)
 		if len(c.callers) > 0 {
 			t.AllowHTTP()
 		}
@@ -229,7 +228,7 @@ func (t *trial) end(r *result, returned bool) {
 		t.k.find("%s: %s", t.name, r.wrong)
 	}
 	leaks := t.End()
-	if errors.Is(r.err, hostfn.ErrDropped) && t.k.Name != "values" { // there, plain fields have secrets
+	if t.Dropped(r.err) && t.k.Name != "values" { // there, plain fields have secrets
 		leaks = append(leaks, "the host has dropped the text of an error, which held a sealed value or is not UTF-8: write errors without values of the configuration and of answers")
 	}
 	for _, leak := range leaks {
