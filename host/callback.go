@@ -43,7 +43,7 @@ func (h *Host) Callback(ctx context.Context, back AuthorizationResponse, connect
 	}
 	name = pending.Connector
 	refuse := func(reason ConsentReason, code, text string) (string, error) {
-		return name, &ConsentError{Connector: name, Reason: reason, Code: code, Text: text}
+		return name, &ConsentError{Reason: reason, Code: code, Text: text}
 	}
 	if reason, text := pending.foreign(ctx, back); text != "" {
 		return refuse(reason, "", text)
@@ -226,9 +226,7 @@ const (
 
 // ConsentError is the error for a consent that does not count. Nothing was kept.
 type ConsentError struct {
-	// Connector is the name of the connector, or "" if it is not known.
-	Connector string
-	Reason    ConsentReason
+	Reason ConsentReason
 	// Code is the error code of the authorization server if it is a registered one, and otherwise "".
 	Code string
 	// Text says what is wrong and what to do. It holds nothing that came from the browser.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host/internal/connect"
+	"github.com/keywright/keywright/host/internal/discovery"
 	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/run"
@@ -180,6 +181,9 @@ func (c *Connector) fail(stage Stage, err error) error {
 		stage = StageClosed
 	}
 	failed := &Error{Connector: c.config.Name, AuthType: c.config.Auth.Type, Stage: stage, Err: err}
+	if errors.As(err, new(*discovery.Error)) {
+		failed.Err = undiscovered{err}
+	}
 	var field *hostfn.FieldError
 	if errors.As(err, &field) {
 		failed.Field = field.Field

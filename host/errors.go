@@ -69,16 +69,6 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// As makes a [DiscoveryError] of one of package discovery.
-func (e *Error) As(target any) bool {
-	discovered, ok := target.(**DiscoveryError)
-	var inner *discovery.Error
-	if ok = ok && errors.As(e.Err, &inner); ok {
-		*discovered = &DiscoveryError{inner.Issuer, inner.RetryAfter, inner.Error(), inner}
-	}
-	return ok
-}
-
 // Retryable reports whether the same request may succeed later without a change. It is true if a token endpoint or a
 // store of secrets, keys or state could not be reached, failed, or asked for another attempt (408, 425, 429, 5xx), if a
 // grant is [ConditionUncertain], if a time limit passed, and if the host is closed. It is false for errors that a person must fix, for a request
@@ -162,13 +152,14 @@ type GrantError struct {
 	// RetryAfter is the time in which requests with an [ConditionUncertain] grant get this error, without a request to the token endpoint. It
 	// is the endpoint's Retry-After, or about one second at first, and twice as long after each further attempt, up to five minutes.
 	RetryAfter time.Duration
-	// Renew says how to renew the grant.
-	Renew string
 	// Err is the cause, such as a [TokenError], or nil if an earlier request has met it.
 	Err error
+
+	// renewal says how to renew the grant.
+	renewal string
 }
 
-// connectFirst is the Renew of a grant that is not there.
+// connectFirst is the renewal of a grant that is not there.
 const connectFirst = "connect first"
 
 func (e *GrantError) Error() string {
@@ -183,7 +174,7 @@ func (e *GrantError) Error() string {
 		whose += fmt.Sprintf(" of tenant %q", Printable(e.Tenant))
 	}
 	text := whose + " may be lost, because its token was sent and no answer says what became of it, so that it is not sent again"
-	renew := ": " + e.Renew
+	renew := ": " + e.renewal
 	switch e.Condition {
 	case ConditionUncertain:
 		text, renew = whose+" is uncertain, because its token was sent and no answer says what became of it: a later request sends it again", ""
@@ -222,6 +213,21 @@ func (e *DiscoveryError) Error() string { return e.text }
 
 func (e *DiscoveryError) Unwrap() error { return e.err }
 
+// undiscovered is an error that wraps one of package discovery, of which it makes a [DiscoveryError].
+type undiscovered struct{ error }
+
+func (u undiscovered) Unwrap() error { return u.error }
+
+// As implements the interface of [errors.As].
+func (u undiscovered) As(target any) bool {
+	discovered, ok := target.(**DiscoveryError)
+	var inner *discovery.Error
+	if ok = ok && errors.As(u.error, &inner); ok {
+		*discovered = &DiscoveryError{inner.Issuer, inner.RetryAfter, inner.Error(), inner}
+	}
+	return ok
+}
+
 // PluginFailure is the way in which a plugin failed. It is empty if it has not, or if something else has failed: a token
 // endpoint, a store of secrets, a template, or a configuration that the plugin itself reports as wrong.
 type PluginFailure string
@@ -242,14 +248,9 @@ const (
 	FailureAnswer PluginFailure = "answer"
 )
 
-// PluginFailures returns every [PluginFailure].
-func PluginFailures() []PluginFailure {
-	return []PluginFailure{FailureFuel, FailureTime, FailureMemory, FailureTrap, FailureAnswer}
-}
-
-// ConfigError lists the problems of a connector's configuration.
+// ConfigError lists the problems of a connector's configuration, or those of a template.
 type ConfigError struct {
-	// Connector is the name of the connector.
+	// Connector is the name of the connector. It is empty for a template of [Host.Template].
 	Connector string
 	// Problems has at most 100 problems.
 	Problems []Problem
@@ -257,11 +258,14 @@ type ConfigError struct {
 	More int
 	// Failure says in which way the plugin failed while it checked the configuration. It is empty if it did not fail.
 	Failure PluginFailure
+
+	// template reports whether the problems are those of a template.
+	template bool
 }
 
 // Problem is one problem of a configuration.
 type Problem struct {
-	// Path is the path of the member in the connector, such as auth.config.token_url.
+	// Path is the path of the member in the connector, such as auth.config.token_url. It is empty for a template.
 	Path string
 	// Column is the column of the character in the member's text, from 1. 0 means the whole text.
 	Column int
@@ -282,6 +286,12 @@ const (
 func (e *ConfigError) Error() string {
 	lines := make([]string, len(e.Problems))
 	for i, p := range e.Problems {
+		if e.template {
+			if lines[i] = p.Message; p.Column > 0 {
+				lines[i] = fmt.Sprintf("column %d: %s", p.Column, p.Message)
+			}
+			continue
+		}
 		column := ""
 		if p.Column > 0 {
 			column = fmt.Sprintf(", column %d", p.Column)

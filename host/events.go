@@ -45,13 +45,9 @@ type spans struct {
 
 // begin implements event.Stream.Begin.
 func (s spans) begin(ctx context.Context, e event.Span) (spanCtx context.Context, end func(event.End)) {
-	c := s.connector
-	span := Span{
-		Name: SpanName(e.Name), Source: c, Connector: c.config.Name, AuthType: c.config.Auth.Type, Second: e.Second,
-		Scheme: e.Scheme, Host: e.Host, Field: e.Field, Awaits: Awaited(e.Awaits), Export: e.Export,
-	}
-	if span.Client() {
-		span.Method = methodName(e.Method)
+	span := Span{Name: e.Name, connector: s.connector.config.Name, authType: s.connector.config.Auth.Type, about: e}
+	if span.about.Method = ""; span.Client() {
+		span.about.Method = methodName(e.Method)
 	}
 	spanCtx, endSpan := s.start(ctx, span)
 	switch {
@@ -82,8 +78,8 @@ func (s spans) recoverPanic(ctx context.Context) {
 }
 
 // end returns the end of a span.
-func (s spans) end(name SpanName, e event.End) SpanEnd {
-	end := SpanEnd{Status: e.Status}
+func (s spans) end(name string, e event.End) SpanEnd {
+	end := SpanEnd{status: e.Status, attempt: e.Attempt}
 	var failure *hostfn.Failure
 	if errors.As(e.Err, &failure) {
 		e.Err = s.connector.failure(failure)
@@ -91,26 +87,22 @@ func (s spans) end(name SpanName, e event.End) SpanEnd {
 	var failed *Error
 	var refusal *hostfn.TokenError
 	switch {
-	case e.Err == nil && name == SpanSend && e.Status >= http.StatusBadRequest:
+	case e.Err == nil && name == event.Send && e.Status >= http.StatusBadRequest:
 		end.Error = strconv.Itoa(e.Status)
 	case e.Err == nil:
 	case errors.As(e.Err, &failed):
-		end.Error, end.Stage, end.Retryable = errorType(e.Err), failed.Stage, failed.Retryable()
-	case name == SpanExchange && errors.As(e.Err, &refusal):
-		end.Error, end.Retryable, end.RetryAfter = errorType(e.Err), refusal.Passing(), refusal.RetryAfter
+		end.Error, end.stage, end.retryable = errorType(e.Err), failed.Stage, failed.Retryable()
+	case name == event.Exchange && errors.As(e.Err, &refusal):
+		end.Error, end.retryable, end.retryAfter = errorType(e.Err), refusal.Passing(), refusal.RetryAfter
 	default:
 		end.Error = errorType(e.Err)
-		end.Retryable = hostfn.IsPassing(e.Err) || errors.Is(e.Err, context.DeadlineExceeded) && !errors.Is(e.Err, context.Canceled)
+		end.retryable = hostfn.IsPassing(e.Err) || errors.Is(e.Err, context.DeadlineExceeded) && !errors.Is(e.Err, context.Canceled)
 	}
-	end.Retryable = end.Retryable && name != SpanSend
-	if e.Attempt != nil {
-		attempt := attemptOf(s.connector, e.Attempt, e.Err)
-		end.Attempt = &attempt
-	}
+	end.retryable = end.retryable && name != event.Send
 	return end
 }
 
-// methodName returns the method for [Span].Method. Callers of an embedder may choose methods.
+// methodName returns the method for a span. Callers of an embedder may choose methods.
 func methodName(method string) string {
 	switch method {
 	case "":

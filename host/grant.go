@@ -77,7 +77,7 @@ var _ hostfn.Turn = (*turn)(nil)
 // call has lost it.
 func (t *turn) error(ctx context.Context, err, cause error) error {
 	e := &GrantError{
-		Connector: t.grants.plan.Owner, Tenant: t.tenant, User: t.user, Condition: ConditionLost, Renew: t.grants.plan.Renewal, Err: cause,
+		Connector: t.grants.plan.Owner, Tenant: t.tenant, User: t.user, Condition: ConditionLost, renewal: t.grants.plan.Renewal, Err: cause,
 	}
 	var answer *hostfn.TokenError
 	if errors.As(cause, &answer) {
@@ -96,7 +96,7 @@ func (t *turn) error(ctx context.Context, err, cause error) error {
 			e.Condition = ConditionRefused
 		}
 	case errors.Is(err, lease.ErrNotConnected):
-		e.Condition, e.Renew = ConditionNotConnected, connectFirst
+		e.Condition, e.renewal = ConditionNotConnected, connectFirst
 		return e
 	default:
 		return stateError(err)
@@ -200,7 +200,7 @@ func (g *grants) name(ctx context.Context) (string, error) {
 		return "", stateError(fmt.Errorf("the grant cannot be read: %w", err))
 	case found.Grant == "": // another node may know a new one at any time
 		g.known.cache.Remove(key)
-		return "", &GrantError{Connector: g.plan.Owner, Tenant: tenant, User: user, Condition: ConditionNotConnected, Renew: connectFirst}
+		return "", &GrantError{Connector: g.plan.Owner, Tenant: tenant, User: user, Condition: ConditionNotConnected, renewal: connectFirst}
 	}
 	g.known.remember(key, found.Grant, now, epoch)
 	return found.Grant, nil

@@ -47,8 +47,8 @@ func (m MapSecrets) Secret(_ context.Context, name string) (string, error) {
 	return "", ErrSecretNotFound // who asks has the name
 }
 
-// EnvSecrets returns a store that reads secrets from the environment variables named by [EnvName]. It has no secrets of tenants
-// and users.
+// EnvSecrets returns a store that reads secrets from environment variables: that of a secret is KEYWRIGHT_SECRET_ and the name in
+// capitals, with - and . replaced by _. It has no secrets of tenants and users.
 func EnvSecrets() Secrets { return envSecrets{} }
 
 type envSecrets struct{}
@@ -60,16 +60,10 @@ func (envSecrets) Secret(_ context.Context, name string) (string, error) {
 	if !expr.ValidName(name) {
 		return "", fmt.Errorf("%w: %q is not a secret's name", ErrSecretNotFound, name)
 	}
-	if value, ok := os.LookupEnv(EnvName(name)); ok {
+	if value, ok := os.LookupEnv(expr.EnvName(name)); ok {
 		return value, nil
 	}
-	return "", fmt.Errorf("%w: set %s", ErrSecretNotFound, EnvName(name))
-}
-
-// EnvName returns the environment variable of a secret: KEYWRIGHT_SECRET_ and the name in capitals, with - and .
-// replaced by _.
-func EnvName(name string) string {
-	return "KEYWRIGHT_SECRET_" + strings.NewReplacer("-", "_", ".", "_").Replace(strings.ToUpper(name))
+	return "", fmt.Errorf("%w: set %s", ErrSecretNotFound, expr.EnvName(name))
 }
 
 // DirSecrets returns a store that reads each secret from the file of the same name in a directory, on each use. The secrets of

@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/keywright/keywright/host/internal/connect"
@@ -33,42 +32,32 @@ type Text struct {
 	secrets []string
 }
 
-// TemplateError lists the problems of a template. Their paths are empty.
-type TemplateError struct{ Problems []Problem }
-
-func (e *TemplateError) Error() string {
-	lines := make([]string, len(e.Problems))
-	for i, p := range e.Problems {
-		lines[i] = p.Message
-		if p.Column > 0 {
-			lines[i] = fmt.Sprintf("column %d: %s", p.Column, p.Message)
-		}
-	}
-	return strings.Join(lines, "\n")
-}
-
 // Template compiles a text. It may not name user.token, which goes to token endpoints only, or call discover, which is for the
-// fields of auth types. If the text is invalid, the error is a [TemplateError].
+// fields of auth types. If the text is invalid, the error is a [ConfigError].
 func (h *Host) Template(source string) (*Template, error) {
 	compiled, errs := template.Compile(source)
 	if len(errs) > 0 {
-		wrong := &TemplateError{}
-		for _, e := range errs {
-			wrong.Problems = append(wrong.Problems, Problem{Column: e.Column, Message: e.Message})
+		problems := make([]Problem, len(errs))
+		for i, e := range errs {
+			problems[i] = Problem{Column: e.Column, Message: e.Message}
 		}
-		return nil, wrong
-	}
-	if compiled.Key() != nil {
-		return nil, &TemplateError{Problems: []Problem{{Column: 1, Message: template.NoKey}}}
+		return nil, wrongTemplate(problems...)
 	}
 	names := compiled.Names()
 	switch {
+	case compiled.Key() != nil:
+		return nil, wrongTemplate(Problem{Column: 1, Message: template.NoKey})
 	case names.UserToken():
-		return nil, &TemplateError{[]Problem{{Message: connect.UserTokenPlace}}}
+		return nil, wrongTemplate(Problem{Message: connect.UserTokenPlace})
 	case len(names.Discovered) > 0:
-		return nil, &TemplateError{[]Problem{{Message: connect.DiscoverPlace}}}
+		return nil, wrongTemplate(Problem{Message: connect.DiscoverPlace})
 	}
 	return &Template{host: h, compiled: compiled, names: names}, nil
+}
+
+// wrongTemplate returns the error for a template with problems.
+func wrongTemplate(problems ...Problem) error {
+	return &ConfigError{Problems: problems, template: true}
 }
 
 // Secrets returns the names of the secrets that the template names, sorted. They are like those of [Connector.Secrets].

@@ -240,7 +240,7 @@ func TestTemplate(t *testing.T) {
 func TestInvalidTemplates(t *testing.T) {
 	w := newWorld(t)
 	_, err := w.host.Template("é{{ nope }} {{ user.phone }}")
-	var wrong *host.TemplateError
+	var wrong *host.ConfigError
 	if !errors.As(err, &wrong) || len(wrong.Problems) != 2 || wrong.Problems[0].Column != 5 || wrong.Problems[1].Column != 16 {
 		t.Errorf("the error is %v", err)
 	}

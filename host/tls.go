@@ -1,7 +1,6 @@
 package host
 
 import (
-	"slices"
 	"time"
 
 	"github.com/keywright/keywright/host/internal/connect"
@@ -47,11 +46,6 @@ const (
 	// TLSForToken is for exchanges with token endpoints.
 	TLSForToken TLSPurpose = connect.ForToken
 )
-
-// Covers reports whether t is for a purpose. It returns false if t is nil.
-func (t *TLS) Covers(purpose TLSPurpose) bool {
-	return t != nil && (len(t.For) == 0 || slices.Contains(t.For, purpose))
-}
 
 // plan returns the TLS for package connect.
 func (t *TLS) plan() *connect.TLSConfig {

@@ -15,11 +15,23 @@ import (
 // a secret, a token, a path, a query, or a text of an API, a token endpoint, a plugin or a caller: a span has names of the configuration,
 // the method and the server of a request, numbers, and words of the host. So a Tracer can go where the logs do.
 //
-// These are the spans, each with those that it may have within it:
+// These are the names of spans:
 //
-//   - [SpanRequest], a request of a [Connector.Transport]: [SpanAuthenticate] and [SpanSend], twice if the request is sent once more
-//   - [SpanAuthenticate], [SpanRefresh] and [SpanConsent], one for each [Attempt]: the others
-//   - [SpanDiscover], [SpanWait], [SpanExchange] and [SpanKey]: nothing of the host
+//   - request: a request of a [Connector.Transport] or a [Connector.GuardedTransport], until its answer begins. The API's refusal is no
+//     error of it. Within it are authenticate and send, twice if the request is sent once more.
+//   - authenticate: an attempt to authenticate a request. It ends before the request is sent, or when the caller goes away.
+//   - refresh: the replacement of a token ahead of its end. No request waits for it.
+//   - consent: a call of a plugin for a consent. Its attribute keywright.export is the function: consent, connect or disconnect.
+//   - discover: a wait for the metadata of an issuer, which this call or another one reads.
+//   - wait: a wait for something else. Its attribute keywright.awaits says for what: request, if another request of this host asks
+//     for the same token; node, if the store of state decides which node asks for it; turn, if one request at a time uses a grant;
+//     place, if as many requests wait as [Limits].ConcurrentExchanges or ConcurrentKeys allows.
+//   - exchange: a request to a token endpoint, until its answer has been dealt with. Its attribute keywright.field is the field with
+//     the URL, such as token_url.
+//   - key: a use of the store of keys. Its attribute keywright.field is the field with the key.
+//   - send: the request to the API, until its answer begins.
+//
+// There is an authenticate, a refresh or a consent for each [Attempt], and the spans behind these in the list are within it, but send.
 //
 // A Tracer is safe for concurrent use. It does not block. If it panics, the host logs that once, and goes on without the span.
 //
@@ -32,7 +44,7 @@ import (
 //		if s.Client() {
 //			kind = trace.SpanKindClient
 //		}
-//		ctx, span := t.Tracer.Start(ctx, string(s.Name), trace.WithSpanKind(kind), trace.WithAttributes(keyValues(s.Attributes())...))
+//		ctx, span := t.Tracer.Start(ctx, s.Name, trace.WithSpanKind(kind), trace.WithAttributes(keyValues(s.Attributes())...))
 //		return ctx, func(e host.SpanEnd) {
 //			span.SetAttributes(keyValues(e.Attributes())...)
 //			if e.Error != "" {
@@ -60,93 +72,41 @@ type Tracer interface {
 	// it. The context is derived from ctx; nil means ctx itself. The host calls end once, on any goroutine. If end is nil, there is no
 	// span: the host uses ctx, and what happens is within the span around it.
 	//
-	// The context of a SpanSend or a SpanExchange is that of the request to [Config].Base, or to the base of the transport. Such a base
+	// The context of a send or an exchange is that of the request to [Config].Base, or to the base of the transport. Such a base
 	// may read the span from it and send a traceparent. The host itself sends none.
 	//
 	// A span may end after those around it: a caller that goes away does not end the request to a token endpoint.
 	Start(ctx context.Context, s Span) (spanCtx context.Context, end func(SpanEnd))
 }
 
-// SpanName names the part of the host's work that a [Span] covers.
-type SpanName string
-
-// The names of spans.
-const (
-	// SpanRequest is a request of a [Connector.Transport] or a [Connector.GuardedTransport], until its answer begins. The API's refusal
-	// is no error of it.
-	SpanRequest SpanName = event.Request
-	// SpanAuthenticate is an attempt to authenticate a request. It ends before the request is sent, or when the caller goes away.
-	SpanAuthenticate SpanName = event.Authenticate
-	// SpanRefresh is the replacement of a token ahead of its end. No request waits for it.
-	SpanRefresh SpanName = event.Refresh
-	// SpanConsent is a call of a plugin for a consent.
-	SpanConsent SpanName = event.Consent
-	// SpanDiscover is a wait for the metadata of an issuer, which this call or another one reads.
-	SpanDiscover SpanName = event.Discover
-	// SpanWait is a wait for something else. [Span].Awaits says for what.
-	SpanWait SpanName = event.Wait
-	// SpanExchange is a request to a token endpoint, until its answer has been dealt with.
-	SpanExchange SpanName = event.Exchange
-	// SpanKey is a use of the store of keys.
-	SpanKey SpanName = event.Key
-	// SpanSend is the request to the API, until its answer begins.
-	SpanSend SpanName = event.Send
-)
-
-// Awaited names the reason of a [SpanWait].
-type Awaited string
-
-// The reasons of waits.
-const (
-	// AwaitRequest means that another request of this host asks for the same token.
-	AwaitRequest Awaited = "request"
-	// AwaitNode means that the store of state decides which node asks for the token. Another one may be asking for it.
-	AwaitNode Awaited = "node"
-	// AwaitTurn means that one request at a time uses a grant.
-	AwaitTurn Awaited = "turn"
-	// AwaitPlace means that as many requests wait for token endpoints or the store of keys as [Limits].ConcurrentExchanges or ConcurrentKeys allows.
-	AwaitPlace Awaited = "place"
-)
-
-// Span describes what begins. Which fields are set depends on Name. [Span.Attributes] returns them under the names of OpenTelemetry.
+// Span describes what begins.
 type Span struct {
-	Name SpanName
-	// Source is the connector. Connector is its name, and AuthType is its auth type.
-	Source              *Connector
-	Connector, AuthType string
-	// Second reports whether a SpanAuthenticate or a SpanSend belongs to the second attempt of a request, because of the API's answer
-	// to the first.
-	Second bool
-	// Method is the method of the HTTP request of a SpanSend or a SpanExchange, or "_OTHER" if it is not one of net/http.
-	Method string
-	// Scheme and Host are those of the URL of a SpanSend, a SpanExchange or the issuer of a SpanDiscover. Host may have a port. It is ""
-	// if a secret is a part of it.
-	Scheme, Host string
-	// Field is the field of the configuration with the URL of a SpanExchange, such as token_url, or with the key of a SpanKey.
-	Field string
-	// Awaits is the reason of a SpanWait.
-	Awaits Awaited
-	// Export is the function of the plugin that a SpanConsent calls: consent, connect or disconnect.
-	Export string
+	// Name is one of the names in the comment of [Tracer].
+	Name string
+
+	// connector is the name of the connector, and authType is its auth type.
+	connector, authType string
+	// about says what begins. Its Method is "_OTHER" if it is not one of net/http.
+	about event.Span
 }
 
 // Client reports whether the span is about a request to another server.
-func (s Span) Client() bool { return s.Name == SpanSend || s.Name == SpanExchange }
+func (s Span) Client() bool { return s.Name == event.Send || s.Name == event.Exchange }
 
-// Attributes returns the fields that are set as attributes, whose values are of the kinds String, Int64 and Bool. Their names are those
+// Attributes returns what is known of the span as attributes, whose values are of the kinds String, Int64 and Bool. Their names are those
 // of the semantic conventions of OpenTelemetry, where these have one, and begin with keywright. otherwise.
 func (s Span) Attributes() []slog.Attr {
-	all := append(make([]slog.Attr, 0, 8), slog.String("keywright.connector", s.Connector), slog.String("keywright.type", s.AuthType))
-	all = texts(all, "http.request.method", s.Method, "url.scheme", s.Scheme)
-	if s.Host != "" {
-		all = server(all, s.Scheme, s.Host)
+	all := append(make([]slog.Attr, 0, 8), slog.String("keywright.connector", s.connector), slog.String("keywright.type", s.authType))
+	all = texts(all, "http.request.method", s.about.Method, "url.scheme", s.about.Scheme)
+	if s.about.Host != "" {
+		all = server(all, s.about.Scheme, s.about.Host)
 	}
-	if s.Second && s.Name == SpanSend {
+	if s.about.Second && s.Name == event.Send {
 		all = append(all, slog.Int("http.request.resend_count", 1))
-	} else if s.Second {
+	} else if s.about.Second {
 		all = append(all, slog.Bool("keywright.second", true))
 	}
-	return texts(all, "keywright.field", s.Field, "keywright.awaits", string(s.Awaits), "keywright.export", s.Export)
+	return texts(all, "keywright.field", s.about.Field, "keywright.awaits", s.about.Awaits, "keywright.export", s.about.Export)
 }
 
 // texts appends the attributes whose values are not empty. pairs has names and values by turns.
@@ -172,43 +132,43 @@ func server(all []slog.Attr, scheme, hostPort string) []slog.Attr {
 	return all
 }
 
-// SpanEnd describes how a span has ended. Which fields are set depends on the [SpanName].
+// SpanEnd describes how a span has ended.
 type SpanEnd struct {
 	// Error says what went wrong, in one word: the status of an HTTP request from 400 on, the registered error code of a token endpoint,
 	// or a word of the host, such as timeout or address_refused. "_OTHER" is anything else. It is "" if nothing did.
 	Error string
-	// Stage is the stage of an [Error], or "" if there is none.
-	Stage Stage
-	// Retryable reports whether there is an error, and the same may succeed later without a change. It is not set for a SpanSend: whether a
+
+	// stage is the stage of an [Error], or "" if there is none.
+	stage Stage
+	// retryable reports whether there is an error, and the same may succeed later without a change. It is not set for a send: whether a
 	// request may be sent again depends on the API.
-	Retryable bool
-	// Status is the HTTP status of the answer, or 0 if there is none.
-	Status int
-	// RetryAfter is the time in which the host does not ask the endpoint of a SpanExchange again.
-	RetryAfter time.Duration
-	// Attempt describes the attempt of a SpanAuthenticate, a SpanRefresh or a SpanConsent, as [Config].Observe gets it. If the caller has
-	// gone away, it has the figures of that time. It is nil for other spans. Its Err is no attribute: it is for logs.
-	Attempt *Attempt
+	retryable bool
+	// status is the HTTP status of the answer, or 0 if there is none.
+	status int
+	// retryAfter is the time in which the host does not ask the endpoint of an exchange again.
+	retryAfter time.Duration
+	// attempt has the figures of an attempt. If the caller has gone away, it has those of that time. It is nil for other spans.
+	attempt *event.Attempt
 }
 
-// Attributes returns the fields that are set as attributes, like [Span.Attributes].
+// Attributes returns what is known of the end as attributes, like [Span.Attributes].
 func (e SpanEnd) Attributes() []slog.Attr {
-	all := texts(make([]slog.Attr, 0, 8), "error.type", e.Error, "keywright.stage", string(e.Stage))
-	if e.Retryable {
+	all := texts(make([]slog.Attr, 0, 8), "error.type", e.Error, "keywright.stage", string(e.stage))
+	if e.retryable {
 		all = append(all, slog.Bool("keywright.retryable", true))
 	}
-	if e.Status != 0 {
-		all = append(all, slog.Int("http.response.status_code", e.Status))
+	if e.status != 0 {
+		all = append(all, slog.Int("http.response.status_code", e.status))
 	}
-	if e.RetryAfter > 0 {
-		all = append(all, slog.Int64("keywright.retry_after_seconds", int64((e.RetryAfter+time.Second-1)/time.Second)))
+	if e.retryAfter > 0 {
+		all = append(all, slog.Int64("keywright.retry_after_seconds", int64((e.retryAfter+time.Second-1)/time.Second)))
 	}
-	if a := e.Attempt; a != nil {
+	if a := e.attempt; a != nil {
 		all = append(all, slog.Bool("keywright.reused", a.Reused), slog.Bool("keywright.cached", a.Cached), slog.Int("keywright.token_exchanges", a.Exchanges))
 		if a.Runs > 0 {
 			all = append(all, slog.Int("keywright.runs", a.Runs), slog.Int64("keywright.fuel", a.Fuel))
 		}
-		all = texts(all, "keywright.plugin_failure", string(a.Failure))
+		all = texts(all, "keywright.plugin_failure", a.Failure)
 	}
 	return all
 }

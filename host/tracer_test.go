@@ -16,6 +16,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/plugins"
 )
@@ -272,7 +273,7 @@ func TestTheBaseGetsTheSpan_threats_232(t *testing.T) {
 		c.Base = answer(func(r *http.Request) (*http.Response, error) {
 			mu.Lock()
 			defer mu.Unlock()
-			got[r.URL.Host] = string(spanOf(r.Context()).Name) + r.Header.Get("Traceparent") + r.Header.Get("Tracestate") + r.Header.Get("Baggage")
+			got[r.URL.Host] = spanOf(r.Context()).Name + r.Header.Get("Traceparent") + r.Header.Get("Tracestate") + r.Header.Get("Baggage")
 			return base.RoundTrip(r)
 		})
 	})
@@ -411,7 +412,7 @@ func (s *spans) tree() string {
 }
 
 func (s *keptSpan) text() string {
-	text := string(s.Name)
+	text := s.Name
 	add := func(attributes []slog.Attr) {
 		for _, a := range attributes {
 			switch a.Key {
@@ -439,7 +440,7 @@ func (s *spans) whole() string {
 	for _, kept := range s.all {
 		fmt.Fprintf(&b, "%+v %v %+v", kept.Span, kept.Attributes(), kept.ends)
 		for _, e := range kept.ends {
-			fmt.Fprintf(&b, " %v %+v", e.Attributes(), e.Attempt)
+			fmt.Fprintf(&b, " %v", e.Attributes())
 		}
 		b.WriteByte('\n')
 	}
@@ -448,15 +449,15 @@ func (s *spans) whole() string {
 
 // The spans of requests to other servers are those of a client.
 func TestSpansOfAClient(t *testing.T) {
-	var clients []host.SpanName
-	for _, name := range []host.SpanName{
-		host.SpanRequest, host.SpanAuthenticate, host.SpanRefresh, host.SpanConsent, host.SpanDiscover, host.SpanWait, host.SpanExchange, host.SpanKey, host.SpanSend,
+	var clients []string
+	for _, name := range []string{
+		event.Request, event.Authenticate, event.Refresh, event.Consent, event.Discover, event.Wait, event.Exchange, event.Key, event.Send,
 	} {
 		if (host.Span{Name: name}).Client() {
 			clients = append(clients, name)
 		}
 	}
-	equal(t, []host.SpanName{host.SpanExchange, host.SpanSend}, clients)
+	equal(t, []string{event.Exchange, event.Send}, clients)
 }
 
 // A span of an exchange names the field with its URL, also if the plugin has read another URL before.
@@ -478,18 +479,6 @@ func TestFieldOfAnExchange(t *testing.T) {
 	}
 }
 
-// The seconds of an attribute are whole, and no less than the time.
-func TestRetryAfterOfASpan(t *testing.T) {
-	for after, want := range map[time.Duration]int64{1: 1, 30 * time.Second: 30, 30*time.Second + 1: 31} {
-		if got := (host.SpanEnd{RetryAfter: after}).Attributes(); len(got) != 1 || got[0].Key != "keywright.retry_after_seconds" || got[0].Value.Int64() != want {
-			t.Errorf("%v is %v, want %d", after, got, want)
-		}
-	}
-	if got := (host.SpanEnd{}).Attributes(); len(got) != 0 {
-		t.Errorf("no time is %v", got)
-	}
-}
-
 // Many requests make spans at once, each with its own parts.
 func TestSpansOfManyRequests(t *testing.T) {
 	made := &spans{}
@@ -505,8 +494,8 @@ func TestSpansOfManyRequests(t *testing.T) {
 		if len(kept.ends) != 1 {
 			t.Errorf("%s ended %d times", kept.Name, len(kept.ends))
 		}
-		if kept.parent == nil || kept.parent.Name == host.SpanRequest {
-			parts[kept.parent] += " " + string(kept.Name)
+		if kept.parent == nil || kept.parent.Name == event.Request {
+			parts[kept.parent] += " " + kept.Name
 		}
 	}
 	if delete(parts, nil); len(parts) != 50 {

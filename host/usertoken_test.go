@@ -179,7 +179,7 @@ func TestUserTokenStandsInFieldsForTokenEndpoints(t *testing.T) {
 		})
 	}
 	_, err := w.host.Template("https://api.test/{{ user.token }}")
-	if wrong := (*host.TemplateError)(nil); !errors.As(err, &wrong) || !strings.HasSuffix(err.Error(), may) {
+	if wrong := (*host.ConfigError)(nil); !errors.As(err, &wrong) || !strings.HasSuffix(err.Error(), may) {
 		t.Errorf("a template of an embedder: %v", err)
 	}
 

@@ -7,15 +7,19 @@ import (
 	"time"
 )
 
-// Memory is a Store in the memory of the process. It forgets everything when the process ends, so it suits tests, and one
-// node whose grants may be renewed after each start. It is safe for concurrent use.
-type Memory struct {
+// memory is a Store in the memory of the process.
+type memory struct {
 	now  func() time.Time
 	mu   sync.Mutex
 	rows map[ID]*memoryRow
-	// highest is at least the highest generation and fence of all rows that Sweep has removed. New rows begin above it.
+	// limit is the number of rows from which the next new one sweeps.
+	limit int
+	// highest is at least the highest generation and fence of all rows that sweep has removed. New rows begin above it.
 	highest int64
 }
+
+// leastLimit is the least number of rows that a memory sweeps.
+const leastLimit = 1024
 
 type memoryRow struct {
 	generation, fence int64
@@ -27,17 +31,18 @@ type memoryRow struct {
 	changed chan struct{}
 }
 
-// NewMemory returns an empty Memory with a clock. If now is nil, time.Now is used. Nothing can wait for a clock, so Wait uses a
+// NewMemory returns an empty store in the memory of the process. It forgets everything when the process ends, so it suits tests, and one
+// node whose grants may be renewed after each start. If now is nil, its clock is time.Now. Nothing can wait for a clock, so Wait uses a
 // timer for the time that the clock leaves.
-func NewMemory(now func() time.Time) *Memory {
+func NewMemory(now func() time.Time) Store {
 	if now == nil {
 		now = time.Now
 	}
-	return &Memory{now: now, rows: map[ID]*memoryRow{}}
+	return &memory{now: now, rows: map[ID]*memoryRow{}, limit: leastLimit}
 }
 
 // Get implements Store.
-func (m *Memory) Get(ctx context.Context, id ID) (Row, error) {
+func (m *memory) Get(ctx context.Context, id ID) (Row, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -47,7 +52,7 @@ func (m *Memory) Get(ctx context.Context, id ID) (Row, error) {
 }
 
 // row returns a copy of a row, as of now.
-func (m *Memory) row(id ID) Row {
+func (m *memory) row(id ID) Row {
 	r := m.rows[id]
 	if r == nil {
 		return Row{}
@@ -78,7 +83,7 @@ func (r *memoryRow) wake() {
 }
 
 // Acquire implements Store.
-func (m *Memory) Acquire(ctx context.Context, id ID, generation int64, d time.Duration) (Lease, bool, error) {
+func (m *memory) Acquire(ctx context.Context, id ID, generation int64, d time.Duration) (Lease, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -87,6 +92,9 @@ func (m *Memory) Acquire(ctx context.Context, id ID, generation int64, d time.Du
 	r, now := m.rows[id], m.now()
 	switch {
 	case r == nil && generation == 0:
+		if len(m.rows) >= m.limit {
+			m.sweep(now)
+		}
 		r = &memoryRow{generation: m.highest + 1, fence: m.highest}
 		m.rows[id] = r
 	case r == nil || r.generation != generation || r.leaseEnd.After(now) && !r.leaseEnd.After(now.Add(2*d+Slack)):
@@ -98,7 +106,7 @@ func (m *Memory) Acquire(ctx context.Context, id ID, generation int64, d time.Du
 }
 
 // change calls f with a row, if there is one, and returns its result.
-func (m *Memory) change(ctx context.Context, id ID, f func(r *memoryRow) bool) (bool, error) {
+func (m *memory) change(ctx context.Context, id ID, f func(r *memoryRow) bool) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -109,7 +117,7 @@ func (m *Memory) change(ctx context.Context, id ID, f func(r *memoryRow) bool) (
 }
 
 // Put implements Store.
-func (m *Memory) Put(ctx context.Context, lease Lease, value []byte, expires time.Duration, release bool) (bool, error) {
+func (m *memory) Put(ctx context.Context, lease Lease, value []byte, expires time.Duration, release bool) (bool, error) {
 	return m.change(ctx, lease.ID, func(r *memoryRow) bool {
 		if r.fence != lease.Fence || r.generation != lease.Generation {
 			return false
@@ -128,7 +136,7 @@ func (m *Memory) Put(ctx context.Context, lease Lease, value []byte, expires tim
 }
 
 // Release implements Store.
-func (m *Memory) Release(ctx context.Context, lease Lease) error {
+func (m *memory) Release(ctx context.Context, lease Lease) error {
 	_, err := m.change(ctx, lease.ID, func(r *memoryRow) bool {
 		if r.fence == lease.Fence {
 			r.leaseEnd = time.Time{}
@@ -140,7 +148,7 @@ func (m *Memory) Release(ctx context.Context, lease Lease) error {
 }
 
 // Delete implements Store.
-func (m *Memory) Delete(ctx context.Context, id ID, generation int64) (bool, error) {
+func (m *memory) Delete(ctx context.Context, id ID, generation int64) (bool, error) {
 	return m.change(ctx, id, func(r *memoryRow) bool {
 		if r.generation != generation {
 			return false
@@ -153,7 +161,7 @@ func (m *Memory) Delete(ctx context.Context, id ID, generation int64) (bool, err
 }
 
 // Reseal implements Store.
-func (m *Memory) Reseal(ctx context.Context, id ID, generation int64, value []byte) (bool, error) {
+func (m *memory) Reseal(ctx context.Context, id ID, generation int64, value []byte) (bool, error) {
 	return m.change(ctx, id, func(r *memoryRow) bool {
 		if r.generation != generation || r.value == nil {
 			return false
@@ -164,7 +172,7 @@ func (m *Memory) Reseal(ctx context.Context, id ID, generation int64, value []by
 }
 
 // Wait implements Store.
-func (m *Memory) Wait(ctx context.Context, id ID, generation int64) error {
+func (m *memory) Wait(ctx context.Context, id ID, generation int64) error {
 	changed, d := m.watch(id, generation)
 	if err := ctx.Err(); changed == nil || err != nil {
 		return err
@@ -183,7 +191,7 @@ func (m *Memory) Wait(ctx context.Context, id ID, generation int64) error {
 
 // watch returns a channel that is closed at the next change of a row, and the time until its lease ends. The channel is nil
 // if there is nothing to wait for.
-func (m *Memory) watch(id ID, generation int64) (<-chan struct{}, time.Duration) {
+func (m *memory) watch(id ID, generation int64) (<-chan struct{}, time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r, now := m.rows[id], m.now()
@@ -197,7 +205,7 @@ func (m *Memory) watch(id ID, generation int64) (<-chan struct{}, time.Duration)
 }
 
 // Rows implements Store.
-func (m *Memory) Rows(ctx context.Context, f func(ID, Row) error) error {
+func (m *memory) Rows(ctx context.Context, f func(ID, Row) error) error {
 	m.mu.Lock()
 	ids := make([]ID, 0, len(m.rows))
 	for id := range m.rows {
@@ -216,12 +224,8 @@ func (m *Memory) Rows(ctx context.Context, f func(ID, Row) error) error {
 	return ctx.Err()
 }
 
-// Sweep removes the rows without a value, or whose value has expired, that nobody leases. It returns their number. A program that
-// runs for long calls it now and then. Otherwise these rows stay.
-func (m *Memory) Sweep() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	n, now := 0, m.now()
+// sweep removes the rows without a value, or whose value has expired, that nobody leases.
+func (m *memory) sweep(now time.Time) {
 	for id, r := range m.rows {
 		if r.leaseEnd.After(now) || r.value != nil && r.valid(now) {
 			continue
@@ -229,7 +233,6 @@ func (m *Memory) Sweep() int {
 		m.highest = max(m.highest, r.generation, r.fence)
 		r.wake()
 		delete(m.rows, id)
-		n++
 	}
-	return n
+	m.limit = max(leastLimit, 2*len(m.rows)) // so that a row costs the same, with many or few of them
 }

@@ -64,6 +64,11 @@ func Owned(name string) bool { return strings.Contains(name, anyone) }
 // OfUser reports whether a name in [Expression].Secrets is one of a user.
 func OfUser(name string) bool { return strings.HasPrefix(name, users+anyone) }
 
+// EnvName returns the environment variable of a secret: KEYWRIGHT_SECRET_ and the name in capitals, with - and . replaced by _.
+func EnvName(name string) string {
+	return "KEYWRIGHT_SECRET_" + strings.NewReplacer("-", "_", ".", "_").Replace(strings.ToUpper(name))
+}
+
 // StoredSecret returns the name under which stores have a secret of [Expression].Secrets, for a tenant and a user with these
 // ids. It returns an error if the id is missing or cannot be part of a name. It never changes an id, so no two ids have the same
 // name.

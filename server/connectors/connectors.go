@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/expr"
 	"github.com/keywright/keywright/internal/files"
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/server/gateway"
@@ -49,7 +50,7 @@ type Options struct {
 	// all secrets come from Host.Secrets.
 	First host.Secrets
 	// Environment must be true if some secrets come from environment variables. Two secrets with the same variable (see
-	// [host.EnvName]) are then a problem. If the file has stores, they replace this setting.
+	// [host.EnvSecrets]) are then a problem. If the file has stores, they replace this setting.
 	Environment bool
 	// ReadSecrets reads the secrets, and asks the store of keys about its keys. A secret that is missing or empty, a key that
 	// does not fit its algorithm, and a client certificate that cannot be used, are then problems.
@@ -395,7 +396,7 @@ func (l *loader) load(ctx context.Context) error {
 func (l *loader) connectAll(ctx context.Context, definitions []*definition) error {
 	l.variables = map[string]string{}
 	for _, name := range l.set.StateSecrets {
-		l.variables[host.EnvName(name)] = name
+		l.variables[expr.EnvName(name)] = name
 	}
 	for _, c := range definitions {
 		if err := ctx.Err(); err != nil {

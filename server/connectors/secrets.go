@@ -16,6 +16,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/expr"
 	"github.com/keywright/keywright/internal/problem"
 )
 
@@ -28,7 +29,7 @@ func (l *loader) checkVariables(c *definition, names []string) {
 		if strings.Contains(name, "/") {
 			continue // of a tenant or a user, which are not in the environment
 		}
-		variable := host.EnvName(name)
+		variable := expr.EnvName(name)
 		switch previous, ok := l.variables[variable]; {
 		case !ok:
 			l.variables[variable] = name

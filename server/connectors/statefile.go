@@ -140,7 +140,7 @@ func (l *loader) stateTexts(ctx context.Context, n *node, s *State) error {
 	check := func(path, source string, secret bool) {
 		target, _, _ := n.locate(strings.TrimPrefix(path, "state."))
 		t, err := render.host.Template(source)
-		var wrong *host.TemplateError
+		var wrong *host.ConfigError
 		switch {
 		case errors.As(err, &wrong):
 			for _, p := range wrong.Problems {

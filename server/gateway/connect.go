@@ -221,7 +221,7 @@ type compiler struct {
 // returns nil if the template cannot be compiled.
 func (k *compiler) template(path, source, whyNoSecret string) *host.Template {
 	compiled, err := k.host.Template(source)
-	var wrong *host.TemplateError
+	var wrong *host.ConfigError
 	if errors.As(err, &wrong) { // Template returns no other error
 		for _, p := range wrong.Problems {
 			k.At(problem.Place{Column: p.Column}, path, "%s", p.Message)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -167,10 +168,15 @@ func (c *call) base(r *http.Request) (http.RoundTripper, error) {
 		return nil, errRepeated
 	case base == nil:
 		return c.connector.upstream.Base(), nil
-	case c.connector.definition.TLS.Covers(host.TLSForAPI) || c.connector.definition.Egress != nil:
+	case forAPI(c.connector.definition.TLS) || c.connector.definition.Egress != nil:
 		return nil, errBase
 	}
 	return base, nil
+}
+
+// forAPI reports whether t is for the requests to the API.
+func forAPI(t *host.TLS) bool {
+	return t != nil && (len(t.For) == 0 || slices.Contains(t.For, host.TLSForAPI))
 }
 
 var errRepeated = &httpProblem{

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The names of spans, see host.SpanName.
+// The names of spans, see host.Tracer.
 const (
 	Request      = "request"
 	Authenticate = "authenticate"
@@ -20,7 +20,7 @@ const (
 	Send         = "send"
 )
 
-// The reasons of waits, see host.Awaited.
+// The reasons of waits, see host.Tracer.
 const (
 	AwaitRequest = "request"
 	AwaitNode    = "node"
@@ -28,7 +28,7 @@ const (
 	AwaitPlace   = "place"
 )
 
-// Span is a part of the work that begins. Its fields are those of host.Span.
+// Span is a part of the work that begins. host.Span.Attributes has its fields.
 type Span struct {
 	Name                 string
 	Second               bool

@@ -43,7 +43,7 @@ type doubted struct {
 	*testing.T
 	now         time.Time
 	key         []byte
-	memory      *state.Memory
+	memory      state.Store
 	store       *late
 	node, other *lease.Node
 }

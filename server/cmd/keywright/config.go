@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/expr"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/connectors/statestore"
 	"github.com/keywright/keywright/server/internal/secretstore"
@@ -110,7 +111,7 @@ func (a *app) options(c *cobra.Command, f *configFlags) (connectors.Options, err
 // secrets returns the stores of the command line: first is the directory of --secrets-dir, or nil, and all includes the
 // environment.
 func (f *configFlags) secrets(filesOf func(dir string) host.Secrets) (first, all host.Secrets, err error) {
-	environment := store{host.EnvSecrets(), func(name string) string { return "the environment variable " + host.EnvName(name) }}
+	environment := store{host.EnvSecrets(), func(name string) string { return "the environment variable " + expr.EnvName(name) }}
 	dir := f.secretsDir
 	if dir == "" {
 		return nil, environment, nil

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/expr"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/onboard/catalogue"
@@ -110,7 +111,7 @@ func writeSteps(p *terminal.Printer, file string, wrote placement, api *catalogu
 	secrets := writeFill(p, target, api)
 	switch {
 	case api.NeedsState() && wrote.isNew:
-		p.Printf("store the secret state-key, 32 random bytes in base64, as %s\n  openssl rand -base64 32\n", host.EnvName("state-key"))
+		p.Printf("store the secret state-key, 32 random bytes in base64, as %s\n  openssl rand -base64 32\n", expr.EnvName("state-key"))
 	case api.NeedsState():
 		p.Printf("see that %s has the member state: tokens that may be used once are kept there\n%s", file, stateLines)
 	}
@@ -143,8 +144,8 @@ func writeFill(p *terminal.Printer, target string, api *catalogue.API) (secrets 
 		if strings.HasPrefix(f.Example, "-----BEGIN") || strings.HasPrefix(f.Example, "{") {
 			value = `"$(cat ` + cmp.Or(f.MadeFile(), "FILE") + `)"`
 		}
-		secrets = append(secrets, host.EnvName(f.Secret)+"="+value)
-		p.Printf("store the secret %s, %s, as %s, or in a file %s of --secrets-dir\n  %s\n", f.Secret, f.What, host.EnvName(f.Secret), f.Secret, f.Place())
+		secrets = append(secrets, expr.EnvName(f.Secret)+"="+value)
+		p.Printf("store the secret %s, %s, as %s, or in a file %s of --secrets-dir\n  %s\n", f.Secret, f.What, expr.EnvName(f.Secret), f.Secret, f.Place())
 	}
 	return secrets
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/expr"
 	"github.com/keywright/keywright/internal/files"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/internal/onboard/catalogue"
@@ -176,7 +177,7 @@ func (a *app) writeNext(name string, wrote placement, permalink string, result *
 		a.printErr("note: %s", note)
 	}
 	for _, s := range result.Secrets {
-		a.printErr("secret: store %s, %s, as %s, or in a file %s of --secrets-dir", s.Name, s.What, host.EnvName(s.Name), s.Name)
+		a.printErr("secret: store %s, %s, as %s, or in a file %s of --secrets-dir", s.Name, s.What, expr.EnvName(s.Name), s.Name)
 	}
 	variables := ""
 	for _, v := range result.Variables {

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/expr"
 	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/embed"
 	"github.com/keywright/keywright/server/content/httpapi"
@@ -270,7 +271,7 @@ func contentServeCommand(a *app) *cobra.Command {
 			"BASE/articles/ID/replies/ID; BASE/openapi.json says all of it. SIGTERM ends it once the requests in flight have been " +
 			"answered.\n\n" +
 			"Callers prove themselves by an API key in X-API-Key, or by a bearer token. --key and --moderator-key name secrets that hold " +
-			"keys: a file in --secrets-dir, or " + host.EnvName("NAME") + " in the environment; a key that is rotated counts within a second. --jwks, " +
+			"keys: a file in --secrets-dir, or " + expr.EnvName("NAME") + " in the environment; a key that is rotated counts within a second. --jwks, " +
 			"--issuer and --audience say which tokens count. Only with the permission moderate does a moderatorId show what is trashed, " +
 			"spam or waits for approval: --moderator-key has it, and tokens with --moderate-claim. Without keys and tokens, callers need " +
 			"not prove themselves, and have to be on this machine.\n\n" +

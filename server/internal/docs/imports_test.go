@@ -120,7 +120,7 @@ var rules = []rule{
 	{packages: "internal/urlpath"},
 	{packages: "internal/wellknown"},
 	{packages: "server/connectors/statestore", ours: []string{"host", "host/state", "server/connectors", "server/internal/postgresurl", "server/statedb", "server/statedb/postgres", "server/statedb/sqlite"}, others: []string{"github.com/jackc/pgx/v5"}},
-	{packages: "server/connectors", ours: []string{"internal/files", "server/internal/codings", "server/internal/pkcs12", "server/gateway", "server/identity", "host", "host/state", "abi", "internal/contract", "plugins", "internal/problem", "server/internal/serve/httpserver", "server/internal/registry/lock", "server/internal/secretstore", "internal/urlcheck"}, others: []string{"go.yaml.in/yaml/v4"}},
+	{packages: "server/connectors", ours: []string{"internal/files", "server/internal/codings", "server/internal/pkcs12", "server/gateway", "server/identity", "host", "host/state", "abi", "internal/contract", "internal/expr", "plugins", "internal/problem", "server/internal/serve/httpserver", "server/internal/registry/lock", "server/internal/secretstore", "internal/urlcheck"}, others: []string{"go.yaml.in/yaml/v4"}},
 	{packages: "server/internal/pkcs12", others: []string{"software.sslmate.com/src/go-pkcs12"}},
 	{packages: "server/internal/codings", others: []string{"github.com/andybalholm/brotli", "github.com/klauspost/compress"}},
 	{packages: "server/internal/registry/artifact", others: []string{

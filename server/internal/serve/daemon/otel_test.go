@@ -28,7 +28,7 @@ func (t tracer) Start(ctx context.Context, s host.Span) (context.Context, func(h
 	if s.Client() {
 		kind = trace.SpanKindClient
 	}
-	ctx, span := t.Tracer.Start(ctx, string(s.Name), trace.WithSpanKind(kind), trace.WithAttributes(keyValues(s.Attributes())...))
+	ctx, span := t.Tracer.Start(ctx, s.Name, trace.WithSpanKind(kind), trace.WithAttributes(keyValues(s.Attributes())...))
 	return ctx, func(e host.SpanEnd) {
 		span.SetAttributes(keyValues(e.Attributes())...)
 		if e.Error != "" {

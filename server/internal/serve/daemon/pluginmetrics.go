@@ -48,7 +48,7 @@ func (m *pluginMetrics) ofType(authType string) *typeMetrics {
 		calls: m.calls.WithLabelValues(authType), fuel: m.fuel.WithLabelValues(authType).(prometheus.Histogram), //nolint:forcetypeassert // of a HistogramVec
 		failures: map[host.PluginFailure]prometheus.Counter{},
 	}
-	for _, reason := range host.PluginFailures() {
+	for _, reason := range []host.PluginFailure{host.FailureFuel, host.FailureTime, host.FailureMemory, host.FailureTrap, host.FailureAnswer} {
 		t.failures[reason] = m.failures.WithLabelValues(authType, string(reason))
 	}
 	return t

@@ -137,14 +137,14 @@ var _ host.Tracer = (*hostTracer)(nil)
 // request, so the host's is left out.
 func (h *hostTracer) Start(ctx context.Context, s host.Span) (context.Context, func(host.SpanEnd)) {
 	t := h.traces.Load()
-	if t == nil || s.Name == host.SpanRequest || !trace.SpanContextFromContext(ctx).IsSampled() {
+	if t == nil || s.Name == "request" || !trace.SpanContextFromContext(ctx).IsSampled() {
 		return ctx, nil
 	}
 	kind := trace.SpanKindInternal
 	if s.Client() {
 		kind = trace.SpanKindClient
 	}
-	ctx, span := t.tracer.Start(ctx, string(s.Name), trace.WithSpanKind(kind), trace.WithTimestamp(h.clock()), trace.WithAttributes(attributes(s.Attributes())...))
+	ctx, span := t.tracer.Start(ctx, s.Name, trace.WithSpanKind(kind), trace.WithTimestamp(h.clock()), trace.WithAttributes(attributes(s.Attributes())...))
 	return ctx, func(e host.SpanEnd) {
 		span.SetAttributes(attributes(e.Attributes())...)
 		if e.Error != "" {
