@@ -155,6 +155,7 @@ func TestForeignTransportErrors_threats_18(t *testing.T) {
 		return tokenRequest(env, value(env, "url"), abi.Pair{Name: "client_secret", Value: value(env, "to_token")})
 	})
 	c := w.connect("custom", misused)
+	w.login.Answer(token("a-token-that-no-secret-holds", 3600)) // a random secret may hold the two characters of t1
 	cause := textError("cannot send " + w.secrets["s"])
 	fails := func(*http.Request) (*http.Response, error) { return nil, cause }
 	w.api.Answer(fails)
