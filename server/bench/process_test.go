@@ -37,7 +37,7 @@ func TestPart(t *testing.T) {
 		"start": partStart, "compile": partCompile, "idle": partIdle, "throughput": partThroughput, "api": partAPI, "proxy": partProxy,
 	}[name]
 	if part == nil {
-		t.Skip("this is for other tests to run")
+		return // other tests run it
 	}
 	part(t, args)
 }
