@@ -87,14 +87,12 @@ func (q *Queue) Enter(ctx context.Context, patience time.Duration, owners ...str
 	if q.wait(w, owners) {
 		return leave, nil
 	}
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
 	select {
 	case <-w.served:
 		return leave, nil
 	case <-ctx.Done():
 		err = context.Cause(ctx)
-	case <-timer.C:
+	case <-time.After(patience):
 		err = ErrNone
 	}
 	if !q.giveUp(w, owners) {

@@ -48,11 +48,15 @@ func TestLongestCallback(t *testing.T) {
 	}
 }
 
-// A connection that was lost or refused is shown as one that has ended.
-func TestEndedConnections(t *testing.T) {
-	for condition, want := range map[host.Condition]bool{host.ConditionConnected: false, host.ConditionNotConnected: false, host.ConditionUncertain: false, host.ConditionLost: true, host.ConditionRefused: true} {
-		if c := (connection{Condition: condition}); c.Ended() != want || c.Connected() != (condition == host.ConditionConnected) || c.Uncertain() != (condition == host.ConditionUncertain) {
-			t.Errorf("%s: ended %t, connected %t", condition, c.Ended(), c.Connected())
+// The list of connections says how each is, and lets the user end all but those that were not begun.
+func TestConditionsOfConnections(t *testing.T) {
+	for condition, want := range map[host.Condition]string{
+		host.ConditionConnected: "✓ Connected", host.ConditionNotConnected: "Not connected", host.ConditionUncertain: "Being tried again", host.ConditionLost: "! Ended", host.ConditionRefused: "! Ended",
+	} {
+		page := string((&page{List: []connection{{Condition: condition}}}).render(http.Header{}))
+		begun := condition != host.ConditionNotConnected
+		if !strings.Contains(page, want) || strings.Contains(page, "Disconnect") != begun || strings.Contains(page, ">Connect again<") != begun {
+			t.Errorf("%s: the page is %s", condition, page)
 		}
 	}
 }

@@ -37,8 +37,8 @@ type Connector struct {
 	headers []parameter
 	query   []parameter
 	shapes  shapes
-	// responseHeaders is nil if the definition names no headers of answers.
-	responseHeaders *namedHeaders
+	// responseHeaders are the headers of answers that the definition names.
+	responseHeaders namedHeaders
 	host            *host.Host
 	// consents begins and ends the consents of users.
 	consents consents
@@ -86,10 +86,7 @@ func (c *Connector) FieldSecrets() map[string][]string {
 	for where, parameters := range map[string][]parameter{"headers.": c.headers, "query.": c.query} {
 		for _, p := range parameters {
 			if secrets := p.value.Secrets(); len(secrets) > 0 {
-				name := where + p.Name
-				all[name] = append(all[name], secrets...)
-				slices.Sort(all[name])
-				all[name] = slices.Compact(all[name])
+				all[where+p.Name] = secrets
 			}
 		}
 	}

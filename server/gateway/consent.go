@@ -144,7 +144,7 @@ func (v *visit) serveMethods(methods string, handle func() error) error {
 		if preflight, err := v.generation.crossOrigin(v.w, v.r); err != nil {
 			return err
 		} else if preflight {
-			v.empty(v.w)
+			v.write(v.w, http.StatusNoContent, nil)
 			return nil
 		}
 	}
@@ -352,14 +352,12 @@ func (v *visit) disconnect(connector *running) error {
 		v.redirect(http.StatusSeeOther, "/connect")
 		return nil
 	}
-	v.empty(v.w)
+	v.write(v.w, http.StatusNoContent, nil)
 	return nil
 }
 
 // redirect sends the browser to another URL.
 func (v *visit) redirect(status int, to string) {
-	v.event.Status = status
 	v.w.Header().Set("Location", to)
-	v.w.Header().Set("Server-Timing", v.timing())
-	v.w.WriteHeader(status)
+	v.write(v.w, status, nil)
 }

@@ -11,7 +11,6 @@ import (
 	"html/template"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/keywright/keywright/host"
@@ -58,17 +57,6 @@ func (c connection) Since() string {
 	return ""
 }
 
-// Connected reports whether the user need not do anything.
-func (c connection) Connected() bool { return c.Condition == host.ConditionConnected }
-
-// Uncertain reports whether nobody knows whether the connection still works.
-func (c connection) Uncertain() bool { return c.Condition == host.ConditionUncertain }
-
-// Ended reports whether there was a connection that must be renewed.
-func (c connection) Ended() bool {
-	return c.Condition == host.ConditionLost || c.Condition == host.ConditionRefused
-}
-
 //go:embed consent.html
 var consentHTML string
 
@@ -99,33 +87,21 @@ func (p *page) render(header http.Header) []byte {
 
 // show writes a page.
 func (v *visit) show(status int, p *page) error {
-	v.write(status, p.render(v.w.Header()))
+	v.write(v.w, status, p.render(v.w.Header()))
 	return nil
 }
 
 // json writes an answer in JSON.
 func (v *visit) json(document any) error {
-	body, err := json.Marshal(document)
-	if err != nil {
-		return err
-	}
+	body, _ := json.Marshal(document) // encoding texts and numbers cannot fail
 	v.w.Header().Set("Content-Type", "application/json")
-	v.write(http.StatusOK, body)
+	v.write(v.w, http.StatusOK, body)
 	return nil
-}
-
-func (v *visit) write(status int, body []byte) {
-	v.event.Status = status
-	header := v.w.Header()
-	header.Set("Content-Length", strconv.Itoa(len(body)))
-	header.Set("Server-Timing", v.timing())
-	v.w.WriteHeader(status)
-	_, _ = v.w.Write(body)
 }
 
 // pageOf returns the page for a problem, and sets the headers for it.
 func (c *call) pageOf(header http.Header, p *httpProblem) []byte {
-	problemPage := &page{Problem: p.detail, RequestID: c.id, Back: "/connect"}
+	problemPage := &page{Problem: p.detail, RequestID: c.event.ID, Back: "/connect"}
 	if p.status == http.StatusUnauthorized {
 		problemPage.Back = ""
 	}

@@ -1,10 +1,14 @@
 package gateway
 
 import (
+	"cmp"
 	"errors"
 	"net/url"
 	"strings"
 	"time"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/urlcheck"
@@ -161,15 +165,7 @@ const (
 )
 
 func (l Limits) withDefaults() Limits {
-	if l.RequestBytes == 0 {
-		l.RequestBytes = 8 << 20
-	}
-	if l.ResponseBytes == 0 {
-		l.ResponseBytes = 8 << 20
-	}
-	if l.Concurrent == 0 {
-		l.Concurrent = 256
-	}
+	l.RequestBytes, l.ResponseBytes, l.Concurrent = cmp.Or(l.RequestBytes, 8<<20), cmp.Or(l.ResponseBytes, 8<<20), cmp.Or(l.Concurrent, 256)
 	return l
 }
 
@@ -199,4 +195,30 @@ func parseURL(text string) (*url.URL, error) {
 	}
 	u.RawPath = urlpath.Encode(u.RawPath) // RawPath is "" if the default encoding of Path is the text
 	return u, urlpath.Check(u.EscapedPath())
+}
+
+// MaxPermalink is the length of the longest permalink, in bytes.
+const MaxPermalink = 64
+
+// Permalink returns the permalink for a connector's name: in lower case, without accents, with a hyphen in place of each run
+// of other characters, and at most [MaxPermalink] bytes long. It is empty if the name has no letter a to z and no digit.
+func Permalink(name string) string {
+	var b strings.Builder
+	hyphen := false
+	const longest = 4096 // longer names are invalid anyway
+	for _, r := range norm.NFKD.String(name[:min(len(name), longest)]) {
+		r = unicode.ToLower(r)
+		switch {
+		case 'a' <= r && r <= 'z', '0' <= r && r <= '9':
+			if hyphen && b.Len() > 0 {
+				b.WriteByte('-')
+			}
+			hyphen = false
+			b.WriteRune(r)
+		case !unicode.Is(unicode.Mn, r):
+			hyphen = true
+		}
+	}
+	permalink := b.String()
+	return strings.TrimRight(permalink[:min(len(permalink), MaxPermalink)], "-")
 }

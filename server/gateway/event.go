@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -9,6 +11,8 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/internal/operate/remedy"
+	"github.com/keywright/keywright/server/internal/trial"
 )
 
 // Use says what a request used a credential for.
@@ -198,13 +202,9 @@ func (c *call) finalEvent() Event {
 		c.event.Connector, c.event.Served = c.connector.definition.Permalink, c.connector
 	}
 	c.event.Test = c.byOperator || c.tested
-	c.event.Method, c.event.UpstreamStatus = c.methodOf(c.event.Method), c.upstreamStatus
-	c.event.ID, c.event.Began, c.event.Sent, c.event.API = c.id, c.began, c.sentAt, c.upstream
+	c.event.Method = c.methodOf(c.event.Method)
 	c.exchanges.fill(&c.event)
-	c.event.Total = c.gateway.config.Clock().Sub(c.began)
-	if !c.answered.IsZero() {
-		c.event.Upstream = c.answered.Sub(c.sentAt)
-	}
+	c.event.Total = c.gateway.config.Clock().Sub(c.event.Began)
 	return c.event
 }
 
@@ -247,4 +247,118 @@ func refusedBy(response *http.Response, now time.Time) (r Refused) {
 		}
 	}
 	return r
+}
+
+// LogHandler returns a handler that adds the X-Request-Id, as request_id, to what is logged for a request of a gateway. Set a
+// logger with it as Logger in the [host.Config] of the hosts whose connectors a gateway serves.
+func LogHandler(h slog.Handler) slog.Handler { return logHandler{h} }
+
+type logHandler struct{ slog.Handler }
+
+// Handle implements [slog.Handler].
+func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
+	if e, ok := ctx.Value(exchangesKey{}).(*exchanges); ok {
+		r = r.Clone()
+		r.AddAttrs(slog.String("request_id", e.id))
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+// WithAttrs implements [slog.Handler].
+func (h logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return logHandler{h.Handler.WithAttrs(attrs)}
+}
+
+// WithGroup implements [slog.Handler].
+func (h logHandler) WithGroup(name string) slog.Handler { return logHandler{h.Handler.WithGroup(name)} }
+
+// way returns the steps of the request, in order. Keys and token endpoints are among them if they were used, which needs [Observe], or
+// if the request failed there.
+func (e *Event) way() (way []trial.Step) {
+	end := e.Began.Add(e.Total)
+	ready, answered := e.Ready, e.Sent.Add(e.Upstream)
+	if e.Ready.IsZero() {
+		ready = end
+	}
+	if e.Sent.IsZero() {
+		answered = end
+	}
+	failed := e.failedStep()
+	add := func(name string, reached bool, took time.Duration) {
+		reached = reached || failed == name
+		if reached || name != trial.StepKey && name != trial.StepToken {
+			way = append(way, trial.Step{Name: name, Milliseconds: milliseconds(max(0, took)), Failed: failed == name, Skipped: !reached})
+		}
+	}
+	add(trial.StepRequest, true, ready.Sub(e.Began))
+	add(trial.StepAuthentication, !e.Ready.IsZero(), answered.Sub(ready)-e.API-e.Spent.Token-e.Spent.Keys)
+	add(trial.StepKey, e.KeyRequests > 0, e.Spent.Keys)
+	add(trial.StepToken, e.Exchanges > 0, e.Spent.Token)
+	add(trial.StepAPI, !e.Sent.IsZero(), e.API)
+	add(trial.StepAnswer, e.UpstreamStatus != 0, end.Sub(answered))
+	return way
+}
+
+// failedStep returns the name of the step at which the request failed, or at which the API refused it. It returns "" for neither.
+func (e *Event) failedStep() string {
+	switch {
+	case e.Problem == "" && e.FailedAt() == "":
+		return ""
+	case e.Stage == string(host.StageToken):
+		return trial.StepToken
+	case e.Problem != "" && e.Ready.IsZero():
+		return trial.StepRequest
+	case e.Stage != "" && e.Stage != string(host.StageResponse):
+		return trial.StepAuthentication
+	case e.Problem != "" && e.UpstreamStatus != 0:
+		return trial.StepAnswer
+	}
+	return trial.StepAPI
+}
+
+// failedAtAPI is the result of [Event.FailedAt] for a request that the API refused, or at which it failed itself.
+const failedAtAPI = "API"
+
+// FailedAt returns where a request failed: the [host.Stage] of authentication, [failedAtAPI], or the problem, such as upstream-failed. It
+// returns "" if the request did not fail, if the mistake is the caller's, or if the user has not connected.
+func (e *Event) FailedAt() string {
+	switch {
+	case e.NotConnected():
+		return ""
+	case e.Stage != "":
+		return e.Stage
+	case e.Problem != "" && e.Status >= http.StatusInternalServerError:
+		return e.Problem
+	case e.Problem != "":
+		return ""
+	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden, e.Status == http.StatusTooManyRequests, e.Status >= http.StatusInternalServerError,
+		e.Refusal != Refused{}:
+		return failedAtAPI
+	}
+	return ""
+}
+
+// NotConnected reports whether the request was refused because its user has not connected an account. A grant that was revoked or lost
+// is another matter.
+func (e *Event) NotConnected() bool {
+	return e.Problem == "not-connected" && !errors.As(e.Err, new(*host.GrantError))
+}
+
+// Remedy says in a sentence or two what the likely reason of a failure is, and what to do about it. It returns "" if it knows none, or if
+// FailedAt does, unless an operator's test named a path that the connector does not have. It is for operators, and has nothing of the user.
+func (e *Event) Remedy() string {
+	if e.NotConnected() {
+		return remedy.Of(remedy.Fault{Err: &host.GrantError{User: e.User, Condition: host.ConditionNotConnected}})
+	}
+	if e.Test && e.Problem == "unknown-path" {
+		return "No path of the connector matches: add the path to the connector's paths, or send another one."
+	}
+	step := e.FailedAt()
+	if step == "" {
+		return ""
+	}
+	fault := remedy.Fault{
+		Err: e.Err, Plugin: e.Failure, Stage: host.Stage(e.Stage), Late: e.Problem == "upstream-timeout", Status: e.Status, Code: e.Refusal.Code, Offset: e.Refusal.Offset,
+	}
+	return remedy.Of(fault)
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -8,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -96,9 +98,7 @@ type running struct {
 
 // New returns a gateway without connectors. [Gateway.Use] sets them.
 func New(c Config) *Gateway {
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
@@ -153,14 +153,14 @@ func (g *Gateway) enter() *generation {
 // users connect their accounts.
 func (g *Gateway) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := &call{gateway: g, id: requestID(r), began: g.config.Clock()}
-		c.event.Traceparent, c.event.Method = r.Header.Get("Traceparent"), r.Method
-		c.setCommon(w.Header())
+		c := g.newCall(r, w.Header())
+		c.event.Traceparent = r.Header.Get("Traceparent")
 		generation := g.enter()
 		defer generation.inFlight.Done()
 		if trace := g.config.Trace; trace != nil {
-			var ctx context.Context
-			ctx, c.traced = trace(r.Context(), Event{ID: c.id, Method: c.methodOf(r.Method), Traceparent: c.event.Traceparent, Began: c.began})
+			begun, ctx := c.event, r.Context()
+			begun.Method = c.methodOf(r.Method)
+			ctx, c.traced = trace(ctx, begun)
 			r = r.WithContext(ctx)
 		}
 		defer c.observe() // deferred, because an answer that breaks off ends in a panic
@@ -182,14 +182,14 @@ func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, 
 	if preflight, err := generation.crossOrigin(w, r); err != nil {
 		return err
 	} else if preflight {
-		c.empty(w)
+		c.write(w, http.StatusNoContent, nil)
 		return nil
 	}
 	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), "/connectors/")
 	permalink, path, _ := strings.Cut(rest, "/")
 	connector := generation.connectors[permalink]
 	if !ok || connector == nil {
-		return &httpProblem{status: http.StatusNotFound, kind: "unknown-connector", detail: "there is no such connector"}
+		return errNoConnector
 	}
 	c.connector = connector.Connector
 	ctx, leave, err := c.admit(generation, connector, r)
@@ -239,7 +239,7 @@ func (c *call) forward(ctx context.Context, connector *running, w http.ResponseW
 	c.event.Use, c.event.Pattern = c.use(), c.out.pattern
 	if len(c.out.dropped) > 0 && !c.tested && connector.droppedInLog.CompareAndSwap(false, true) {
 		g.config.Logger.LogAttrs(ctx, slog.LevelInfo, "query parameters of a caller are not passed on: those that the API is to have need an entry in query with overridable",
-			slog.String("request_id", c.id), slog.String("connector", permalink), slog.Any("names", c.out.dropped))
+			slog.String("request_id", c.event.ID), slog.String("connector", permalink), slog.Any("names", c.out.dropped))
 	}
 	if c.out.credentials != nil {
 		ctx = host.WithCredentials(ctx, c.out.credentials...)
@@ -272,11 +272,15 @@ func (g *Gateway) recordable() error {
 	return nil
 }
 
-// empty writes an answer without a body.
-func (c *call) empty(w http.ResponseWriter) {
-	c.event.Status = http.StatusNoContent
+// write writes an answer of the gateway's own.
+func (c *call) write(w http.ResponseWriter, status int, body []byte) {
+	c.event.Status = status
 	w.Header().Set("Server-Timing", c.timing())
-	w.WriteHeader(http.StatusNoContent)
+	if len(body) > 0 {
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
 }
 
 // refuses returns an error if a request is refused for any connector.

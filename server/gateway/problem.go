@@ -79,10 +79,17 @@ func problemOf(err error) *httpProblem {
 	case errors.As(err, &failed) && errors.Is(err, host.ErrBusy):
 		return &httpProblem{status: http.StatusServiceUnavailable, kind: "too-many-requests", detail: "there are more requests that wait for tokens or signatures than this gateway takes", stage: string(failed.Stage), retry: 1, cause: err}
 	case errors.As(err, &failed):
-		retry := retryAfter(err)
-		return &httpProblem{retry: retry, alreadyLogged: retry > 0, status: http.StatusBadGateway, kind: "authentication-failed", stage: string(failed.Stage), detail: "the request could not be authenticated, and was not sent", cause: err}
+		p = unauthenticated(failed.Stage, err)
+		p.retry = retryAfter(err)
+		p.alreadyLogged = p.retry > 0
+		return p
 	}
 	return &httpProblem{status: http.StatusBadGateway, kind: "upstream-failed", detail: "the API could not be reached, or broke off", cause: err}
+}
+
+// unauthenticated returns the problem for a request that was not sent, because authentication failed at a stage.
+func unauthenticated(stage host.Stage, cause error) *httpProblem {
+	return &httpProblem{status: http.StatusBadGateway, kind: "authentication-failed", stage: string(stage), detail: "the request could not be authenticated, and was not sent", cause: cause}
 }
 
 // retryAfter returns the number of seconds for which the host sends no more requests to a token endpoint that refused one, or to an
@@ -107,7 +114,7 @@ func (c *call) unrendered(err error) error {
 		return err
 	}
 	c.event.Use = c.use()
-	return &httpProblem{status: http.StatusBadGateway, kind: "authentication-failed", stage: string(host.StageTemplate), detail: "the request could not be authenticated, and was not sent", cause: err}
+	return unauthenticated(host.StageTemplate, err)
 }
 
 // kinds maps the status of a [trial.Refusal] to the last part of its problem's type.
@@ -158,7 +165,7 @@ func (c *call) report(ctx context.Context, p *httpProblem) {
 	case p.status >= http.StatusInternalServerError:
 		level = slog.LevelWarn
 	}
-	attrs := []slog.Attr{slog.String("request_id", c.id), slog.Int("status", p.status), slog.String("problem", p.kind)}
+	attrs := []slog.Attr{slog.String("request_id", c.event.ID), slog.Int("status", p.status), slog.String("problem", p.kind)}
 	if c.connector != nil {
 		attrs = append(attrs, slog.String("connector", c.connector.definition.Permalink))
 	}
@@ -172,8 +179,8 @@ func (c *call) report(ctx context.Context, p *httpProblem) {
 	if c.connector != nil && c.event.Tenant != "" && errors.Is(p.cause, host.ErrSecretNotFound) && slices.ContainsFunc(c.connector.Secrets(), isTenants) {
 		attrs = append(attrs, slog.String("tenant", host.Printable(c.event.Tenant)))
 	}
-	if c.upstreamStatus != 0 {
-		attrs = append(attrs, slog.Int("upstream_status", c.upstreamStatus))
+	if c.event.UpstreamStatus != 0 {
+		attrs = append(attrs, slog.Int("upstream_status", c.event.UpstreamStatus))
 	}
 	c.gateway.config.Logger.LogAttrs(ctx, level, "request failed", append(attrs, slog.String("error", host.Printable(p.Error())))...)
 }
@@ -194,7 +201,7 @@ func (c *call) fail(ctx context.Context, w http.ResponseWriter, err error) {
 		RequestID string `json:"request_id"`
 		// Cause is for operators only.
 		Cause string `json:"cause,omitempty"`
-	}{typeBase + p.kind, http.StatusText(p.status), p.status, p.detail, "", p.stage, c.id, ""}
+	}{typeBase + p.kind, http.StatusText(p.status), p.status, p.detail, "", p.stage, c.event.ID, ""}
 	if c.byOperator {
 		document.Cause = host.Printable(p.Error())
 	}
@@ -205,7 +212,6 @@ func (c *call) fail(ctx context.Context, w http.ResponseWriter, err error) {
 			header.Set("Allow", strings.Join(c.connector.definition.Methods, ", "))
 		}
 	}
-	c.event.Status = p.status
 	c.report(ctx, p)
 	body, _ := json.Marshal(document)
 	header.Set("Content-Type", "application/problem+json")
@@ -213,8 +219,6 @@ func (c *call) fail(ctx context.Context, w http.ResponseWriter, err error) {
 		body = c.pageOf(header, p)
 	}
 	header.Set("Cache-Control", "no-store")
-	header.Set("Content-Length", strconv.Itoa(len(body)))
-	header.Set("Server-Timing", c.timing())
 	if p.retry > 0 {
 		header.Set("Retry-After", strconv.Itoa(p.retry))
 	}
@@ -222,27 +226,26 @@ func (c *call) fail(ctx context.Context, w http.ResponseWriter, err error) {
 	if errors.As(err, &session) && session.Challenge != "" {
 		header.Set("WWW-Authenticate", session.Challenge)
 	}
-	w.WriteHeader(p.status)
-	_, _ = w.Write(body)
+	c.write(w, p.status, body)
 }
 
 // timing returns the value of Server-Timing, in milliseconds. upstream is the time from sending the request to the API until the
 // API's answer began, token is the time of the token endpoint, key is that of the store of keys if it was used, and auth is the
 // rest of the time until the answer began. If the host sent the request again after a 401, upstream has both attempts.
 func (c *call) timing() string {
-	var e Event
-	c.exchanges.fill(&e)
-	answered := c.answered
-	if answered.IsZero() {
+	e := &c.event
+	c.exchanges.fill(e)
+	answered := e.Sent.Add(e.Upstream)
+	if e.Sent.IsZero() {
 		answered = c.gateway.config.Clock()
 	}
 	text := make([]byte, 0, 96)
-	text = appendMilliseconds(append(text, "auth;dur="...), max(0, answered.Sub(c.began)-c.upstream-e.Spent.Token-e.Spent.Keys))
+	text = appendMilliseconds(append(text, "auth;dur="...), max(0, answered.Sub(e.Began)-e.API-e.Spent.Token-e.Spent.Keys))
 	text = appendMilliseconds(append(text, ", token;dur="...), e.Spent.Token)
 	if e.KeyRequests > 0 {
 		text = appendMilliseconds(append(text, ", key;dur="...), e.Spent.Keys)
 	}
-	text = appendMilliseconds(append(text, ", upstream;dur="...), c.upstream)
+	text = appendMilliseconds(append(text, ", upstream;dur="...), e.API)
 	return string(text)
 }
 

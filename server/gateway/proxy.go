@@ -28,7 +28,6 @@ import (
 type call struct {
 	gateway   *Gateway
 	connector *Connector
-	id        string
 	// byOperator reports whether the caller is an operator who asks for a test: problems have their cause.
 	byOperator bool
 	// tested reports whether the request is that of [Gateway.runTest].
@@ -44,9 +43,7 @@ type call struct {
 	sentBody func() (io.ReadCloser, error)
 	// failure is the last problem, or nil.
 	failure *httpProblem
-	// upstreamStatus is the status of the API's last answer. It is 0 if there is none.
-	upstreamStatus int
-	cancel         context.CancelCauseFunc
+	cancel  context.CancelCauseFunc
 	// passing is set as soon as the caller gets what the API sends.
 	passing bool
 	// noRecords reports whether the API's answer has no records for the filter, not even an empty list.
@@ -56,23 +53,25 @@ type call struct {
 	// ends reports whether the API's answer is of a known length, as it is sent.
 	ends bool
 
+	// event is that of the call as far as it has come. Its Method is the caller's until [call.finalEvent].
 	event     Event
 	exchanges exchanges
 	// traced is the function that [Config].Trace has returned, or nil.
 	traced func(Event)
+}
 
-	began time.Time
-	// sentAt is the time at which the request was first sent to the API. It is zero if it was not sent.
-	sentAt time.Time
-	// answered is the time at which the API's last answer began, or sending failed. It is zero if nothing was sent.
-	answered time.Time
-	// upstream is the time that the API took for all attempts, until its answer began or sending failed.
-	upstream time.Duration
+// newCall returns a call for a request, and sets the headers that all answers have, problems too.
+func (g *Gateway) newCall(r *http.Request, header http.Header) *call {
+	c := &call{gateway: g, event: Event{ID: requestID(r), Method: r.Method, Began: g.config.Clock()}}
+	header["X-Request-Id"] = []string{c.event.ID}
+	header["X-Content-Type-Options"] = noSniff
+	header["Content-Security-Policy"] = noPage
+	return c
 }
 
 // context returns the context of the request to the API. c.cancel ends it.
 func (c *call) context(parent context.Context) context.Context {
-	c.exchanges.id = c.id
+	c.exchanges.id = c.event.ID
 	ctx, cancel := context.WithCancelCause(context.WithValue(parent, exchangesKey{}, &c.exchanges))
 	c.cancel = cancel
 	return ctx
@@ -125,8 +124,8 @@ func (c *call) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	now := c.gateway.config.Clock()
-	if c.sentAt.IsZero() {
-		c.sentAt = now
+	if c.event.Sent.IsZero() {
+		c.event.Sent = now
 	}
 	c.event.Sends++
 	timeout := c.connector.definition.Timeout
@@ -137,14 +136,15 @@ func (c *call) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Body = sending
 	}
 	response, err := base.RoundTrip(r)
-	c.answered = c.gateway.config.Clock()
-	c.upstream += c.answered.Sub(now)
+	answered := c.gateway.config.Clock()
+	c.event.API += answered.Sub(now)
+	c.event.Upstream = answered.Sub(c.event.Sent)
 	sending.end()
 	timer.Stop()
 	if err != nil {
 		return nil, err
 	}
-	c.upstreamStatus = response.StatusCode
+	c.event.UpstreamStatus = response.StatusCode
 	if isEventStream(response.Header) {
 		timeout = c.connector.definition.Streams.Silence
 	}
@@ -179,15 +179,10 @@ func forAPI(t *host.TLS) bool {
 	return t != nil && (len(t.For) == 0 || slices.Contains(t.For, host.TLSForAPI))
 }
 
-var errRepeated = &httpProblem{
-	status: http.StatusBadGateway, kind: "authentication-failed", stage: string(host.StageMutation), detail: "the request could not be authenticated, and was not sent",
-	cause: errors.New("the definition's query has a parameter of the name that the credential has: servers differ in which one counts"),
-}
-
-var errBase = &httpProblem{
-	status: http.StatusBadGateway, kind: "authentication-failed", stage: string(host.StageConfig), detail: "the request could not be authenticated, and was not sent",
-	cause: errors.New("tls and egress need the transport of the host, and Config.Base of the gateway takes its place: leave one of them out"),
-}
+var (
+	errRepeated = unauthenticated(host.StageMutation, errors.New("the definition's query has a parameter of the name that the credential has: servers differ in which one counts"))
+	errBase     = unauthenticated(host.StageConfig, errors.New("tls and egress need the transport of the host, and Config.Base of the gateway takes its place: leave one of them out"))
+)
 
 // repeats reports whether added, the part of a query that authentication has added, has a parameter that an API may take for one of the
 // query (threats.md 43).

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
@@ -45,10 +47,9 @@ func (g *Gateway) runTest(ctx context.Context, permalink string, t trial.Try) (*
 		ctx = host.WithUser(ctx, t.User)
 	}
 	trace := &host.Trace{Descriptions: t.ErrorDescription, AskAnew: t.AskAnew}
-	c := &call{gateway: g, id: requestID(r), began: g.config.Clock(), tested: true}
-	c.event.Method, c.event.Tenant, c.event.User = r.Method, t.User.TenantID, t.User.ID
 	w := &testedAnswer{header: http.Header{}, method: r.Method, cancel: cancel}
-	c.setCommon(w.header)
+	c := g.newCall(r, w.header)
+	c.tested, c.event.Tenant, c.event.User = true, t.User.TenantID, t.User.ID
 	w.serve(func() {
 		r := r.WithContext(host.WithTrace(ctx, trace))
 		if err := g.serve(c, generation, w, r); err != nil {
@@ -57,7 +58,7 @@ func (g *Gateway) runTest(ctx context.Context, permalink string, t trial.Try) (*
 	})
 	event := c.finalEvent()
 	result := &trial.Result{
-		Connector: permalink, RequestID: c.id, Status: w.status, Headers: pairsOf(w.sentHeader), Body: w.body.Bytes(), Cut: w.cut,
+		Connector: permalink, RequestID: c.event.ID, Status: w.status, Headers: pairsOf(w.sentHeader), Body: w.body.Bytes(), Cut: w.cut,
 		Exchanges: trace.Exchanges(), Answers: trace.Answers(), Event: event, Milliseconds: milliseconds(event.Total),
 	}
 	if c.failure != nil && (w.cut == "" || w.broken) {
@@ -263,3 +264,75 @@ func (w *testedAnswer) Write(p []byte) (int, error) {
 
 // Flush implements [http.Flusher].
 func (w *testedAnswer) Flush() { w.flushed = true }
+
+// maxAround is the number of bytes that the JSON of a test may have beside the body.
+const maxAround = 64 << 10
+
+// maxShown is the maximum number of bytes of the request's body in a [trial.Result].
+const maxShown = 2 << 10
+
+// Test returns the handler for operators who test a connector. It must be registered with a pattern that has the wildcard
+// {permalink}, such as POST /connectors/{permalink}/test, and must not be reachable for callers. A request
+// has the method, path, headers, body and user of a caller as JSON, or no body. The answer is the result as JSON, or a problem
+// document with its cause.
+func (g *Gateway) Test() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := g.newCall(r, w.Header())
+		c.byOperator = true
+		generation := g.enter()
+		defer generation.inFlight.Done()
+		if err := g.try(c, generation, w, r); err != nil {
+			c.fail(r.Context(), w, err)
+			c.observe()
+		}
+	})
+}
+
+func (g *Gateway) try(c *call, generation *generation, w http.ResponseWriter, r *http.Request) error {
+	connector := generation.connectors[r.PathValue("permalink")]
+	if connector == nil {
+		return generation.unknown(r.PathValue("permalink"))
+	}
+	c.connector = connector.Connector
+	limit := connector.definition.Limits.RequestBytes
+	limit += min(limit+maxAround, math.MaxInt64-limit) // base64 has 4 bytes for 3
+	t, err := readTry(http.MaxBytesReader(w, r.Body, limit))
+	if err != nil {
+		return err
+	}
+	result, err := g.runTest(r.Context(), r.PathValue("permalink"), t)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(result) // the operator is gone
+	return nil
+}
+
+func readTry(body io.Reader) (trial.Try, error) {
+	var t trial.Try
+	if err := json.NewDecoder(body).Decode(&t); err != nil && !errors.Is(err, io.EOF) {
+		return trial.Try{}, refuse(http.StatusBadRequest, "the body is not JSON with method, path, headers, body and user: %s", host.Printable(err.Error()))
+	}
+	return t, nil
+}
+
+// show returns the beginning of a body, up to maxShown bytes. An ellipsis at the end means that the body is longer.
+func show(body []byte) string {
+	rest := ""
+	if len(body) > maxShown {
+		body, rest = body[:maxShown], "…"
+		for range 3 { // a character that is cut leaves at most 3 bytes
+			if r, size := utf8.DecodeLastRune(body); r == utf8.RuneError && size == 1 {
+				body = body[:len(body)-1]
+			}
+		}
+	}
+	if !utf8.Valid(body) {
+		return "<not text>"
+	}
+	return string(body) + rest
+}

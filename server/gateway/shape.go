@@ -63,7 +63,6 @@ func (k *compiler) shapes(d Definition) (s shapes) {
 // input returns the values for the expressions of a call. Its request is the caller's, because the query of the request to
 // the API may contain secrets.
 func (c *call) input(r *http.Request) *transform.Input {
-	user, ok := host.UserFrom(r.Context())
 	in := &transform.Input{
 		Variable: c.connector.host.Variable,
 		Now:      c.gateway.config.Clock,
@@ -72,7 +71,7 @@ func (c *call) input(r *http.Request) *transform.Input {
 			Method: r.Method, Path: c.callerURL.Path, Query: c.callerURL.Query(), Header: c.out.visibleHeader, Body: c.body,
 		},
 	}
-	if ok {
+	if user, ok := host.UserFrom(r.Context()); ok {
 		in.User = &user
 	}
 	return in
@@ -200,14 +199,10 @@ func (c *call) shaping(ctx context.Context) (limited context.Context, done func(
 	return limited, func() { cancel(); leave() }, nil
 }
 
-var errRandom = errors.New("there is no randomness")
-
 // newUUID returns a random UUID (RFC 9562 section 5.4).
 func newUUID() (string, error) {
 	var b [16]byte
-	if _, err := rand.Read(b[:]); err != nil {
-		return "", errRandom
-	}
+	_, _ = rand.Read(b[:]) // crypto/rand.Read never returns an error
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]), nil
 }

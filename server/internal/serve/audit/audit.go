@@ -181,12 +181,10 @@ func (l *Log) Lines() (lines, lost uint64) { return l.lines.Load(), l.lost.Load(
 // also if the disk hangs.
 func (l *Log) Close() error {
 	close(l.stop)
-	late := time.NewTimer(closeTimeout)
-	defer late.Stop()
 	select {
 	case <-l.done:
 		return l.closed
-	case <-late.C:
+	case <-time.After(closeTimeout):
 		return fmt.Errorf("the audit log is not complete: the disk has not taken its last lines within %v", closeTimeout)
 	}
 }

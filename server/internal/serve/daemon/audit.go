@@ -17,9 +17,8 @@ import (
 
 // auditor writes the uses of credentials to the audit log of the file. A nil auditor writes none.
 type auditor struct {
-	settings connectors.Audit
-	log      *audit.Log
-	clock    func() time.Time
+	log   *audit.Log
+	clock func() time.Time
 
 	mu sync.RWMutex
 	// subjects has the connectors of all sets that are in use or have requests in flight.
@@ -48,7 +47,7 @@ func (d *daemon) newAuditor(settings *connectors.Audit, stdout io.Writer) (*audi
 	if err != nil {
 		return nil, fmt.Errorf("gateway.audit: %w", err)
 	}
-	a := &auditor{settings: *settings, log: log, clock: d.clock, subjects: map[*host.Connector]*subject{}}
+	a := &auditor{log: log, clock: d.clock, subjects: map[*host.Connector]*subject{}}
 	a.observe(d.metrics)
 	return a, nil
 }

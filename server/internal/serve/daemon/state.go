@@ -205,48 +205,42 @@ func (s *sharedState) called(ctx context.Context, operation string, err error) {
 	}
 }
 
-// observedStore notes the results of the calls of a store.
+// observedStore is a [state.Store] that notes the results of the calls of another.
 type observedStore struct {
 	state.Store
 	shared *sharedState
 }
 
-// Get implements [state.Store].
 func (o *observedStore) Get(ctx context.Context, id state.ID) (state.Row, error) {
 	row, err := o.Store.Get(ctx, id)
 	o.shared.called(ctx, "read", err)
 	return row, err
 }
 
-// Acquire implements [state.Store].
 func (o *observedStore) Acquire(ctx context.Context, id state.ID, generation int64, d time.Duration) (state.Lease, bool, error) {
 	lease, ok, err := o.Store.Acquire(ctx, id, generation, d)
 	o.shared.called(ctx, "acquire", err)
 	return lease, ok, err
 }
 
-// Put implements [state.Store].
 func (o *observedStore) Put(ctx context.Context, lease state.Lease, value []byte, expires time.Duration, release bool) (bool, error) {
 	ok, err := o.Store.Put(ctx, lease, value, expires, release)
 	o.shared.called(ctx, "write", err)
 	return ok, err
 }
 
-// Release implements [state.Store].
 func (o *observedStore) Release(ctx context.Context, lease state.Lease) error {
 	err := o.Store.Release(ctx, lease)
 	o.shared.called(ctx, "release", err)
 	return err
 }
 
-// Delete implements [state.Store].
 func (o *observedStore) Delete(ctx context.Context, id state.ID, generation int64) (bool, error) {
 	ok, err := o.Store.Delete(ctx, id, generation)
 	o.shared.called(ctx, "delete", err)
 	return ok, err
 }
 
-// Wait implements [state.Store].
 func (o *observedStore) Wait(ctx context.Context, id state.ID, generation int64) error {
 	began := o.shared.clock()
 	err := o.Store.Wait(ctx, id, generation)

@@ -20,14 +20,14 @@ import (
 
 // Limits of a connection.
 const (
-	headerTime   = 10 * time.Second       // for the header of a request
-	idleTime     = 2 * time.Minute        // between two requests
-	stallTime    = 30 * time.Second       // between two pieces of a body, in either direction
-	slowest      = 1 << 10                // bytes per second; a client's body may fall behind this rate by stallTime in total
-	restTime     = 10 * time.Second       // for the rest of a body that the handler has not read
-	headerBytes  = 32 << 10               // of the header of a request
-	defaultDrain = 30 * time.Second       // for requests in flight
-	noticeTime   = 200 * time.Millisecond // after which the log reports that Run waits for requests in flight
+	headerTime  = 10 * time.Second       // for the header of a request
+	idleTime    = 2 * time.Minute        // between two requests
+	stallTime   = 30 * time.Second       // between two pieces of a body, in either direction
+	slowest     = 1 << 10                // bytes per second; a client's body may fall behind this rate by stallTime in total
+	restTime    = 10 * time.Second       // for the rest of a body that the handler has not read
+	headerBytes = 32 << 10               // of the header of a request
+	drainTime   = 30 * time.Second       // for requests in flight when the server ends
+	noticeTime  = 200 * time.Millisecond // after which the log reports that Run waits for requests in flight
 )
 
 // Config configures [Run].
@@ -58,14 +58,12 @@ type Config struct {
 	DrainDelay time.Duration
 	// After is time.After, except in tests. It measures DrainDelay.
 	After func(time.Duration) <-chan time.Time
-	// Drain is the maximum time to wait for requests in flight when the server ends. 0 means 30 seconds.
-	Drain time.Duration
 	// If not nil, Started is called with the URLs of the servers, without a path, once they listen.
 	Started func(callers, operators string)
 }
 
 // Run serves until ctx ends, and then waits for the requests in flight. It returns an error if a server cannot listen
-// or fails, or if requests had to be cut off after c.Drain.
+// or fails, or if requests had to be cut off after 30 seconds.
 func Run(ctx context.Context, c Config) error {
 	var config net.ListenConfig
 	callers, err := config.Listen(ctx, "tcp", c.Listen)
@@ -92,6 +90,7 @@ func Run(ctx context.Context, c Config) error {
 	if !loopback(operators.Addr()) { // where others are on the way
 		operator.TLSConfig = c.TLS.Clone()
 	}
+	defer func() { _, _ = caller.Close(), operator.Close() }()
 	atCallers, atOperators := urlOf(caller, callers.Addr()), urlOf(operator, operators.Addr())
 	go func() { failed <- serve(caller, callers) }()
 	go func() { failed <- serve(operator, operators) }()
@@ -100,31 +99,22 @@ func Run(ctx context.Context, c Config) error {
 	}
 	select {
 	case err = <-failed:
-		_ = caller.Close()
-		_ = operator.Close()
 		return err
 	case <-ctx.Done():
 	}
 	draining.Store(true)
 	if err := c.delay(failed); err != nil {
-		_ = caller.Close()
-		_ = operator.Close()
 		return err
 	}
-	drain := c.Drain
-	if drain == 0 {
-		drain = defaultDrain
-	}
 	waiting := time.AfterFunc(noticeTime, func() {
-		c.Logger.Info("ending: waiting for the requests in flight", slog.String("at_most", drain.String()))
+		c.Logger.Info("ending: waiting for the requests in flight", slog.String("at_most", drainTime.String()))
 	})
 	defer waiting.Stop()
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 	defer cancel()
 	err = caller.Shutdown(ending)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("requests were still in flight after %v, and are cut off", drain)
-		_ = caller.Close()
+		err = fmt.Errorf("requests were still in flight after %v, and are cut off", drainTime)
 	}
 	return errors.Join(err, operator.Close())
 }

@@ -92,12 +92,10 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 // sweepNowAndThen sweeps until the store is closed. It goes on at once while there is much to delete.
 func (s *Store) sweepNowAndThen() {
 	for {
-		timer := time.NewTimer(jitter(s.config.Sweep))
 		select {
 		case <-s.done.Done():
-			timer.Stop()
 			return
-		case <-timer.C:
+		case <-time.After(jitter(s.config.Sweep)):
 		}
 		for n := swept; n == swept; {
 			var err error

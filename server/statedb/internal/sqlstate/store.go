@@ -3,6 +3,7 @@
 package sqlstate
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"embed"
@@ -103,16 +104,9 @@ func (s *Store) Close() error {
 	if s.config.Close != nil {
 		s.config.Close()
 	}
-	var first error
-	if s.config.Reads != s.config.Writes {
-		first = s.config.Reads.Close()
-	}
 	// Writes is closed last: SQLite cleans up when the last connection is closed, which should be the one that writes.
-	if err := s.config.Writes.Close(); first == nil {
-		first = err
-	}
-	if first != nil {
-		return s.fault(context.Background(), "close", first)
+	if err := cmp.Or(s.config.Reads.Close(), s.config.Writes.Close()); err != nil {
+		return s.fault(context.Background(), "close", err)
 	}
 	return nil
 }
@@ -136,10 +130,10 @@ func (s *Store) Acquire(ctx context.Context, id state.ID, generation int64, d ti
 	}
 	arguments := []any{s.now(), id[:], number, micros(d)}
 	ok, err := s.one(ctx, s.config.Writes, query, arguments, &lease.Fence, &lease.Generation)
-	if err != nil {
+	switch {
+	case err != nil:
 		return state.Lease{}, false, s.fault(ctx, "acquire a lease", err)
-	}
-	if !ok {
+	case !ok:
 		return state.Lease{}, false, nil
 	}
 	return lease, true, nil

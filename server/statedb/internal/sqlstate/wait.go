@@ -30,20 +30,15 @@ func (s *Store) Wait(ctx context.Context, id state.ID, generation int64) error {
 		if listening {
 			pause = s.config.Recheck
 		}
-		timer := time.NewTimer(min(jitter(pause), row.LeasedFor))
 		select {
 		case <-woken:
-			timer.Stop()
 			return nil
 		case <-s.done.Done():
-			timer.Stop()
 			return nil
 		case <-ctx.Done():
-			timer.Stop()
 			return ctx.Err()
 		case <-turned:
-			timer.Stop()
-		case <-timer.C:
+		case <-time.After(min(jitter(pause), row.LeasedFor)):
 		}
 	}
 }
