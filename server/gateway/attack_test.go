@@ -1,10 +1,15 @@
 package gateway_test
 
 import (
+	"bufio"
+	"encoding/base64"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
@@ -64,7 +69,7 @@ func TestExpressionsDoNotSeeSecretHeaders(t *testing.T) {
 // threats.md 44: headers that name the user, and those with credentials, cannot be overridable.
 func TestOverrides(t *testing.T) {
 	w := newWorld(t)
-	problems := w.problems(gateway.Definition{
+	_, paths := w.problems(gateway.Definition{
 		URL: w.api.URL + "/v1?scope=own",
 		Headers: []gateway.Parameter{
 			{Name: "X-User", Value: "{{ user.email }}", Overridable: true},
@@ -75,12 +80,8 @@ func TestOverrides(t *testing.T) {
 		},
 		Query: []gateway.Parameter{{Name: "scope", Value: "x", Overridable: true}},
 	})
-	var paths []string
-	for _, p := range problems {
-		paths = append(paths, p.Path)
-	}
-	if got := strings.Join(paths, " "); got != "headers[0].overridable headers[1].overridable headers[2].overridable headers[3].overridable query[0].name" {
-		t.Errorf("complained of is %s", got)
+	if paths != "headers[0].overridable headers[1].overridable headers[2].overridable headers[3].overridable query[0].name" {
+		t.Errorf("complained of is %s", paths)
 	}
 }
 
@@ -92,61 +93,6 @@ func TestTypeOfShapedBodies(t *testing.T) {
 	w.do(w.request("POST", "/connectors/weather", "&owner=bob", "Content-Type", "application/x-www-form-urlencoded"))
 	if got := w.last().Header.Get("Content-Type"); got != "application/json" {
 		t.Errorf("the API received a %s", got)
-	}
-}
-
-// With a filter, the gateway does not request a part of an answer, and refuses one.
-func TestUnfilteredParts(t *testing.T) {
-	w := newWorld(t, func(_ *options, d *gateway.Definition) {
-		d.Headers = []gateway.Parameter{{Name: "Range", Value: "", Overridable: true}}
-		d.Response.Filter = "record.mine"
-	})
-	w.answer = func(rw http.ResponseWriter, _ *http.Request) {
-		rw.WriteHeader(http.StatusPartialContent)
-		_, _ = io.WriteString(rw, `[{"mine":true}]`)
-	}
-	got := w.get("/connectors/weather", "Range", "bytes=20-40")
-	if got.kind != "answer-not-shaped" || w.last().Header.Get("Range") != "" {
-		t.Errorf("the caller got %+v, and the API received %v", got, w.last().Header)
-	}
-}
-
-// specification.md "pages of other origins", threats.md 46: Sec-Fetch-Site decides. Without it, the origin must be the gateway's.
-func TestSameOrigin(t *testing.T) {
-	w := newWorld(t)
-	own := w.server.URL
-	for name, c := range map[string]struct {
-		headers []string
-		status  int
-	}{
-		"said to be the same":          {[]string{"Sec-Fetch-Site", "same-origin", "Origin", strings.Replace(own, "http://", "https://", 1)}, 200},
-		"said to be another":           {[]string{"Sec-Fetch-Site", "cross-site", "Origin", own}, 403},
-		"said to be a neighbour":       {[]string{"Sec-Fetch-Site", "same-site"}, 403},
-		"said twice":                   {[]string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Site", "same-origin"}, 400},
-		"the same":                     {[]string{"Origin", own}, 200},
-		"the same behind a TLS proxy":  {[]string{"Origin", strings.Replace(own, "http://", "https://", 1)}, 200},
-		"the same name, another port":  {[]string{"Origin", "http://127.0.0.1:1"}, 403},
-		"the same with more behind it": {[]string{"Origin", own + ".evil.example"}, 403},
-	} {
-		if got := w.get("/connectors/weather", c.headers...); got.status != c.status || (c.status != 200) != (got.kind == "cross-origin") {
-			t.Errorf("%s: got.status = %d got.body = %s", name, got.status, got.body)
-		}
-	}
-}
-
-func TestUnknownStatus(t *testing.T) {
-	w := newWorld(t)
-	w.answer = func(rw http.ResponseWriter, _ *http.Request) {
-		connection, _, err := rw.(http.Hijacker).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		_, _ = io.WriteString(connection, "HTTP/1.1 999 Odd\r\nContent-Length: 0\r\n\r\n")
-		_ = connection.Close()
-	}
-	if got := w.get("/connectors/weather"); got.status != http.StatusBadGateway || got.kind != "answer-refused" {
-		t.Errorf("the caller got %+v", got)
 	}
 }
 
@@ -177,15 +123,6 @@ func TestShareOfOneUser(t *testing.T) {
 	}
 }
 
-// Several lines of Accept are joined.
-func TestAcceptInSeveralLines(t *testing.T) {
-	w := newWorld(t)
-	w.get("/connectors/weather", "Accept", "text/html", "Accept", "application/json")
-	if sent := w.last().Header["Accept"]; len(sent) != 1 || sent[0] != "text/html, application/json" {
-		t.Errorf("the API received %q", sent)
-	}
-}
-
 // The API receives the caller's traceparent only if the definition makes it overridable.
 func TestTraceOfTheCaller(t *testing.T) {
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -198,5 +135,122 @@ func TestTraceOfTheCaller(t *testing.T) {
 		if id := got.header.Get("X-Request-Id"); id != trace[3:35] {
 			t.Errorf("the request has the id %s", id)
 		}
+	}
+}
+
+// threats.md 45: an answer with a decoded or converted form of the credential does not pass either.
+func TestCredentialsAsTheAPIReadsThem(t *testing.T) {
+	const second = "an0ther-s3cr3t-9876543210"
+	header := func(value string) change {
+		return func(_ *options, d *gateway.Definition) {
+			d.Headers = []gateway.Parameter{{Name: "X-Second", Value: value}}
+		}
+	}
+	decoded := func(text string) string {
+		pair, err := base64.StdEncoding.DecodeString(text)
+		if err != nil {
+			t.Error(err)
+		}
+		_, password, _ := strings.Cut(string(pair), ":")
+		return password
+	}
+	for name, c := range map[string]struct {
+		change
+		makes func(http.Header) string
+	}{
+		"without the space at its end": {header("{{ get_secret('padded') }}"), func(h http.Header) string { return h.Get("X-Second") }},
+		"a part of an expression": {header("{{ get_secret('second') + ':gateway' }}"), func(h http.Header) string {
+			user, _, _ := strings.Cut(h.Get("X-Second"), ":")
+			return user
+		}},
+		"decoded": {header("{{ base64_encode('gateway:' + get_secret('second')) }}"), func(h http.Header) string { return decoded(h.Get("X-Second")) }},
+		"decoded, of auth": {func(_ *options, d *gateway.Definition) {
+			d.Auth.Config = map[string]any{"key": "X-Second", "value": "{{ base64_encode('gateway:' + get_secret('second')) }}", "in": "header"}
+		}, func(h http.Header) string { return decoded(h.Get("X-Second")) }},
+		"in UTF-16": {header("{{ get_secret('second') }}"), func(h http.Header) string {
+			var wide []byte
+			for _, unit := range utf16.Encode([]rune("it was " + h.Get("X-Second") + "!")) {
+				wide = append(wide, byte(unit), byte(unit>>8))
+			}
+			return string(wide)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, c.change)
+			w.secrets["second"], w.secrets["padded"] = second, second+" "
+			made := ""
+			w.answer = func(rw http.ResponseWriter, r *http.Request) {
+				made = c.makes(r.Header)
+				_, _ = io.WriteString(rw, made)
+			}
+			got := w.get("/connectors/weather")
+			if !strings.Contains(strings.ReplaceAll(made, "\x00", ""), second) {
+				t.Fatalf("the API made %q of it", made)
+			}
+			if got.kind != "credential-echoed" {
+				t.Errorf("the caller got %d %q", got.status, got.body)
+			}
+		})
+	}
+}
+
+// specification.md "a parameter of the credential's name", threats.md 43: a caller cannot add a second parameter of that name.
+func TestParameterOfTheCredential(t *testing.T) {
+	w := newWorld(t, func(_ *options, d *gateway.Definition) {
+		d.Auth.Config = map[string]any{"key": "key", "value": "{{ get_secret('key') }}", "in": "query"}
+		d.Query = []gateway.Parameter{{Name: "key", Value: "", Overridable: true}, {Name: "KEY", Value: "", Overridable: true}}
+	})
+	for _, query := range []string{"key=mine", "KEY=mine"} {
+		if got := w.get("/connectors/weather?" + query); got.kind != "authentication-failed" || w.received() != 0 {
+			t.Errorf("%s: the caller got %d %s, and the API received %d requests", query, got.status, got.body, w.received())
+		}
+	}
+	w.get("/connectors/weather")
+	if got := w.last().URL.Query()["key"]; len(got) != 1 || got[0] != secret {
+		t.Errorf("the API received %v", got)
+	}
+}
+
+// An answer that the API sends before it has read the body reaches the caller, though the API closes the connection then.
+func TestAnAnswerBeforeTheBody(t *testing.T) {
+	listener := testworld.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			head := bufio.NewReaderSize(conn, 16)
+			for line := ""; line != "\r\n"; line, err = head.ReadString('\n') {
+				if err != nil {
+					break
+				}
+			}
+			_, _ = io.WriteString(conn, "HTTP/1.1 411 Length Required\r\nContent-Length: 4\r\nConnection: close\r\n\r\nwhy?")
+			_ = conn.Close() // with bytes that nobody has read: a reset
+		}
+	}()
+	w := newWorld(t, func(_ *options, d *gateway.Definition) {
+		d.URL, d.Methods, d.Limits.RequestBytes = "http://"+listener.Addr().String(), []string{"PUT"}, 1<<30
+	})
+	body := strings.Repeat("x", 4<<20)
+	gate := httptest.NewServer(w.gateway.Handler())
+	t.Cleanup(gate.Close)
+	answered := 0
+	for range 100 { // whether the answer or the reset comes first is chance
+		r := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodPut, gate.URL+"/connectors/weather", io.LimitReader(strings.NewReader(body), int64(len(body)))))(t)
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			continue // the gateway has closed its own connection
+		}
+		got, err := io.ReadAll(response.Body)
+		if _ = response.Body.Close(); err != nil || response.StatusCode != http.StatusLengthRequired || string(got) != "why?" {
+			t.Fatalf("a caller got %d %s (%v), and the log is %s", response.StatusCode, got, err, w.log.String())
+		}
+		answered++
+	}
+	if answered == 0 {
+		t.Error("no caller got an answer")
 	}
 }

@@ -30,14 +30,10 @@ func (atOnce) RoundTrip(r *http.Request) (*http.Response, error) {
 // BenchmarkHandler compares the gateway's handler with an httputil.ReverseProxy, which does not authenticate. The caller and
 // the API take no time.
 func BenchmarkHandler(b *testing.B) {
-	h, err := host.New(b.Context(), host.Config{Secrets: host.MapSecrets{"key": secret}, Observe: gateway.Observe})
-	if err != nil {
-		b.Fatal(err)
-	}
+	h := testworld.Must(host.New(b.Context(), host.Config{Secrets: host.MapSecrets{"key": secret}, Observe: gateway.Observe}))(b)
 	defer h.Close(b.Context())
 	c := testworld.Must(gateway.NewConnector(b.Context(), h, gateway.Definition{
-		Name: "Weather", Permalink: "weather", URL: "https://api.example.com/v1",
-		Auth: host.Auth{Type: "api_key", Config: map[string]any{"key": "X-API-Key", "value": "{{ get_secret('key') }}", "in": "header"}},
+		Name: "Weather", Permalink: "weather", URL: "https://api.example.com/v1", Auth: keyAuth("X-API-Key", "header"),
 	}))(b)
 	g := gateway.New(gateway.Config{Base: atOnce{}, Observe: func(gateway.Event) {}})
 	g.Use(gateway.Setup{Connectors: []*gateway.Connector{c}})

@@ -13,70 +13,32 @@ import (
 	"github.com/keywright/keywright/server/gateway"
 )
 
-// A name in Hosts is valid with any port, unless it has a port itself.
+// A name in Hosts is valid with any port, unless it has a port itself. Without Hosts, only names of this machine are valid, because a
+// page's own name may resolve to any address (specification.md "hosts that are not configured", threats.md 46).
 func TestHosts(t *testing.T) {
-	w := newWorld(t, func(c *options, _ *gateway.Definition) {
-		c.Hosts = []string{"gw.example.com", "Other.example.com:8080", "[::1]", "[::2]:80"}
-	})
-	for host, want := range map[string]int{
-		"gw.example.com": 200, "GW.example.com": 200, "gw.example.com:9000": 200, "gw.example.com.": 421, "gw.example.com.evil.example": 421,
-		"other.example.com:8080": 200, "other.example.com": 421, "other.example.com:80": 421,
-		"[::1]": 200, "[::1]:9000": 200, "[::2]:80": 200, "[::2]": 421, "[::2]:90": 421, "127.0.0.1": 421, "localhost": 421,
+	for hosts, names := range map[string]map[string]int{
+		"gw.example.com Other.example.com:8080 [::1] [::2]:80": {
+			"gw.example.com": 200, "GW.example.com": 200, "gw.example.com:9000": 200, "gw.example.com.": 421, "gw.example.com.evil.example": 421,
+			"other.example.com:8080": 200, "other.example.com": 421, "other.example.com:80": 421,
+			"[::1]": 200, "[::1]:9000": 200, "[::2]:80": 200, "[::2]": 421, "[::2]:90": 421, "127.0.0.1": 421, "localhost": 421,
+		},
+		"": {
+			"localhost": 200, "localhost:8080": 200, "127.0.0.1": 200, "127.9.9.9:80": 200, "[::1]:8080": 200,
+			"10.1.2.3": 421, "192.168.0.1:8080": 421, "[2001:db8::1]": 421, "0.0.0.0": 421, "attacker.example": 421,
+		},
 	} {
-		r := w.request("GET", "/connectors/weather", "")
-		if r.Host = host; w.do(r).status != want {
-			t.Errorf("%s: not %d", host, want)
+		w := newWorld(t, func(o *options, _ *gateway.Definition) { o.Hosts = strings.Fields(hosts) })
+		for host, want := range names {
+			r := w.request("GET", "/connectors/weather", "")
+			if r.Host = host; w.do(r).status != want {
+				t.Errorf("with the hosts %q, %s: not %d", hosts, host, want)
+			}
 		}
 	}
 }
 
-// specification.md "hosts that are not configured", threats.md 46: without Hosts, only names of this machine are valid, because a
-// page's own name may resolve to any address.
-func TestHostsWithoutConfiguration(t *testing.T) {
-	w := newWorld(t)
-	for host, want := range map[string]int{
-		"localhost": 200, "localhost:8080": 200, "127.0.0.1": 200, "127.9.9.9:80": 200, "[::1]:8080": 200,
-		"10.1.2.3": 421, "192.168.0.1:8080": 421, "[2001:db8::1]": 421, "0.0.0.0": 421, "attacker.example": 421,
-	} {
-		r := w.request("GET", "/connectors/weather", "")
-		if r.Host = host; w.do(r).status != want {
-			t.Errorf("%s: not %d", host, want)
-		}
-	}
-}
-
-// threats.md 41: a request that asks for an upgrade in any way is refused.
-func TestUpgrades(t *testing.T) {
-	w := newWorld(t)
-	for _, headers := range [][]string{
-		{"Upgrade", "websocket", "Connection", "Upgrade"}, {"Connection", "keep-alive, UPGRADE"}, {"Connection", "upgrade"}, {"Upgrade", "h2c"},
-	} {
-		r := httptest.NewRequest(http.MethodGet, w.server.URL+"/connectors/weather", nil)
-		for i := 0; i < len(headers); i += 2 {
-			r.Header.Set(headers[i], headers[i+1])
-		}
-		got := httptest.NewRecorder()
-		w.gateway.Handler().ServeHTTP(got, r)
-		if got.Code != http.StatusBadRequest || !strings.Contains(got.Body.String(), "upgrade-refused") || w.received() > 0 {
-			t.Errorf("%v: the caller got %d %s", headers, got.Code, got.Body)
-		}
-	}
-}
-
-// specification.md "a parameter given twice": it is refused, because servers differ in which one counts.
-func TestRepeatedParameters(t *testing.T) {
-	w := newWorld(t, func(_ *options, d *gateway.Definition) {
-		d.Query = []gateway.Parameter{{Name: "limit", Value: "50", Overridable: true}}
-	})
-	if got := w.get("/connectors/weather?limit=1&limit=2"); got.status != http.StatusBadRequest || got.kind != "bad-request" || w.received() > 0 {
-		t.Errorf("the caller got %+v", got)
-	}
-	if got := w.get("/connectors/weather?limit=1"); got.status != http.StatusOK || w.last().URL.RawQuery != "limit=1" {
-		t.Errorf("the caller got %+v, and the API %s", got, w.last().URL.RawQuery)
-	}
-}
-
-// threats.md 46: a request with two origins is refused, and a page that was loaded over http is foreign to a gateway with TLS.
+// specification.md "pages of other origins", threats.md 46: Sec-Fetch-Site decides. Without it, the origin must be the gateway's. A request
+// with two origins is refused, and a page that was loaded over http is foreign to a gateway with TLS.
 func TestForeignOrigins(t *testing.T) {
 	w := newWorld(t, func(c *options, _ *gateway.Definition) {
 		c.Hosts, c.Origins = []string{"gw.example.com"}, []string{"https://app.example.com"}
@@ -94,27 +56,31 @@ func TestForeignOrigins(t *testing.T) {
 		"one, and another":              {true, http.Header{"Origin": {"https://app.example.com", "https://evil.example"}}, 400},
 		"another, and its own":          {true, http.Header{"Origin": {"https://gw.example.com", "https://evil.example"}}, 400},
 		"two sites":                     {true, http.Header{"Sec-Fetch-Site": {"same-origin", "cross-site"}}, 400},
+		"said to be the same":           {false, http.Header{"Sec-Fetch-Site": {"same-origin"}, "Origin": {"https://gw.example.com"}}, 200},
+		"said to be another":            {false, http.Header{"Sec-Fetch-Site": {"cross-site"}, "Origin": {"http://gw.example.com"}}, 403},
+		"said to be a neighbour":        {false, http.Header{"Sec-Fetch-Site": {"same-site"}}, 403},
+		"the same name, another port":   {false, http.Header{"Origin": {"http://gw.example.com:1"}}, 403},
+		"the same with more behind it":  {false, http.Header{"Origin": {"http://gw.example.com.evil.example"}}, 403},
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/connectors/weather", nil)
 		if r.Host, r.Header = "gw.example.com", c.headers; c.tls {
 			r.TLS = &tls.ConnectionState{}
 		}
-		got := httptest.NewRecorder()
-		if w.gateway.Handler().ServeHTTP(got, r); got.Code != c.status {
+		if got := w.serve(r); got.Code != c.status || (c.status != 200) != strings.Contains(got.Body.String(), ":cross-origin") {
 			t.Errorf("%s: the caller got %d %s", name, got.Code, got.Body)
 		}
 	}
 }
 
-// Users of two tenants with the same id are different users.
-func TestUsersOfTwoTenants(t *testing.T) {
+// Limits identify a user by tenant and ID, so that a change of the name does not help. Without an ID, they take the email.
+func TestWhoCountsForLimits(t *testing.T) {
 	w := newWorld(t, func(o *options, d *gateway.Definition) {
 		o.Users = users(func(r *http.Request) (host.User, error) {
 			tenant, email, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 			if email != "" {
 				return host.User{TenantID: tenant, Email: email}, nil
 			}
-			return host.User{TenantID: tenant, ID: "ann"}, nil
+			return host.User{TenantID: tenant, ID: "ann", Username: r.Header.Get("Cookie"), Email: r.Header.Get("Cookie")}, nil
 		})
 		o.Clock = func() time.Time { return time.Unix(1_800_000_000, 0) }
 		d.Limits.PerUser = 1
@@ -123,7 +89,7 @@ func TestUsersOfTwoTenants(t *testing.T) {
 		if got := w.get("/connectors/weather", "Authorization", user); got.status != http.StatusOK {
 			t.Errorf("%s got %d at first", user, got.status)
 		}
-		if got := w.get("/connectors/weather", "Authorization", user); got.status != http.StatusTooManyRequests {
+		if got := w.get("/connectors/weather", "Authorization", user, "Cookie", "another name"); got.status != http.StatusTooManyRequests {
 			t.Errorf("%s got %d then", user, got.status)
 		}
 	}

@@ -44,7 +44,7 @@ func TestAnswersWithACoding_threats_321(t *testing.T) {
 					Query: []gateway.Parameter{{Name: "key", Overridable: true}},
 				})
 			}
-			key := host.Auth{Type: "api_key", Config: map[string]any{"key": "X-API-Key", "value": "{{ get_secret('key') }}", "in": "header"}}
+			key := keyAuth("X-API-Key", "header")
 			w.gateway.Use(gateway.Setup{Connectors: []*gateway.Connector{
 				definition("plain", key, gateway.Response{}), definition("open", host.Auth{Type: "none"}, gateway.Response{}),
 				definition("filtered", key, gateway.Response{Records: "items", Filter: "record.a == 1"}),

@@ -229,11 +229,7 @@ func TestConsentWithoutAUser(t *testing.T) {
 // threats.md 179: a consent that could not be recorded begins nothing, and one that ends is not taken back.
 func TestUnrecordedConsent(t *testing.T) {
 	var failure error
-	var uses []gateway.Use
-	w := newConsentWorld(t, func(o *options, _ *gateway.Definition) {
-		o.Observe = func(e gateway.Event) { uses = append(uses, e.Use) }
-		o.Recordable = func() error { return failure }
-	})
+	w := newConsentWorld(t, func(o *options, _ *gateway.Definition) { o.Recordable = func() error { return failure } })
 	ann := w.browser("ann")
 	ann.arrive(ann.begin("c0de"))
 	failure = errors.New("the disk is full")
@@ -248,6 +244,10 @@ func TestUnrecordedConsent(t *testing.T) {
 	}
 	failure = nil
 	ann.send(http.MethodDelete, "/connect/crm")
+	var uses []gateway.Use
+	for _, e := range w.events {
+		uses = append(uses, e.Use)
+	}
 	if want := []gateway.Use{gateway.UseConsent, gateway.UseCallback, "", "", gateway.UseDisconnect}; !slices.Equal(uses, want) {
 		t.Errorf("the uses are %q, not %q", uses, want)
 	}
@@ -309,9 +309,7 @@ func TestManyCallbacks(t *testing.T) {
 	send := func() int {
 		r := httptest.NewRequest(http.MethodGet, w.server.URL+back, nil)
 		r.AddCookie(&http.Cookie{Name: "keywright-connect", Value: ann.cookies["keywright-connect"]})
-		rw := httptest.NewRecorder()
-		w.gateway.Handler().ServeHTTP(rw, r)
-		return rw.Code
+		return w.serve(r).Code
 	}
 	var all sync.WaitGroup
 	for range most {

@@ -1,13 +1,17 @@
 package gateway_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v4"
 
@@ -19,26 +23,16 @@ import (
 
 func TestInvalidDefinitions(t *testing.T) {
 	w := newWorld(t)
-	problems := w.problems(gateway.Definition{
+	_, got := w.problems(gateway.Definition{
 		URL: "https://a.test/{{ get_secret('s') }}", Methods: []string{"get", "TRACE", "GET", "GET"}, Paths: []string{"users", "/a*", "/**/b", "/../x"},
 		Headers: []gateway.Parameter{{Name: "Host", Value: "x"}, {Name: "X-A", Value: "{{ nope }}"}, {Name: "x-a", Value: "1"}, {Name: "X-Key", Value: "{{ get_secret('s') }}", Overridable: true}},
 		Query:   []gateway.Parameter{{Value: "x"}}, Timeout: -1, RefreshAhead: -1, Resend: "always", Streams: gateway.Streams{Silence: -1}, Limits: gateway.Limits{Total: -1}, Response: gateway.Response{ContentType: "text"},
 	})
-	got := map[string]bool{}
-	for _, p := range problems {
-		got[p.Path] = true
-	}
-	for _, path := range []string{
-		"url", "method[0]", "method[1]", "method[3]", "paths[0]", "paths[1]", "paths[2]", "paths[3]",
-		"headers[0].name", "headers[1].value", "headers[2].name", "headers[3].overridable", "query[0].name", "timeout", "refresh_ahead", "resend", "streams.silence", "limits.total", "response.content_type",
-	} {
-		if !got[path] {
-			t.Errorf("%s is not complained of", path)
-		}
-		delete(got, path)
-	}
-	if len(got) > 0 {
-		t.Errorf("complained of are also %v", got)
+	complaints := strings.Fields(got)
+	slices.Sort(complaints)
+	if want := strings.Fields("headers[0].name headers[1].value headers[2].name headers[3].overridable limits.total method[0] method[1] method[3] paths[0] paths[1] paths[2] paths[3] " +
+		"query[0].name refresh_ahead resend response.content_type streams.silence timeout url"); !slices.Equal(slices.Compact(complaints), want) {
+		t.Errorf("complained of are\n%q, want\n%q", complaints, want)
 	}
 }
 
@@ -140,12 +134,8 @@ func TestMissingList(t *testing.T) {
 
 func TestInvalidExpressions(t *testing.T) {
 	w := newWorld(t)
-	problems := w.problems(gateway.Definition{URL: w.api.URL, Request: "{{ get_secret('s') }}", Response: gateway.Response{Filter: "record.(", Body: "nope"}})
-	var paths []string
-	for _, p := range problems {
-		paths = append(paths, p.Path)
-	}
-	if strings.Join(paths, " ") != "request response.filter response.body" {
+	problems, paths := w.problems(gateway.Definition{URL: w.api.URL, Request: "{{ get_secret('s') }}", Response: gateway.Response{Filter: "record.(", Body: "nope"}})
+	if paths != "request response.filter response.body" {
 		t.Errorf("the problems are %+v", problems)
 	}
 }
@@ -157,14 +147,14 @@ func TestInvalidResponses(t *testing.T) {
 		gateway.Response
 		problem string
 	}{
-		{gateway.Response{Filter: "true", Records: "records", ContentType: "text/html; charset=utf-8"}, ""},
-		{gateway.Response{ContentType: "text/html; charset"}, "response.content_type: is no media type, such as text/html; charset=utf-8"},
-		{gateway.Response{ContentType: "html"}, "response.content_type: is no media type, such as text/html; charset=utf-8"},
-		{gateway.Response{Records: "records"}, "response.records: is without a filter: leave it out"},
+		{gateway.Response{Filter: "true", Records: "records", ContentType: "text/html; charset=utf-8"}, "[]"},
+		{gateway.Response{ContentType: "text/html; charset"}, "[{response.content_type 0 is no media type, such as text/html; charset=utf-8 }]"},
+		{gateway.Response{ContentType: "html"}, "[{response.content_type 0 is no media type, such as text/html; charset=utf-8 }]"},
+		{gateway.Response{Records: "records"}, "[{response.records 0 is without a filter: leave it out }]"},
 	} {
-		_, err := gateway.NewConnector(t.Context(), w.host, gateway.Definition{Permalink: "x", URL: w.api.URL, Auth: host.Auth{Type: "none"}, Response: c.Response})
-		if got := fmt.Sprint(err); c.problem == "" && err != nil || !strings.Contains(got, c.problem) {
-			t.Errorf("%+v: err = %v", c.Response, err)
+		problems, _ := w.problems(gateway.Definition{URL: w.api.URL, Response: c.Response})
+		if got := fmt.Sprint(problems); got != c.problem {
+			t.Errorf("%+v: the problems are %s, want %s", c.Response, got, c.problem)
 		}
 	}
 }
@@ -217,11 +207,7 @@ func TestDefinitionsInvalidForHost(t *testing.T) {
 	if !errors.As(err, &wrong) {
 		t.Fatalf("the error is %v, want a host.ConfigError", err)
 	}
-	var paths []string
-	for _, p := range wrong.Problems {
-		paths = append(paths, p.Path)
-	}
-	if got := strings.Join(paths, " "); got != "permalink auth.config.key auth.config.value auth.config.in url paths[0]" {
+	if got := pathsOf(wrong.Problems); got != "permalink auth.config.key auth.config.value auth.config.in url paths[0]" {
 		t.Errorf("complained of is %s", got)
 	}
 	c := w.connector(gateway.Definition{Name: "Crème & Co.", URL: w.api.URL, Auth: host.Auth{Type: "none"}})
@@ -241,8 +227,68 @@ func TestDefinitionsInvalidForHost(t *testing.T) {
 // A method that is a misspelt one is a problem, and an API's own is not.
 func TestMisspeltMethods(t *testing.T) {
 	w := newWorld(t)
-	problems := w.problems(gateway.Definition{URL: w.api.URL, Methods: []string{"POTS", "GTE", "PROPFIND", "PURGE", "SUBSCRIBE", "DELET"}})
+	problems, _ := w.problems(gateway.Definition{URL: w.api.URL, Methods: []string{"POTS", "GTE", "PROPFIND", "PURGE", "SUBSCRIBE", "DELET"}})
 	if got, want := fmt.Sprint(problems), `[{method[0] 0 there is no method POTS; did you mean "POST"? } {method[1] 0 there is no method GTE; did you mean "GET"? } {method[5] 0 there is no method DELET; did you mean "DELETE"? }]`; got != want {
 		t.Error(got)
+	}
+}
+
+// threats.md 57: an expression that would run for hours ends with an error.
+func TestExpressionsEnd(t *testing.T) {
+	list := strings.Repeat(",1", 20_000)
+	for name, change := range map[string]change{
+		"response.body": func(_ *options, d *gateway.Definition) {
+			d.Response.Body = "all(response.body, not (2 in response.body))"
+		},
+		"response.filter": func(_ *options, d *gateway.Definition) { d.Response.Filter = "not (2 in response.body)" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, change, func(_ *options, d *gateway.Definition) { d.Timeout = time.Hour })
+			w.answer = func(rw http.ResponseWriter, _ *http.Request) {
+				rw.Header().Set("Content-Type", "application/json")
+				_, _ = io.WriteString(rw, "["+list[1:]+"]")
+			}
+			if got := w.get("/connectors/weather"); got.kind != "answer-not-shaped" || !strings.Contains(w.log.String(), "steps") {
+				t.Errorf("the caller got %d %.100s, and the log is %s", got.status, got.body, w.log.String())
+			}
+		})
+	}
+}
+
+// threats.md 58: many bodies of one connector do not block the bodies of another.
+func TestOneConnectorHasNotAllPlaces(t *testing.T) {
+	w := newWorld(t, func(_ *options, d *gateway.Definition) { d.Response.Body = "'shaped'" })
+	var leave []func()
+	for range w.gateway.Share() {
+		leave = append(leave, w.gateway.Shape(t.Context(), "flooded"))
+	}
+	waiting, stop := context.WithCancel(t.Context())
+	var flood sync.WaitGroup
+	for range 20 {
+		flood.Go(func() { w.gateway.Shape(waiting, "flooded") })
+	}
+	if got := w.get("/connectors/weather"); got.body != "shaped" {
+		t.Errorf("the caller of another connector got %+v", got)
+	}
+	stop()
+	flood.Wait()
+	for _, leave := range leave {
+		leave()
+	}
+}
+
+// With a filter, the header Link does not pass: it may name records that the user may not see.
+func TestFilteredLinks(t *testing.T) {
+	const next = `<https://api.example.com/orders?after=bob-7>; rel="next"`
+	for filter, want := range map[string]string{"": next, "record.owner == 'ann'": "", "true": ""} {
+		w := newWorld(t, func(_ *options, d *gateway.Definition) { d.Response.Filter = filter })
+		w.answer = func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header().Set("Link", next)
+			rw.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(rw, `[{"owner":"ann"},{"owner":"bob"}]`)
+		}
+		if got := w.get("/connectors/weather"); got.status != http.StatusOK || got.header.Get("Link") != want {
+			t.Errorf("with the filter %q, the caller got %d and Link %q", filter, got.status, got.header.Get("Link"))
+		}
 	}
 }

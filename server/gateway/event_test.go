@@ -29,18 +29,12 @@ func TestEventRequest(t *testing.T) {
 		"other method":         {"ANN", "/users/ann", "OTHER", "", 405, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var events []gateway.Event
 			w := newWorld(t, func(o *options, d *gateway.Definition) {
-				o.Observe = func(e gateway.Event) { events = append(events, e) }
 				o.Users = users(func(*http.Request) (host.User, error) { return host.User{ID: "ann", TenantID: "acme"}, nil })
 				d.Paths, d.Methods = []string{"/users/*", "/open/**"}, []string{"GET", "BREW"}
 			})
 			w.answer = func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusTeapot) }
-			w.gateway.Handler().ServeHTTP(httptest.NewRecorder(), w.request(c.method, "/connectors/weather"+c.path, ""))
-			if len(events) != 1 {
-				t.Fatalf("events: %+v", events)
-			}
-			e := events[0]
+			e := w.event(c.method, c.path)
 			if e.Method != c.wantMethod || e.Pattern != c.wantPattern || e.Status != c.status || e.UpstreamStatus != c.upstream || e.Tenant != "acme" || e.User != "ann" ||
 				e.Sends != min(c.upstream, 1) || e.Use != map[bool]gateway.Use{true: gateway.UseRequest}[c.upstream > 0] {
 				t.Errorf("the event is %+v", e)
@@ -67,12 +61,8 @@ func TestEventSaysWhyARequestFailed(t *testing.T) {
 		"a status that says nothing": {status: 404, ahead: time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var events []gateway.Event
 			now := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
-			w := newWorld(t, func(o *options, _ *gateway.Definition) {
-				o.Observe = func(e gateway.Event) { events = append(events, e) }
-				o.Clock = func() time.Time { return now }
-			})
+			w := newWorld(t, func(o *options, _ *gateway.Definition) { o.Clock = func() time.Time { return now } })
 			w.answer = func(rw http.ResponseWriter, _ *http.Request) {
 				rw.Header().Set("Date", now.Add(c.ahead).Format(http.TimeFormat))
 				for name, value := range c.header {
@@ -80,47 +70,36 @@ func TestEventSaysWhyARequestFailed(t *testing.T) {
 				}
 				rw.WriteHeader(c.status)
 			}
-			w.gateway.Handler().ServeHTTP(httptest.NewRecorder(), w.request("GET", "/connectors/weather", ""))
-			if len(events) != 1 || events[0].Refusal != c.want || events[0].Err != nil {
-				t.Errorf("the events are %+v", events)
+			if e := w.event("GET", ""); e.Refusal != c.want || e.Err != nil {
+				t.Errorf("the event is %+v", e)
 			}
 		})
 	}
-	var events []gateway.Event
-	w := newWorld(t, func(o *options, d *gateway.Definition) {
-		o.Observe = func(e gateway.Event) { events = append(events, e) }
-		d.Auth.Config["value"] = "{{ get_secret('nobody-has-it') }}"
-	})
-	w.gateway.Handler().ServeHTTP(httptest.NewRecorder(), w.request("GET", "/connectors/weather", ""))
-	if len(events) != 1 || !errors.Is(events[0].Err, host.ErrSecretNotFound) || events[0].Stage != "template" {
-		t.Errorf("the events are %+v", events)
+	w := newWorld(t, func(_ *options, d *gateway.Definition) { d.Auth.Config["value"] = "{{ get_secret('nobody-has-it') }}" })
+	if e := w.event("GET", ""); !errors.Is(e.Err, host.ErrSecretNotFound) || e.Stage != "template" {
+		t.Errorf("the event is %+v", e)
 	}
 }
 
 // An event has the way in which the plugin failed, also if another attempt follows that does not fail.
 func TestEventSaysHowThePluginFailed(t *testing.T) {
 	for _, failure := range []host.PluginFailure{"", host.FailureFuel} {
-		var events []gateway.Event
 		w := newWorld(t, func(o *options, _ *gateway.Definition) {
-			o.Observe = func(e gateway.Event) { events = append(events, e) }
 			o.Base = testworld.Answer(func(r *http.Request) (*http.Response, error) {
 				gateway.Observe(r.Context(), host.Attempt{Failure: failure})
 				gateway.Observe(r.Context(), host.Attempt{})
 				return answerOf(r, http.StatusOK, "", ""), nil
 			})
 		})
-		w.gateway.Handler().ServeHTTP(httptest.NewRecorder(), w.request("GET", "/connectors/weather", ""))
-		if len(events) != 1 || events[0].Failure != failure {
-			t.Errorf("after %q, the events are %+v", failure, events)
+		if e := w.event("GET", ""); e.Failure != failure {
+			t.Errorf("after %q, the event is %+v", failure, e)
 		}
 	}
 }
 
 // threats.md 179: a credential whose use could not be recorded is not used: not for a caller, and not for an operator.
 func TestUnrecordedUse(t *testing.T) {
-	var events []gateway.Event
 	w := newWorld(t, func(o *options, _ *gateway.Definition) {
-		o.Observe = func(e gateway.Event) { events = append(events, e) }
 		o.Recordable = func() error { return errors.New("the disk is full") }
 	})
 	test := w.request("POST", "/", "{}")
@@ -133,7 +112,7 @@ func TestUnrecordedUse(t *testing.T) {
 	} {
 		got := httptest.NewRecorder()
 		send(got)
-		e := events[len(events)-1]
+		e := w.events[len(w.events)-1]
 		refused := got.Code == http.StatusServiceUnavailable && got.Header().Get("Retry-After") == "5"
 		if name == "test" {
 			refused = strings.Contains(got.Body.String(), `"status":503,`) && strings.Contains(got.Body.String(), `{"name":"Retry-After","value":"5"}`)
@@ -151,10 +130,9 @@ func TestUnrecordedUse(t *testing.T) {
 // gets. The test of an operator makes no span.
 func TestTraceOfARequest(t *testing.T) {
 	type key struct{}
-	var begun, ended, observed []gateway.Event
+	var begun, ended []gateway.Event
 	sent := ""
 	w := newWorld(t, func(o *options, _ *gateway.Definition) {
-		o.Observe = func(e gateway.Event) { observed = append(observed, e) }
 		o.Trace = func(ctx context.Context, e gateway.Event) (context.Context, func(gateway.Event)) {
 			begun = append(begun, e)
 			return context.WithValue(ctx, key{}, e.ID), func(e gateway.Event) { ended = append(ended, e) }
@@ -166,18 +144,19 @@ func TestTraceOfARequest(t *testing.T) {
 	})
 	r := w.request("GET", "/connectors/weather", "")
 	r.Header.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
-	w.gateway.Handler().ServeHTTP(httptest.NewRecorder(), r)
-	if len(begun) != 1 || len(ended) != 1 || len(observed) != 1 {
-		t.Fatalf("begun: %+v\nended: %+v\nobserved: %+v", begun, ended, observed)
+	w.serve(r)
+	if len(begun) != 1 || len(ended) != 1 || len(w.events) != 1 {
+		t.Fatalf("begun: %+v\nended: %+v\nobserved: %+v", begun, ended, w.events)
 	}
+	observed := w.events[0]
 	const id = "0af7651916cd43dd8448eb211c80319c"
-	if e := begun[0]; e.ID != id || e.Method != http.MethodGet || e.Traceparent != r.Header.Get("Traceparent") || e.Began != observed[0].Began {
+	if e := begun[0]; e.ID != id || e.Method != http.MethodGet || e.Traceparent != r.Header.Get("Traceparent") || e.Began != observed.Began {
 		t.Errorf("it began with %+v", e)
 	}
-	if ended[0].ID != observed[0].ID || ended[0].Total != observed[0].Total || ended[0].Status != http.StatusOK || sent != id {
-		t.Errorf("the span ended with %+v, Observe got %+v, and the API's request had %q", ended[0], observed[0], sent)
+	if ended[0].ID != observed.ID || ended[0].Total != observed.Total || ended[0].Status != http.StatusOK || sent != id {
+		t.Errorf("the span ended with %+v, Observe got %+v, and the API's request had %q", ended[0], observed, sent)
 	}
-	if _, err := trial.Run(t.Context(), w.gateway, "weather", trial.Try{}); err != nil || len(begun) != 1 || len(observed) != 2 {
-		t.Errorf("a test: %v, %d spans, %d events", err, len(begun), len(observed))
+	if _, err := trial.Run(t.Context(), w.gateway, "weather", trial.Try{}); err != nil || len(begun) != 1 || len(w.events) != 2 {
+		t.Errorf("a test: %v, %d spans, %d events", err, len(begun), len(w.events))
 	}
 }

@@ -46,7 +46,7 @@ func TestSlowBodiesDoNotKeepOthersFromBeingShaped(t *testing.T) {
 							return 0, io.EOF
 						})
 					}
-					w.gateway.Handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, w.server.URL+"/connectors/weather", body))
+					w.serve(httptest.NewRequest(http.MethodPost, w.server.URL+"/connectors/weather", body))
 				})
 			}
 			for range slow {
@@ -97,11 +97,7 @@ func TestOperatorMessages(t *testing.T) {
 		"preflight": {nil, "OPTIONS", preflight, 204, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var events []gateway.Event
-			w := newWorld(t, func(o *options, _ *gateway.Definition) {
-				o.Origins = []string{"https://app.example.com"}
-				o.Observe = func(e gateway.Event) { events = append(events, e) }
-			})
+			w := newWorld(t, func(o *options, _ *gateway.Definition) { o.Origins = []string{"https://app.example.com"} })
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
 			left := make(chan struct{})
@@ -109,10 +105,10 @@ func TestOperatorMessages(t *testing.T) {
 			func() {
 				defer close(left)
 				defer func() { _ = recover() }() // net/http recovers the panic of an answer that is cut off
-				w.gateway.Handler().ServeHTTP(httptest.NewRecorder(), w.request(c.method, "/connectors/weather", "", c.headers...).WithContext(ctx))
+				w.serve(w.request(c.method, "/connectors/weather", "", c.headers...).WithContext(ctx))
 			}()
-			if len(events) != 1 || events[0].Status != c.status || events[0].Problem != c.problem {
-				t.Errorf("operators are told %+v", events)
+			if len(w.events) != 1 || w.events[0].Status != c.status || w.events[0].Problem != c.problem {
+				t.Errorf("operators are told %+v", w.events)
 			}
 			if log := w.log.String(); c.level == "" && log != "" || c.level != "" && (!strings.Contains(log, `"level":"`+c.level) || !strings.Contains(log, `"problem":"`+c.problem)) {
 				t.Errorf("the log is %s", log)
@@ -153,11 +149,7 @@ func TestRefusalQuotingCredential(t *testing.T) {
 	if log := w.log.String(); !strings.Contains(log, `"upstream_status":403`) || !strings.Contains(log, cause) {
 		t.Errorf("the log is %s", log)
 	}
-	mux := http.NewServeMux()
-	mux.Handle("POST /connectors/{permalink}/test", w.gateway.Test())
-	answer := httptest.NewRecorder()
-	mux.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/connectors/weather/test", nil))
-	if !strings.Contains(answer.Body.String(), cause) {
+	if answer := w.try("weather", ""); !strings.Contains(answer.Body.String(), cause) {
 		t.Errorf("the operator got %s", answer.Body)
 	}
 }
@@ -167,17 +159,10 @@ func TestFailedTests(t *testing.T) {
 		d.Query = []gateway.Parameter{{Name: "who", Value: "{{ user.first_name }} {{ user.last_name }}, {{ user.username }} {{ user.id }} of {{ tenant_id }}"}}
 	})
 	w.answer = func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "\x7f") }
-	mux := http.NewServeMux()
-	mux.Handle("POST /connectors/{permalink}/test", w.gateway.Test())
-	try := func(body string) *httptest.ResponseRecorder {
-		recorder := httptest.NewRecorder()
-		mux.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "http://localhost/connectors/weather/test", strings.NewReader(body)))
-		return recorder
-	}
-	if got := try("").Body.String(); !strings.Contains(got, `"stage":"template"`) || !strings.Contains(got, "X") || w.received() > 0 {
+	if got := w.try("weather", "").Body.String(); !strings.Contains(got, `"stage":"template"`) || !strings.Contains(got, "X") || w.received() > 0 {
 		t.Errorf("without a user: %s", got)
 	}
-	got := try(`{"user":{"id":"7","username":"ann","first_name":"Ann","last_name":"Lee","tenant_id":"t"}}`)
+	got := w.try("weather", `{"user":{"id":"7","username":"ann","first_name":"Ann","last_name":"Lee","tenant_id":"t"}}`)
 	if got.Code != http.StatusOK || w.last().URL.Query().Get("who") != "Ann Lee, ann 7 of t" {
 		t.Errorf("with one: %d %s", got.Code, got.Body)
 	}
@@ -188,7 +173,7 @@ func TestEncodingOfAnAnswerWithoutABody(t *testing.T) {
 	for method, status := range map[string]int{http.MethodHead: http.StatusOK, http.MethodGet: http.StatusNotModified} {
 		for kind, auth := range map[string]host.Auth{
 			"without a credential": {Type: "none"},
-			"with a credential":    {Type: "api_key", Config: map[string]any{"key": "X-API-Key", "value": "{{ get_secret('key') }}", "in": "header"}},
+			"with a credential":    keyAuth("X-API-Key", "header"),
 		} {
 			w := newWorld(t, func(_ *options, d *gateway.Definition) { d.Auth = auth })
 			w.answer = func(rw http.ResponseWriter, _ *http.Request) {

@@ -47,10 +47,7 @@ func FuzzOutgoing(f *testing.F) {
 			}
 			return
 		}
-		again, err := url.Parse(out.URL.String()) // as a server reads it
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := testworld.Must(url.Parse(out.URL.String()))(t) // as a server reads it
 		if again.Scheme != "https" || again.Host != "api.test" || again.User != nil || again.Fragment != "" {
 			t.Errorf("the URL is %s", again)
 		}

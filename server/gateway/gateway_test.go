@@ -98,6 +98,8 @@ func TestRefusals(t *testing.T) {
 		"TRACE":                      {"TRACE", "/connectors/weather", "", nil, 405, "method-not-allowed"}, // threats.md 41
 		"upgrade":                    {"GET", "/connectors/weather", "", []string{"Connection", "Upgrade", "Upgrade", "websocket"}, 400, "upgrade-refused"},
 		"h2c":                        {"GET", "/connectors/weather", "", []string{"Connection", "Upgrade, HTTP2-Settings", "Upgrade", "h2c", "Http2-Settings", "x"}, 400, "upgrade-refused"},
+		"connection to upgrade":      {"GET", "/connectors/weather", "", []string{"Connection", "keep-alive, UPGRADE"}, 400, "upgrade-refused"},
+		"upgrade without connection": {"GET", "/connectors/weather", "", []string{"Upgrade", "h2c"}, 400, "upgrade-refused"},
 		"path without a pattern":     {"GET", "/connectors/weather/admin", "", nil, 404, "unknown-path"},
 		"path that is longer":        {"GET", "/connectors/weather/users/1/keys", "", nil, 404, "unknown-path"},
 		"path with an empty segment": {"GET", "/connectors/weather/users/", "", nil, 404, "unknown-path"}, // which may be the list of all
@@ -167,12 +169,7 @@ func TestSilentUpstream(t *testing.T) {
 }
 
 func TestMissingUpstream(t *testing.T) {
-	w := newWorld(t)
-	w.api.URL = "http://127.0.0.1:1"
-	w.gateway.Use(gateway.Setup{Connectors: []*gateway.Connector{w.connector(gateway.Definition{
-		Name: "Weather", Permalink: "weather", URL: w.api.URL,
-		Auth: host.Auth{Type: "api_key", Config: map[string]any{"key": "key", "value": "{{ get_secret('key') }}", "in": "query"}},
-	})}})
+	w := newWorld(t, func(_ *options, d *gateway.Definition) { d.URL, d.Auth = "http://127.0.0.1:1", keyAuth("key", "query") })
 	if got := w.get("/connectors/weather"); got.status != http.StatusBadGateway || got.kind != "upstream-failed" || strings.Contains(got.body, secret) {
 		t.Errorf("the caller got %+v", got)
 	}

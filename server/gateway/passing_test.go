@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,7 +21,7 @@ func TestPassingStatuses(t *testing.T) {
 	w := newWorld(t, func(o *options, _ *gateway.Definition) {
 		o.Base = testworld.Answer(func(r *http.Request) (*http.Response, error) { return answerOf(r, status, "", ""), nil })
 	})
-	for given, want := range map[int]int{101: 502, 199: 502, 200: 200, 599: 599, 600: 502} {
+	for given, want := range map[int]int{101: 502, 199: 502, 200: 200, 599: 599, 600: 502, 999: 502} {
 		status = given
 		if got := w.get("/connectors/weather"); got.status != want || (got.kind == "answer-refused") != (want != given) {
 			t.Errorf("%d: the caller got %d %s", given, got.status, got.kind)
@@ -95,7 +96,7 @@ func TestEchoInAnswersOfSomeLength(t *testing.T) {
 	}
 }
 
-// A caller may request a part of an answer only if the answer is neither filtered nor shaped.
+// A caller may request a part of an answer only if the answer is neither filtered nor shaped. A part that comes all the same is refused.
 func TestRange(t *testing.T) {
 	for name, c := range map[string]struct {
 		response gateway.Response
@@ -109,9 +110,10 @@ func TestRange(t *testing.T) {
 			d.Headers = []gateway.Parameter{{Name: "Range", Value: "", Overridable: true}}
 			d.Response = c.response
 		})
-		w.get("/connectors/weather", "Range", "bytes=20-40")
-		if got := w.last().Header.Get("Range"); got != c.want {
-			t.Errorf("%s: the API received the range %q, want %q", name, got, c.want)
+		w.answer = func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusPartialContent) }
+		answer := w.get("/connectors/weather", "Range", "bytes=20-40")
+		if got := w.last().Header.Get("Range"); got != c.want || (answer.kind == "answer-not-shaped") != (c.want == "") {
+			t.Errorf("%s: the API received the range %q, want %q, and the caller got %+v", name, got, c.want, answer)
 		}
 	}
 }
@@ -140,8 +142,7 @@ func TestParametersBesideTheCredentials(t *testing.T) {
 	} {
 		t.Run(c.in+" "+c.url, func(t *testing.T) {
 			w := newWorld(t, func(_ *options, d *gateway.Definition) {
-				d.URL += c.url
-				d.Auth = host.Auth{Type: "api_key", Config: map[string]any{"key": "key", "value": "{{ get_secret('key') }}", "in": c.in}}
+				d.URL, d.Auth = d.URL+c.url, keyAuth("key", c.in)
 			})
 			got := w.get("/connectors/weather")
 			if sent := w.received() == 1; sent != c.sent || sent != (got.status == http.StatusOK) || !sent && got.kind != "authentication-failed" {
@@ -224,5 +225,112 @@ func TestTLSNeedsTheTransportOfTheHost(t *testing.T) {
 				t.Errorf("the log has %s", w.log.String())
 			}
 		})
+	}
+}
+
+// namedProblems returns the paths of the problems of a definition that names these headers.
+func namedProblems(w *world, headers ...string) string {
+	w.t.Helper()
+	_, paths := w.problems(gateway.Definition{URL: "https://a.test", Response: gateway.Response{Headers: headers}})
+	return paths
+}
+
+// Headers that a definition names pass, and pages of other origins may read them. No other header of the API passes.
+func TestDefinedHeaders(t *testing.T) {
+	const app = "https://app.example.com"
+	w := newWorld(t, func(o *options, d *gateway.Definition) {
+		o.Origins = []string{app}
+		d.Response.Headers = []string{"x-total-count", "X-RateLimit-*", "Link"}
+	})
+	w.answer = func(rw http.ResponseWriter, _ *http.Request) {
+		for name, value := range map[string]string{
+			"X-Total-Count": "12", "X-RateLimit-Limit": "100", "x-ratelimit-remaining": "7", "X-RateLimits": "no", "Link": `<https://api.test/2>; rel="next"`, "X-Account": "internal",
+		} {
+			rw.Header().Set(name, value)
+		}
+		rw.Header()["X-Ratelimit-Reset"] = []string{"1", "2"}
+	}
+	for origin, exposed := range map[string]string{"": "", app: "Server-Timing, X-Request-Id, Link, X-Ratelimit-Limit, X-Ratelimit-Remaining, X-Ratelimit-Reset, X-Total-Count"} {
+		var headers []string
+		if origin != "" {
+			headers = []string{"Origin", origin}
+		}
+		got := w.get("/connectors/weather", headers...)
+		for name, want := range map[string]string{
+			"X-Total-Count": "12", "X-Ratelimit-Limit": "100", "X-Ratelimit-Remaining": "7", "X-Ratelimit-Reset": "1|2", "X-Ratelimits": "", "X-Account": "",
+			"Link": `<https://api.test/2>; rel="next"`, "Access-Control-Expose-Headers": exposed,
+		} {
+			if value := strings.Join(got.header[name], "|"); value != want {
+				t.Errorf("from %q: %s is %q, want %q", origin, name, value, want)
+			}
+		}
+	}
+}
+
+// threats.md 188: a pattern lets no header pass that a browser, a cache or a proxy would act on, whatever the API sends.
+func TestBlockedHeaders(t *testing.T) {
+	never := []string{
+		"Set-Cookie", "Www-Authenticate", "Authentication-Info", "Proxy-Authenticate", "Access-Control-Allow-Origin", "Access-Control-Expose-Headers", "Content-Security-Policy",
+		"Content-Security-Policy-Report-Only", "Strict-Transport-Security", "X-Frame-Options", "Cross-Origin-Opener-Policy", "Clear-Site-Data", "Service-Worker-Allowed",
+		"X-Accel-Redirect", "X-Envoy-Immediate-Health-Check-Fail", "Netlify-Cdn-Cache-Control", "X-Middleware-Rewrite", "Origin-Trial", "No-Vary-Search",
+		"X-Sendfile", "Surrogate-Control", "Cdn-Cache-Control", "Keep-Alive", "Alt-Svc", "Sec-Session-Registration", "X-Forwarded-Host", "Content-Encoding",
+	}
+	patterns := []string{
+		"Authentication-*", "Access-*", "Content-*", "Strict-*", "Cross-*", "Clear-*", "Service-*", "X-Frame-*", "Keep-*", "Alt-Svc-*", "X-Forwarded-By", "Set-Cookies", "Www-Authentication",
+	}
+	w := newWorld(t)
+	for _, name := range slices.Concat(never, []string{"*", "X-*", "A-*", "X-Rate*", "X-*-Limit", "X Limit", "", "Transfer-Encoding", "Server-Timing", "X-Request-Id", "Access-Control-*"}) {
+		if problems := namedProblems(w, "X-Total-Count", name); problems != "response.headers[1]" {
+			t.Errorf("%q: the problems are at %q", name, problems)
+		}
+	}
+	var allowed []string
+	for _, pattern := range patterns {
+		if namedProblems(w, pattern) == "" {
+			allowed = append(allowed, pattern)
+		}
+	}
+	for _, pattern := range []string{"Access-*", "Content-*", "Service-*", "Cross-*"} {
+		if !slices.Contains(allowed, pattern) {
+			t.Errorf("%s is refused, so this is not what it is about", pattern)
+		}
+	}
+	w = newWorld(t, func(_ *options, d *gateway.Definition) { d.Response.Headers = allowed })
+	w.answer = func(rw http.ResponseWriter, _ *http.Request) {
+		for _, name := range never {
+			if name != "Content-Encoding" { // an answer that is encoded is refused
+				rw.Header().Set(name, "canary")
+			}
+		}
+	}
+	if got := fmt.Sprint(w.get("/connectors/weather").header); strings.Contains(got, "canary") {
+		t.Errorf("with %v, the caller got %s", allowed, got)
+	}
+}
+
+// threats.md 45: a header with the credential does not pass, even if the definition names it.
+func TestNamedHeadersWithTheCredential(t *testing.T) {
+	w := newWorld(t, func(_ *options, d *gateway.Definition) { d.Response.Headers = []string{"X-Limit-*"} })
+	w.answer = func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("X-Limit-Of", "key "+r.Header.Get("X-Key"))
+		rw.Header().Set("X-Limit-"+secret, "1")
+		rw.Header().Set("X-Limit-Left", "3")
+	}
+	got := w.get("/connectors/weather")
+	if text := strings.ToLower(fmt.Sprint(got.header)); strings.Contains(text, strings.ToLower(secret)) || got.header.Get("X-Limit-Left") != "3" {
+		t.Errorf("the caller got %v", got.header)
+	}
+}
+
+func TestManyNamedHeaders(t *testing.T) {
+	w := newWorld(t)
+	names := make([]string, 51)
+	for i := range names {
+		names[i] = fmt.Sprintf("X-Count-%d", i)
+	}
+	for n, want := range map[int]string{50: "", 51: "response.headers"} {
+		if problems := namedProblems(w, names[:n]...); problems != want {
+			t.Errorf("%d names: the problems are at %q, want %q", n, problems, want)
+		}
 	}
 }

@@ -2,12 +2,14 @@ package gateway_test
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,9 +36,8 @@ func TestServerTiming(t *testing.T) {
 	} {
 		uses := min(1, int(c.key))
 		now := time.Unix(1_800_000_000, 0)
-		var event gateway.Event
 		w := newWorld(t, func(o *options, _ *gateway.Definition) {
-			o.Clock, o.Observe = func() time.Time { return now }, func(e gateway.Event) { event = e }
+			o.Clock = func() time.Time { return now }
 			o.Base = testworld.Answer(func(r *http.Request) (*http.Response, error) {
 				now = now.Add(c.api)
 				gateway.Observe(r.Context(), host.Attempt{Ahead: true, TokenTime: time.Hour, Exchanges: 1}) // no request waits for it
@@ -51,12 +52,11 @@ func TestServerTiming(t *testing.T) {
 				return host.User{}, nil
 			})
 		})
-		got := httptest.NewRecorder()
-		w.gateway.Handler().ServeHTTP(got, w.request("GET", "/connectors/weather", "")) // not through the server, so that Observe has been called
+		got := w.serve(w.request("GET", "/connectors/weather", ""))
 		if got.Header().Get("Server-Timing") != want || (got.Code == http.StatusOK) == c.fails {
 			t.Errorf("the caller got %d and the timing %s, want %s", got.Code, got.Header().Get("Server-Timing"), want)
 		}
-		if event.Upstream != c.api || event.Total != c.before+c.api || event.Exchanges != 1 || event.KeyRequests != uses {
+		if event := w.events[0]; event.Upstream != c.api || event.Total != c.before+c.api || event.Exchanges != 1 || event.KeyRequests != uses {
 			t.Errorf("operators are told %+v", event)
 		}
 	}
@@ -82,8 +82,7 @@ func TestServerTimingOfTwoAttempts(t *testing.T) {
 			gateway.Observe(ctx, host.Attempt{TokenTime: 18 * ms, Exchanges: 1})
 		}
 	}
-	got := httptest.NewRecorder()
-	w.gateway.Handler().ServeHTTP(got, w.request("GET", "/connectors/weather", ""))
+	got := w.serve(w.request("GET", "/connectors/weather", ""))
 	if want := "auth;dur=2, token;dur=18, upstream;dur=10"; got.Header().Get("Server-Timing") != want || attempts != 2 {
 		t.Errorf("%d attempts, %s, want %s", attempts, got.Header().Get("Server-Timing"), want)
 	}
@@ -149,5 +148,76 @@ func TestHeadersOfProblems(t *testing.T) {
 				t.Errorf("%s: %s is %q", name, header, values)
 			}
 		}
+	}
+}
+
+// threats.md 62: if the secret of a connector is wrong, callers get a Retry-After, and neither the token endpoint nor the log
+// gets one entry for each request. The host's only line names the endpoint, and the request for which that was asked.
+func TestRefusingTokenEndpoint_threats_62(t *testing.T) {
+	var asked atomic.Int32
+	w := newWorld(t, func(_ *options, d *gateway.Definition) { d.Auth = clientAuth(d.URL + "/token") })
+	w.answer = func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/token" {
+			return
+		}
+		asked.Add(1)
+		rw.Header().Set("Retry-After", "600")
+		rw.WriteHeader(http.StatusUnauthorized)
+		_, _ = io.WriteString(rw, `{"error":"invalid_client"}`)
+	}
+	var ids sync.Map
+	var clients sync.WaitGroup
+	for range 8 {
+		clients.Go(func() {
+			for range 20 {
+				got := w.get("/connectors/weather")
+				ids.Store(got.header.Get("X-Request-Id"), true)
+				if retry := got.header.Get("Retry-After"); got.status != http.StatusBadGateway || got.kind != "authentication-failed" || len(retry) != 3 || retry < "500" {
+					t.Errorf("a caller got %d %s, Retry-After %q", got.status, got.kind, retry)
+					return
+				}
+			}
+		})
+	}
+	clients.Wait()
+	if asked.Load() != 1 || w.received() != 1 {
+		t.Errorf("the token endpoint was asked %d times, and the API %d times", asked.Load(), w.received()-1)
+	}
+	if w.log.String() != "" {
+		t.Errorf("the gateway's log has %s", w.log.String())
+	}
+	var line struct {
+		Level, Connector, Endpoint string
+		ID                         string `json:"request_id"`
+	}
+	if err := json.Unmarshal([]byte(w.hostLog.String()), &line); err != nil {
+		t.Fatalf("the host's log has %s: %v", w.hostLog.String(), err)
+	}
+	if _, ok := ids.Load(line.ID); !ok || line.ID == "" || line.Level != "WARN" || line.Connector != "weather" || "http://"+line.Endpoint != w.api.URL {
+		t.Errorf("the host's log has %s", w.hostLog.String())
+	}
+}
+
+// threats.md 142: if the metadata of an issuer cannot be read, callers get a Retry-After, and neither the issuer nor the log gets one
+// entry for each request.
+func TestFailingIssuer(t *testing.T) {
+	var asked atomic.Int32
+	now := time.Now()
+	w := newWorld(t, func(o *options, d *gateway.Definition) {
+		o.HostClock = func() time.Time { return now }
+		d.Auth = clientAuth("{{ discover('" + strings.TrimSuffix(d.URL, "/v1") + "', 'token_endpoint') }}")
+	})
+	w.answer = func(rw http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		rw.WriteHeader(http.StatusInternalServerError)
+	}
+	for range 5 {
+		got := w.get("/connectors/weather")
+		if retry := got.header.Get("Retry-After"); got.status != http.StatusBadGateway || got.kind != "authentication-failed" || retry != "1" {
+			t.Errorf("a caller got %d %s, Retry-After %q", got.status, got.kind, retry)
+		}
+	}
+	if asked.Load() != 1 || w.log.String() != "" || strings.Count(w.hostLog.String(), "the metadata of an issuer cannot be read") != 1 {
+		t.Errorf("the issuer was asked %d times, and the logs are\n%s\n%s", asked.Load(), w.log.String(), w.hostLog.String())
 	}
 }

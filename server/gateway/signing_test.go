@@ -219,10 +219,7 @@ func inABubble(t *testing.T, do func(t *testing.T, handler http.Handler, sent *i
 		signing(t, 0)(o, &d)
 		h := testworld.Must(host.New(t.Context(), host.Config{Secrets: host.MapSecrets{"key": secret}, Egress: host.Egress{AllowHTTP: true}, Plugins: o.Plugins}))(t)
 		defer func() { _ = h.Close(context.Background()) }()
-		c, err := gateway.NewConnector(t.Context(), h, d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := testworld.Must(gateway.NewConnector(t.Context(), h, d))(t)
 		g := gateway.New(gateway.Config{
 			Observe: func(e gateway.Event) { events = append(events, e) },
 			Base: testworld.Answer(func(r *http.Request) (*http.Response, error) {

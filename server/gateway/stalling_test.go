@@ -103,9 +103,7 @@ func TestCallerWaitTime(t *testing.T) {
 				r := testworld.Must(http.NewRequestWithContext(ctx, http.MethodPost, "https://api.invalid", from))(t)
 				response := testworld.Must(c.RoundTrip(r))(t)
 				defer response.Body.Close()
-				if err := <-read; err != nil {
-					t.Error(err)
-				}
+				testworld.Check(t, <-read)
 				<-time.After(time.Minute) // in the bubble's time
 				synctest.Wait()
 				if errors.Is(context.Cause(ctx), errUpstreamTime) {

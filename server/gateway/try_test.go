@@ -1,6 +1,8 @@
 package gateway_test
 
 import (
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -13,13 +15,13 @@ import (
 	"github.com/keywright/keywright/server/internal/trial"
 )
 
-// try returns the answer to an operator's test.
-func (w *world) try(body string) *httptest.ResponseRecorder {
+// try returns the answer to an operator's test of a connector.
+func (w *world) try(permalink, body string) *httptest.ResponseRecorder {
 	w.t.Helper()
 	mux := http.NewServeMux()
 	mux.Handle("POST /connectors/{permalink}/test", w.gateway.Test())
 	answer := httptest.NewRecorder()
-	mux.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "http://localhost/connectors/weather/test", strings.NewReader(body)))
+	mux.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "http://localhost/connectors/"+permalink+"/test", strings.NewReader(body)))
 	return answer
 }
 
@@ -61,7 +63,7 @@ func TestShownTLS(t *testing.T) {
 			}
 			o.Base = testworld.Answer(func(r *http.Request) (*http.Response, error) { return answerOf(r, http.StatusOK, "", ""), nil })
 		})
-		if shown := w.try("").Body.String(); strings.Contains(shown, `"tls":{"for":["token"],"ca":true}`) != with || strings.Contains(shown, `"tls"`) != with {
+		if shown := w.try("weather", "").Body.String(); strings.Contains(shown, `"tls":{"for":["token"],"ca":true}`) != with || strings.Contains(shown, `"tls"`) != with {
 			t.Errorf("with tls %t: %s", with, shown)
 		}
 	}
@@ -79,5 +81,39 @@ func TestDroppedParametersShow(t *testing.T) {
 		if !slices.Equal(got.Dropped, dropped) || !strings.HasSuffix(got.URL, "?units=us") {
 			t.Errorf("%s: got = %+v", path, got)
 		}
+	}
+}
+
+// A test of an API whose certificate is refused says what to do, whichever way the connector connects.
+func TestAPICertificateRemedy(t *testing.T) {
+	authority := testworld.NewAuthority(t)
+	api := httptest.NewUnstartedServer(http.NotFoundHandler())
+	api.Config.ErrorLog = log.New(io.Discard, "", 0)
+	api.StartTLS()
+	t.Cleanup(api.Close)
+	for name, change := range map[string]func(*options, *gateway.Definition){
+		"the host's transport": func(*options, *gateway.Definition) {},
+		"authorities of its own": func(_ *options, d *gateway.Definition) {
+			d.TLS = &host.TLS{CA: authority.PEM(), For: []host.TLSPurpose{host.TLSForAPI}}
+		},
+		"an egress of its own":     func(_ *options, d *gateway.Definition) { d.Egress = &host.Egress{AllowPrivate: true} },
+		"a transport of a program": func(o *options, _ *gateway.Definition) { o.Base = &http.Transport{} },
+		"a wrapped transport":      func(o *options, _ *gateway.Definition) { o.Base = testworld.Answer(http.DefaultTransport.RoundTrip) },
+	} {
+		w := newWorld(t, func(o *options, d *gateway.Definition) {
+			d.URL = api.URL
+			change(o, d)
+		})
+		if got := w.result(trial.Try{}); !strings.Contains(got.Remedy, "or this machine's clock is wrong") {
+			t.Errorf("%s: %q for %s", name, got.Remedy, got.Cause)
+		}
+	}
+}
+
+// A test of a path that the connector does not have says what to do.
+func TestRemedyOfAnUnknownPath(t *testing.T) {
+	w := newWorld(t, func(_ *options, d *gateway.Definition) { d.Paths = []string{"/*"} })
+	if got := w.result(trial.Try{Path: "/a/b"}); got.Problem != "unknown-path" || !strings.Contains(got.Remedy, "add the path to the connector's paths") {
+		t.Errorf("%s: got.Remedy = %q", got.Problem, got.Remedy)
 	}
 }

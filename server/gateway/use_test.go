@@ -30,10 +30,7 @@ type still struct {
 
 func newStill(t *testing.T, observe func(gateway.Event)) *still {
 	t.Helper()
-	h, err := host.New(t.Context(), host.Config{Secrets: host.MapSecrets{"key": secret}, CodeCache: codeCache})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := testworld.Must(host.New(t.Context(), host.Config{Secrets: host.MapSecrets{"key": secret}, CodeCache: codeCache}))(t)
 	t.Cleanup(func() { _ = h.Close(context.Background()) })
 	s := &still{t: t, host: h}
 	s.gateway = gateway.New(gateway.Config{Observe: observe, Base: s})
@@ -69,7 +66,7 @@ func (s *still) use(limits gateway.Limits, permalinks ...string) (wait func()) {
 	users := users(func(r *http.Request) (host.User, error) { return host.User{ID: r.Header.Get("Authorization")}, nil })
 	setup := gateway.Setup{Users: users}
 	for _, permalink := range permalinks {
-		auth := host.Auth{Type: "api_key", Config: map[string]any{"key": "X-API-Key", "value": "{{ get_secret('key') }}", "in": "header"}}
+		auth := keyAuth("X-API-Key", "header")
 		c := testworld.Must(gateway.NewConnector(s.t.Context(), s.host, gateway.Definition{Name: permalink, Permalink: permalink, URL: "https://api.test/", Auth: auth, Limits: limits}))(s.t)
 		setup.Connectors = append(setup.Connectors, c)
 	}

@@ -160,9 +160,7 @@ func serveWire(t *testing.T, a *wire) (address string) {
 	}()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		testworld.Check(t, <-ended)
 		_ = w.host.Close(context.Background()) // closes the connections to the API, for which a.close waits
 		a.close()
 	})

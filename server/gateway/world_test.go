@@ -47,6 +47,8 @@ type world struct {
 	got    []*http.Request // requests at the API
 	bodies []string
 	answer http.HandlerFunc
+	// events are those of the requests that have ended, unless the test has an Observe of its own.
+	events []gateway.Event
 	log    testworld.Log
 	// hostLog has what the host logs.
 	hostLog testworld.Log
@@ -74,11 +76,8 @@ func newWorld(t *testing.T, changes ...change) *world {
 		answer(rw, r)
 	}))
 	t.Cleanup(w.api.Close)
-	o := &options{Config: gateway.Config{Logger: slog.New(slog.NewJSONHandler(&w.log, nil))}}
-	d := gateway.Definition{
-		Name: "Weather", Permalink: "weather", URL: w.api.URL + "/v1",
-		Auth: host.Auth{Type: "api_key", Config: map[string]any{"key": "X-API-Key", "value": "{{ get_secret('key') }}", "in": "header"}},
-	}
+	o := &options{Config: gateway.Config{Logger: slog.New(slog.NewJSONHandler(&w.log, nil)), Observe: w.observe}}
+	d := gateway.Definition{Name: "Weather", Permalink: "weather", URL: w.api.URL + "/v1", Auth: keyAuth("X-API-Key", "header")}
 	for _, c := range changes {
 		c(o, &d)
 	}
@@ -98,6 +97,22 @@ func newWorld(t *testing.T, changes ...change) *world {
 	return w
 }
 
+// keyAuth sends the credential in a header or a query parameter.
+func keyAuth(name, in string) host.Auth {
+	return host.Auth{Type: "api_key", Config: map[string]any{"key": name, "value": "{{ get_secret('key') }}", "in": in}}
+}
+
+// clientAuth gets tokens from an endpoint.
+func clientAuth(tokenURL string) host.Auth {
+	return host.Auth{Type: "oauth_client_credentials", Config: map[string]any{"client_id": "me", "client_secret": "{{ get_secret('key') }}", "token_url": tokenURL}}
+}
+
+func (w *world) observe(e gateway.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.events = append(w.events, e)
+}
+
 // Secret implements [host.Secrets].
 func (w *world) Secret(ctx context.Context, name string) (string, error) {
 	if w.reading != nil {
@@ -114,16 +129,26 @@ func (w *world) connector(d gateway.Definition) *gateway.Connector {
 	return testworld.Must(gateway.NewConnector(w.t.Context(), w.host, d))(w.t)
 }
 
-// problems returns the problems of a definition. It sets auth to none.
-func (w *world) problems(d gateway.Definition) []host.Problem {
+// problems returns the problems of a definition, and their paths. It sets auth to none.
+func (w *world) problems(d gateway.Definition) (all []host.Problem, paths string) {
 	w.t.Helper()
 	d.Permalink, d.Auth = "x", host.Auth{Type: "none"}
 	_, err := gateway.NewConnector(w.t.Context(), w.host, d)
 	var wrong *host.ConfigError
-	if !errors.As(err, &wrong) {
-		w.t.Fatalf("the error is %v, want a host.ConfigError", err)
+	if errors.As(err, &wrong) {
+		all = wrong.Problems
+	} else {
+		testworld.Check(w.t, err)
 	}
-	return wrong.Problems
+	return all, pathsOf(all)
+}
+
+func pathsOf(problems []host.Problem) string {
+	paths := make([]string, len(problems))
+	for i, p := range problems {
+		paths[i] = p.Path
+	}
+	return strings.Join(paths, " ")
 }
 
 // answer is an answer as a caller gets it.
@@ -162,6 +187,23 @@ func (w *world) request(method, path, body string, headers ...string) *http.Requ
 func (w *world) get(path string, headers ...string) answer {
 	w.t.Helper()
 	return w.do(w.request(http.MethodGet, path, "", headers...))
+}
+
+// serve calls the handler, which has told Observe of the request when it returns.
+func (w *world) serve(r *http.Request) *httptest.ResponseRecorder {
+	got := httptest.NewRecorder()
+	w.gateway.Handler().ServeHTTP(got, r)
+	return got
+}
+
+// event serves a request to the connector, and returns its event, which must be the only one.
+func (w *world) event(method, path string) gateway.Event {
+	w.t.Helper()
+	w.serve(w.request(method, "/connectors/weather"+path, ""))
+	if len(w.events) != 1 {
+		w.t.Fatalf("the events are %+v, want one", w.events)
+	}
+	return w.events[0]
 }
 
 // last returns the request that the API received. The test fails unless there is exactly one.

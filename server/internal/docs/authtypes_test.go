@@ -222,3 +222,12 @@ func TestTheCensusAddsUp(t *testing.T) {
 		t.Errorf("%s does not have %q", authTypes, want)
 	}
 }
+
+// docs/specification.md lists every algorithm.
+func TestTheSpecifiedAlgorithms(t *testing.T) {
+	for _, algorithm := range jws.Algorithms() {
+		if !strings.Contains(under(t, "docs/specification.md", "### Signatures"), algorithm) {
+			t.Errorf("docs/specification.md does not have the algorithm %s", algorithm)
+		}
+	}
+}

@@ -1,15 +1,24 @@
 package docs
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
+	"io"
+	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/internal/serve/daemon"
 )
 
 // The files that docs/gateway.md, docs/several-nodes.md and docs/sessions.md show can be loaded.
@@ -62,4 +71,79 @@ func TestNoExampleHasACredential(t *testing.T) {
 	if looked < 35 {
 		t.Errorf("there are %d examples only", looked)
 	}
+}
+
+// exampleAPI answers as the API of an example does, and records the body that it received.
+type exampleAPI struct{ got, answer string }
+
+// RoundTrip implements [http.RoundTripper].
+func (a *exampleAPI) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	a.got = string(body)
+	return &http.Response{
+		StatusCode: http.StatusOK, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(strings.NewReader(a.answer)), ContentLength: int64(len(a.answer)), Request: r,
+	}, nil
+}
+
+// The bodies in docs/gateway.md have the results that the page shows, with the file that the page shows.
+func TestTheBodiesOfTheGateway(t *testing.T) {
+	example := map[string]string{}
+	for _, b := range blocks(t, "docs/gateway.md") {
+		if part, ok := strings.CutPrefix(b.marker, "bodies: "); ok {
+			example[part] = b.text
+		}
+	}
+	api := &exampleAPI{answer: example["API answers"]}
+	url := serve(t, daemon.Config{
+		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), Text: []byte(example["file"]), Options: connectors.Options{Host: host.Config{Base: api}},
+	})
+	request := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/connectors/notes", strings.NewReader(example["caller sends"])))(t)
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("X-Forwarded-Email", "ann@example.com")
+	response := testworld.Must(http.DefaultClient.Do(request))(t)
+	defer response.Body.Close()
+	answer := testworld.Must(io.ReadAll(response.Body))(t)
+	if want := strings.TrimSuffix(example["API gets"], "\n"); api.got != want {
+		t.Errorf("the API gets\n%s\nwant\n%s", api.got, want)
+	}
+	if !sameJSON(t, answer, []byte(example["caller gets"])) {
+		t.Errorf("the caller gets\n%s\nwant\n%s", answer, example["caller gets"])
+	}
+}
+
+// serve runs a gateway until the test ends, and returns the URL for its callers.
+func serve(t *testing.T, config daemon.Config) string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	started, ended := make(chan string, 1), make(chan error, 1)
+	config.Listen, config.Admin = "127.0.0.1:0", "127.0.0.1:0"
+	config.Started = func(callers, _ string) { started <- callers }
+	go func() { ended <- daemon.Run(ctx, config) }()
+	t.Cleanup(func() {
+		cancel()
+		testworld.Check(t, <-ended)
+	})
+	select {
+	case address := <-started:
+		return address
+	case err := <-ended:
+		ended <- nil
+		t.Fatal(err)
+		return ""
+	}
+}
+
+func sameJSON(t *testing.T, a, b []byte) bool {
+	t.Helper()
+	var values [2]any
+	for i, text := range [][]byte{a, b} {
+		if err := json.NewDecoder(bytes.NewReader(text)).Decode(&values[i]); err != nil {
+			t.Errorf("%v in %s", err, text)
+		}
+	}
+	return reflect.DeepEqual(values[0], values[1])
 }

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 const (
@@ -53,16 +56,11 @@ func TestHouseRules(t *testing.T) {
 	}
 	slices.Sort(found)
 	found = slices.Compact(found)
-	text, err := os.ReadFile(list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testworld.Must(os.ReadFile(list))(t)
 	allowed := strings.Split(string(bytes.TrimSpace(text)), "\n")
 	if *update && len(found) <= len(allowed) {
 		allowed = found
-		if err := os.WriteFile(list, []byte(strings.Join(found, "\n")+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, os.WriteFile(list, []byte(strings.Join(found, "\n")+"\n"), 0o600))
 	}
 	for _, exception := range found {
 		if !slices.Contains(allowed, exception) {
@@ -79,10 +77,7 @@ func TestHouseRules(t *testing.T) {
 // exceptions returns a line for each exception to the rules in a file. It counts the methods of types by package and type.
 func exceptions(t *testing.T, path string, methods map[string]int) (lines []string) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, path), nil, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := testworld.Must(parser.ParseFile(token.NewFileSet(), filepath.Join(root, path), nil, parser.SkipObjectResolution))(t)
 	test := strings.HasSuffix(path, "_test.go")
 	report := func(what string) { lines = append(lines, path+": "+what) }
 	name := func(ids ...*ast.Ident) {
@@ -123,11 +118,15 @@ func exceptions(t *testing.T, path string, methods map[string]int) (lines []stri
 				name(identifiers([]ast.Expr{n.Key, n.Value})...)
 			}
 		case *ast.CallExpr:
-			if called := selector(n.Fun); len(n.Args) > 0 && test && slices.Contains(failureFuncs, called) && !isFmt(n.Fun) {
-				if format, ok := n.Args[0].(*ast.BasicLit); ok && wordless.MatchString(unquote(t, format.Value)) {
+			fun, ok := n.Fun.(*ast.SelectorExpr)
+			if !ok || len(n.Args) == 0 {
+				break
+			}
+			if test && slices.Contains(failureFuncs, fun.Sel.Name) && types.ExprString(fun.X) != "fmt" {
+				if format, ok := n.Args[0].(*ast.BasicLit); ok && wordless.MatchString(testworld.Must(strconv.Unquote(format.Value))(t)) {
 					report("failure " + format.Value)
 				}
-			} else if !test && len(n.Args) > 0 && slices.Contains(matchers, called) && callsError(n.Args[0]) {
+			} else if !test && slices.Contains(matchers, fun.Sel.Name) && strings.HasSuffix(types.ExprString(n.Args[0]), ".Error()") {
 				report("matches the text of an error")
 			}
 		}
@@ -144,34 +143,4 @@ func identifiers(all []ast.Expr) (ids []*ast.Ident) {
 		}
 	}
 	return ids
-}
-
-func selector(fun ast.Expr) string {
-	if s, ok := fun.(*ast.SelectorExpr); ok {
-		return s.Sel.Name
-	}
-	return ""
-}
-
-func isFmt(fun ast.Expr) bool {
-	s, ok := fun.(*ast.SelectorExpr)
-	if !ok {
-		return false
-	}
-	pkg, ok := s.X.(*ast.Ident)
-	return ok && pkg.Name == "fmt"
-}
-
-func callsError(e ast.Expr) bool {
-	call, ok := e.(*ast.CallExpr)
-	return ok && len(call.Args) == 0 && selector(call.Fun) == "Error"
-}
-
-func unquote(t *testing.T, literal string) string {
-	t.Helper()
-	text, err := strconv.Unquote(literal)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
 }

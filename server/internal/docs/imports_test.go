@@ -2,11 +2,9 @@ package docs
 
 import (
 	"fmt"
-	"go/ast"
 	"go/doc"
 	"go/parser"
 	"go/token"
-	"go/types"
 	"io/fs"
 	"maps"
 	"os"
@@ -33,7 +31,6 @@ type rule struct {
 var rules = []rule{
 	{packages: "abi"},
 	{packages: "internal/contract", ours: []string{"abi"}},
-	{packages: "internal/contract", ours: []string{"abi"}},
 	{packages: "sdk/c"},
 	{packages: "sdk/assemblyscript"},
 	{packages: "sdk", ours: []string{"abi", "internal/contract"}, others: []string{"github.com/extism/go-pdk"}},
@@ -49,7 +46,7 @@ var rules = []rule{
 	{packages: "host/hosttest/conform", ours: []string{"host/hosttest", "internal/conform"}},
 	{packages: "host/hosttest/cases", ours: []string{"host/hosttest", "internal/casefile", "sdk"}},
 	{packages: "host/internal/hostfn", ours: []string{
-		"abi", "internal/contract", "internal/contract", "host/internal/answer", "host/internal/compose", "host/internal/leakscan", "host/internal/mask", "host/internal/egress", "host/internal/event", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "host/internal/tokencache", "host/internal/tokens", "host/view", "internal/answers", "internal/expr", "internal/printable", "internal/urlcheck", "internal/urlpath",
+		"abi", "internal/contract", "host/internal/answer", "host/internal/compose", "host/internal/leakscan", "host/internal/mask", "host/internal/egress", "host/internal/event", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "host/internal/tokencache", "host/internal/tokens", "host/view", "internal/answers", "internal/expr", "internal/printable", "internal/urlcheck", "internal/urlpath",
 	}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/net"}},
 	{packages: "host/internal/answer", ours: []string{"abi", "internal/contract", "host/internal/leakscan", "host/internal/seal", "host/internal/strictjson", "internal/printable"}, others: []string{"golang.org/x/net"}},
 	{packages: "host/internal/connect", ours: []string{"abi", "internal/contract", "host/internal/answer", "host/internal/describe", "host/internal/hostfn", "host/internal/request", "host/internal/sandbox", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "internal/expr", "internal/printable", "internal/problem", "internal/urlcheck"}},
@@ -307,78 +304,4 @@ func TestPackages(t *testing.T) {
 		list += fmt.Sprintf("| [%s](../%s) | %d | %s |\n", dir, dir, floor(dir), synopses[dir])
 	}
 	golden(t, "docs/packages.md", list)
-}
-
-// The public API of host, hosttest and sdk uses types of the standard library, abi, host, host/hosttest, host/state, host/view and sdk only.
-func TestExportedNamesShowNoTypesOfDependencies(t *testing.T) {
-	for _, dir := range []string{"host", "host/hosttest", "host/hosttest/cases", "host/hosttest/conform", "host/view", "sdk"} {
-		for name, file := range parse(t, dir) {
-			imports := map[string]string{}
-			for _, spec := range file.Imports {
-				path, _ := strconv.Unquote(spec.Path.Value)
-				as := filepath.Base(path)
-				if spec.Name != nil {
-					as = spec.Name.Name
-				}
-				imports[as] = path
-			}
-			for _, declaration := range file.Decls {
-				for _, shown := range exported(declaration) {
-					ast.Inspect(shown, func(n ast.Node) bool {
-						selector, ok := n.(*ast.SelectorExpr)
-						if !ok {
-							return true
-						}
-						path := imports[types.ExprString(selector.X)]
-						first, _, _ := strings.Cut(path, "/")
-						ours := path == module+"abi" || path == module+"host" || path == module+"host/hosttest" || path == module+"host/state" || path == module+"host/view" || path == module+"sdk"
-						if strings.Contains(first, ".") && !ours {
-							t.Errorf("%s: what is exported shows %s of %s", name, types.ExprString(selector), path)
-						}
-						return true
-					})
-				}
-			}
-		}
-	}
-}
-
-// exported returns the exported types in a declaration: those of parameters, results, exported fields and variables.
-func exported(declaration ast.Decl) []ast.Node {
-	switch d := declaration.(type) {
-	case *ast.FuncDecl:
-		if d.Name.IsExported() && (d.Recv == nil || ast.IsExported(strings.TrimLeft(types.ExprString(d.Recv.List[0].Type), "*"))) {
-			return []ast.Node{d.Type}
-		}
-	case *ast.GenDecl:
-		var all []ast.Node
-		for _, spec := range d.Specs {
-			switch s := spec.(type) {
-			case *ast.TypeSpec:
-				if s.Name.IsExported() {
-					all = append(all, shownType(s.Type)...)
-				}
-			case *ast.ValueSpec:
-				if s.Names[0].IsExported() && s.Type != nil {
-					all = append(all, s.Type)
-				}
-			}
-		}
-		return all
-	}
-	return nil
-}
-
-func shownType(t ast.Expr) []ast.Node {
-	structure, ok := t.(*ast.StructType)
-	if !ok {
-		return []ast.Node{t}
-	}
-	var all []ast.Node
-	for _, field := range structure.Fields.List {
-		if len(field.Names) == 0 || slices.ContainsFunc(field.Names, func(n *ast.Ident) bool { return n.IsExported() }) {
-			all = append(all, field.Type)
-		}
-	}
-	return all
 }

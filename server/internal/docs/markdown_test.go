@@ -15,8 +15,7 @@ const root = "../../.."
 
 func document(t *testing.T, name string) string {
 	t.Helper()
-	text := testworld.Must(os.ReadFile(filepath.Join(root, name)))(t)
-	return string(text)
+	return string(testworld.Must(os.ReadFile(filepath.Join(root, name)))(t))
 }
 
 // block is a fenced block of a document.

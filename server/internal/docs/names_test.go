@@ -25,28 +25,23 @@ func TestTheNamesOfTheServers(t *testing.T) {
 		{"problem", "server/content/httpapi/*.go", `kind: +"([a-z]+-?[a-z-]*)"`, "docs/content.md", "### Errors", "## Who may ask", "(?m)^\\| `([a-z`, -]+)` \\|"},
 		{"metric", "server/internal/contentserver/*.go server/internal/serve/metrics/metrics.go", `(?:Counter|Seconds|Gauges?)\("([a-z_]+)"`, "docs/content.md", "", "", "`keywright_([a-z_]+)`"},
 	} {
-		text := testworld.Must(os.ReadFile(filepath.Join(root, c.document)))(t)
-		document := string(text)
+		page := document(t, c.document)
 		if c.from != "" {
-			_, document, _ = strings.Cut(document, c.from)
-			document, _, _ = strings.Cut(document, c.to)
+			_, page, _ = strings.Cut(page, c.from)
+			page, _, _ = strings.Cut(page, c.to)
 		}
 		var has, said []string
-		var files []string
 		for pattern := range strings.FieldsSeq(c.files) {
-			some := testworld.Must(filepath.Glob(filepath.Join(root, pattern)))(t)
-			files = append(files, some...)
-		}
-		for _, file := range files {
-			text := testworld.Must(os.ReadFile(file))(t)
-			if strings.HasSuffix(file, "_test.go") {
-				continue
-			}
-			for _, m := range regexp.MustCompile(c.pattern).FindAllStringSubmatch(string(text), -1) {
-				has = append(has, m[1])
+			for _, file := range testworld.Must(filepath.Glob(filepath.Join(root, pattern)))(t) {
+				if strings.HasSuffix(file, "_test.go") {
+					continue
+				}
+				for _, m := range regexp.MustCompile(c.pattern).FindAllStringSubmatch(string(testworld.Must(os.ReadFile(file))(t)), -1) {
+					has = append(has, m[1])
+				}
 			}
 		}
-		for _, m := range regexp.MustCompile(c.documented).FindAllStringSubmatch(document, -1) {
+		for _, m := range regexp.MustCompile(c.documented).FindAllStringSubmatch(page, -1) {
 			said = append(said, strings.Split(m[1], "`, `")...)
 		}
 		for _, list := range []*[]string{&has, &said} {

@@ -3,9 +3,7 @@ package docs
 import (
 	"flag"
 	"go/ast"
-	"go/parser"
 	"go/printer"
-	"go/token"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,96 +42,47 @@ func golden(t *testing.T, name, got string) {
 // surface returns a line for each exported identifier of a package: constants, variables, functions, types, and their fields and methods.
 func surface(t *testing.T, dir string) (lines []string) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%s has no files: %v", dir, err)
-	}
-	seen := token.NewFileSet()
 	add := func(kind, name string, node any) {
 		var text strings.Builder
 		if node != nil {
-			testworld.Check(t, printer.Fprint(&text, seen, node))
+			testworld.Check(t, printer.Fprint(&text, fileSet, node))
 		}
-		line := strings.Join(strings.Fields(dir+": "+kind+" "+name+" "+text.String()), " ")
-		if !slices.Contains(lines, line) { // files of several platforms have the same
-			lines = append(lines, line)
-		}
+		lines = append(lines, strings.Join(strings.Fields(dir+": "+kind+" "+name+" "+text.String()), " "))
 	}
-	for _, path := range files {
-		if strings.HasSuffix(path, "_test.go") {
-			continue
-		}
-		file := testworld.Must(parser.ParseFile(seen, path, nil, parser.SkipObjectResolution))(t)
-		for _, decl := range file.Decls {
-			switch d := decl.(type) {
-			case *ast.FuncDecl:
-				if d.Name.IsExported() && (d.Recv == nil || ast.IsExported(receiver(d))) {
-					kind, name := "func", d.Name.Name
-					if d.Recv != nil {
-						kind, name = "method", receiver(d)+"."+name
-					}
-					add(kind, name, d.Type)
-				}
-			case *ast.GenDecl:
-				for _, spec := range d.Specs {
-					addSpec(add, d.Tok, spec)
-				}
-			}
+	for _, d := range declarations(t, dir) {
+		switch n := d.node.(type) {
+		case *ast.FuncDecl:
+			add(d.kind, d.name, n.Type)
+		case *ast.ValueSpec:
+			add(d.kind, d.name, n.Type)
+		case *ast.TypeSpec:
+			addType(add, n)
 		}
 	}
 	slices.Sort(lines)
-	return lines
+	return slices.Compact(lines) // files of several platforms have the same
 }
 
-func addSpec(add func(kind, name string, node any), tok token.Token, spec ast.Spec) {
-	switch s := spec.(type) {
-	case *ast.ValueSpec:
-		for _, name := range s.Names {
-			if name.IsExported() && s.Type != nil {
-				add(tok.String(), name.Name, s.Type)
-			} else if name.IsExported() {
-				add(tok.String(), name.Name, nil)
+func addType(add func(kind, name string, node any), s *ast.TypeSpec) {
+	members := &ast.FieldList{}
+	switch of := s.Type.(type) {
+	case *ast.StructType:
+		members = of.Fields
+		add("type", s.Name.Name+" struct", nil)
+	case *ast.InterfaceType:
+		members = of.Methods
+		add("type", s.Name.Name+" interface", nil)
+	default:
+		add("type", s.Name.Name, s.Type)
+	}
+	for _, member := range members.List {
+		for _, name := range member.Names {
+			if name.IsExported() {
+				add("member", s.Name.Name+"."+name.Name, member.Type)
 			}
 		}
-	case *ast.TypeSpec:
-		if !s.Name.IsExported() {
-			return
-		}
-		members := &ast.FieldList{}
-		switch of := s.Type.(type) {
-		case *ast.StructType:
-			members = of.Fields
-			add("type", s.Name.Name+" struct", nil)
-		case *ast.InterfaceType:
-			members = of.Methods
-			add("type", s.Name.Name+" interface", nil)
-		default:
-			add("type", s.Name.Name, s.Type)
-		}
-		for _, member := range members.List {
-			for _, name := range member.Names {
-				if name.IsExported() {
-					add("member", s.Name.Name+"."+name.Name, member.Type)
-				}
-			}
-			if len(member.Names) == 0 {
-				add("member", s.Name.Name+" embeds", member.Type)
-			}
+		if len(member.Names) == 0 {
+			add("member", s.Name.Name+" embeds", member.Type)
 		}
 	}
-}
-
-// receiver returns the name of the type that a method has.
-func receiver(d *ast.FuncDecl) string {
-	of := d.Recv.List[0].Type
-	if star, ok := of.(*ast.StarExpr); ok {
-		of = star.X
-	}
-	if index, ok := of.(*ast.IndexExpr); ok {
-		of = index.X
-	}
-	if name, ok := of.(*ast.Ident); ok {
-		return name.Name
-	}
-	return ""
 }

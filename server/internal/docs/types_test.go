@@ -1,7 +1,9 @@
 package docs
 
 import (
+	"cmp"
 	"go/ast"
+	"go/types"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -19,121 +21,151 @@ var public = []string{
 // whose fields go doc would not show.
 func TestExportedTypesShowThemselves(t *testing.T) {
 	for _, dir := range public {
-		declarations(t, dir, func(file *ast.File, name string, shown ast.Node) {
-			if spec, ok := shown.(*ast.TypeSpec); ok && spec.Assign.IsValid() {
+		for _, d := range declarations(t, dir) {
+			if spec, ok := d.node.(*ast.TypeSpec); ok && spec.Assign.IsValid() {
 				if _, ok := spec.Type.(*ast.SelectorExpr); ok {
-					t.Errorf("%s.%s is an alias of another package's type, so go doc does not show its fields: use that type, or make one", dir, name)
+					t.Errorf("%s.%s is an alias of another package's type, so go doc does not show its fields: use that type, or make one", dir, d.name)
 				}
 			}
-			hidden := internals(file)
-			private := map[*ast.Field]bool{}
-			var look func(n ast.Node) bool
-			look = func(n ast.Node) bool {
-				switch n := n.(type) {
-				case *ast.BlockStmt, *ast.CompositeLit: // go doc does not show these
-					return false
-				case *ast.StructType:
-					for _, field := range n.Fields.List {
-						private[field] = len(field.Names) > 0 && !slices.ContainsFunc(field.Names, (*ast.Ident).IsExported)
-					}
-				case *ast.Field:
-					return !private[n]
-				case *ast.ValueSpec: // a value says nothing that its type does not
-					if n.Type != nil {
-						ast.Inspect(n.Type, look)
-						return false
-					}
-				case *ast.SelectorExpr:
-					if from, ok := n.X.(*ast.Ident); ok && hidden[from.Name] != "" {
-						t.Errorf("%s.%s has %s.%s, which readers cannot look up: it is of %s", dir, name, from.Name, n.Sel.Name, hidden[from.Name])
-					}
+			for _, s := range selectors(d.node) {
+				if path := importsOf(d.file)[types.ExprString(s.X)]; strings.Contains(path+"/", "/internal/") {
+					t.Errorf("%s.%s has %s, which readers cannot look up: it is of %s", dir, d.name, types.ExprString(s), path)
 				}
-				return true
 			}
-			ast.Inspect(shown, look)
-		})
+		}
+	}
+}
+
+// The public API of host, hosttest and sdk uses types of the standard library, abi, host, host/hosttest, host/state, host/view and sdk only.
+func TestExportedNamesShowNoTypesOfDependencies(t *testing.T) {
+	ours := []string{"abi", "host", "host/hosttest", "host/state", "host/view", "sdk"}
+	for _, dir := range []string{"host", "host/hosttest", "host/hosttest/cases", "host/hosttest/conform", "host/view", "sdk"} {
+		for _, d := range declarations(t, dir) {
+			for _, s := range selectors(d.node) {
+				path := importsOf(d.file)[types.ExprString(s.X)]
+				first, _, _ := strings.Cut(path, "/")
+				if strings.Contains(first, ".") && !slices.Contains(ours, strings.TrimPrefix(path, module)) {
+					t.Errorf("%s.%s shows %s of %s", dir, d.name, types.ExprString(s), path)
+				}
+			}
+		}
 	}
 }
 
 // Every exported name has a doc comment, except methods that implement an interface of the standard library.
 func TestExportedNamesHaveComments(t *testing.T) {
 	for _, dir := range public {
-		count := 0
-		declarations(t, dir, func(_ *ast.File, name string, shown ast.Node) {
-			count++
-			_, method, _ := strings.Cut(name, ".")
-			if !slices.Contains([]string{"Error", "Unwrap", "String", "Is"}, method) && !documented(shown) {
-				t.Errorf("%s.%s has no doc comment", dir, name)
+		all := declarations(t, dir)
+		for _, d := range all {
+			_, method, _ := strings.Cut(d.name, ".")
+			if !slices.Contains([]string{"Error", "Unwrap", "String", "Is"}, method) && !documented(d.node) {
+				t.Errorf("%s.%s has no doc comment", dir, d.name)
 			}
-		})
-		if count < 1 {
-			t.Errorf("%s has %d exported names: the test does not find them", dir, count)
+		}
+		if len(all) < 1 {
+			t.Errorf("%s has %d exported names: the test does not find them", dir, len(all))
 		}
 	}
 }
 
-// internals returns a file's imports of internal packages, by name.
-func internals(file *ast.File) map[string]string {
-	hidden := map[string]string{}
+// selectors returns the names of other packages that go doc shows of a declaration.
+func selectors(shown ast.Node) (all []*ast.SelectorExpr) {
+	private := map[*ast.Field]bool{}
+	var look func(n ast.Node) bool
+	look = func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.BlockStmt, *ast.CompositeLit: // go doc does not show these
+			return false
+		case *ast.StructType:
+			for _, field := range n.Fields.List {
+				private[field] = len(field.Names) > 0 && !slices.ContainsFunc(field.Names, (*ast.Ident).IsExported)
+			}
+		case *ast.Field:
+			return !private[n]
+		case *ast.ValueSpec: // a value says nothing that its type does not
+			if n.Type != nil {
+				ast.Inspect(n.Type, look)
+				return false
+			}
+		case *ast.SelectorExpr:
+			all = append(all, n)
+		}
+		return true
+	}
+	ast.Inspect(shown, look)
+	return all
+}
+
+// importsOf returns the paths of a file's imports, by name.
+func importsOf(file *ast.File) map[string]string {
+	imports := map[string]string{}
 	for _, spec := range file.Imports {
 		path, _ := strconv.Unquote(spec.Path.Value)
-		if strings.Contains(path+"/", "/internal/") {
-			hidden[filepath.Base(path)] = path
+		name := filepath.Base(path)
+		if spec.Name != nil {
+			name = spec.Name.Name
 		}
+		imports[name] = path
 	}
-	return hidden
+	return imports
 }
 
-// declarations calls f with the exported constants, variables, types and functions, the methods of exported types, and those
-// of exported interfaces.
-func declarations(t *testing.T, dir string, f func(file *ast.File, name string, shown ast.Node)) {
+// declared is an exported constant, variable, type or function, a method of an exported type, or a member of an exported interface.
+type declared struct {
+	file       *ast.File
+	kind, name string
+	node       ast.Node
+}
+
+// declarations returns what a package exports.
+func declarations(t *testing.T, dir string) (all []declared) {
 	t.Helper()
 	for _, file := range parse(t, dir) {
 		for _, declaration := range file.Decls {
 			switch d := declaration.(type) {
 			case *ast.FuncDecl:
-				if name := d.Name.Name; d.Recv == nil && d.Name.IsExported() {
-					f(file, name, d)
-				} else if receiver := receiverOf(d); d.Name.IsExported() && ast.IsExported(receiver) {
-					f(file, receiver+"."+name, d)
+				switch receiver := receiverOf(d); {
+				case !d.Name.IsExported():
+				case d.Recv == nil:
+					all = append(all, declared{file, "func", d.Name.Name, d})
+				case ast.IsExported(receiver):
+					all = append(all, declared{file, "method", receiver + "." + d.Name.Name, d})
 				}
 			case *ast.GenDecl:
 				for _, spec := range d.Specs {
-					inGroup(file, d, spec, f)
+					all = append(all, inGroup(file, d, spec)...)
 				}
 			}
 		}
 	}
+	return all
 }
 
-// inGroup calls f for constants, variables and types. The comment of a group applies to all its members.
-func inGroup(file *ast.File, group *ast.GenDecl, spec ast.Spec, f func(file *ast.File, name string, shown ast.Node)) {
+// inGroup returns constants, variables and types. The comment of a group applies to all its members.
+func inGroup(file *ast.File, group *ast.GenDecl, spec ast.Spec) (all []declared) {
 	switch s := spec.(type) {
 	case *ast.TypeSpec:
 		if !s.Name.IsExported() {
-			return
+			return nil
 		}
-		if s.Doc == nil {
-			s.Doc = group.Doc
-		}
-		f(file, s.Name.Name, s)
+		s.Doc = cmp.Or(s.Doc, group.Doc)
+		all = append(all, declared{file, "type", s.Name.Name, s})
 		if methods, ok := s.Type.(*ast.InterfaceType); ok {
 			for _, m := range methods.Methods.List {
 				for _, name := range m.Names {
-					f(file, s.Name.Name+"."+name.Name, m)
+					all = append(all, declared{file, "member", s.Name.Name + "." + name.Name, m})
 				}
 			}
 		}
 	case *ast.ValueSpec:
-		if s.Doc == nil {
-			s.Doc = group.Doc
-		}
+		s.Doc = cmp.Or(s.Doc, group.Doc)
 		for _, name := range s.Names {
 			if name.IsExported() {
-				f(file, name.Name, s)
+				all = append(all, declared{file, group.Tok.String(), name.Name, s})
 			}
 		}
 	}
+	return all
 }
 
 func receiverOf(d *ast.FuncDecl) string {

@@ -74,9 +74,7 @@ func TestWaitersDuringOutage(t *testing.T) {
 	exec(t, admin, terminate)
 	until(t, admin, 0, listeners)
 	write(t, there, lease)
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	testworld.Check(t, <-ended)
 }
 
 // When the connection is there again, who waits looks for what it has missed, and is woken by changes again.
@@ -92,14 +90,10 @@ func TestTheConnectionComesBack(t *testing.T) {
 	until(t, admin, 0, listeners)
 	write(t, there, missed)
 	cut.Store(false)
-	if err := <-first; err != nil {
-		t.Error(err)
-	}
+	testworld.Check(t, <-first)
 	until(t, admin, 1, listeners)
 	write(t, there, later)
-	if err := <-second; err != nil {
-		t.Error(err)
-	}
+	testworld.Check(t, <-second)
 }
 
 // While the connection cannot be made, attempts go on, and the log has one line.
@@ -153,9 +147,7 @@ func TestStatements(t *testing.T) {
 		if _, err := other.Delete(t.Context(), id, lease.Generation); err != nil {
 			t.Error(err)
 		}
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		testworld.Check(t, <-ended)
 	})
 	once("Delete", func() { _, _ = store.Delete(t.Context(), id, lease.Generation) })
 	once("Release", func() { _ = store.Release(t.Context(), lease) })
@@ -190,8 +182,6 @@ func TestPooler(t *testing.T) {
 	lease := leased(t, there, "a", time.Hour)
 	ended := waiting(here, lease)
 	write(t, there, lease)
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	testworld.Check(t, <-ended)
 	until(t, raw(t, address), 0, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND (query LIKE 'LISTEN%' OR application_name <> '')`)
 }

@@ -48,21 +48,14 @@ func TestClock(t *testing.T) {
 // In one process a change wakes who waits, who need not look again.
 func TestChangesWake(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.db")
-	store, err := open(t.Context(), path, Options{}, tuning{poll: time.Hour, sweep: time.Hour, limit: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := testworld.Must(open(t.Context(), path, Options{}, tuning{poll: time.Hour, sweep: time.Hour, limit: time.Minute}))(t)
 	defer store.Close()
 	lease, _, err := store.Acquire(t.Context(), state.ID{1}, 0, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, err)
 	ended := make(chan error)
 	go func() { ended <- store.Wait(context.Background(), lease.ID, lease.Generation) }()
 	testworld.Check(t, store.Release(t.Context(), lease))
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	testworld.Check(t, <-ended)
 }
 
 func TestOnlyTheUserReadsTheFiles(t *testing.T) {

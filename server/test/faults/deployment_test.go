@@ -206,9 +206,7 @@ func newDeployment(t *testing.T, f fault, text string, secrets host.Secrets) *de
 	}
 	t.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		testworld.Check(t, <-ended)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if n := w.unauthenticated.Load(); n > 0 {

@@ -222,9 +222,7 @@ func (s *soak) run() (end func()) {
 	}
 	return func() {
 		cancel()
-		if err := <-ended; err != nil {
-			s.t.Error(err)
-		}
+		testworld.Check(s.t, <-ended)
 	}
 }
 

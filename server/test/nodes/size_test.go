@@ -130,12 +130,8 @@ func nodeOf(t *testing.T, store statedb.Database) (*host.Connector, func()) {
 		},
 	}}))(t)
 	return c, func() {
-		if err := h.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-		if err := shared.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
+		testworld.Check(t, h.Close(context.WithoutCancel(t.Context())))
+		testworld.Check(t, shared.Close(context.WithoutCancel(t.Context())))
 	}
 }
 

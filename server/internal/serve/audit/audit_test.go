@@ -1,8 +1,6 @@
 package audit_test
 
 import (
-	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,6 +51,13 @@ func uses(l *audit.Log, users ...string) {
 		l.Add(&audit.Record{Time: noon, Use: "request", RequestID: "0af7", Tenant: "acme", User: user, Subject: subject, Origin: "https://api.example.com", Method: "GET", Pattern: "/orders/*", Status: 200, UpstreamStatus: 200, Sent: 1})
 	}
 	l.Flush()
+}
+
+// fill adds a number of uses, which wait to be written.
+func fill(l *audit.Log, n int) {
+	for range n {
+		l.Add(&audit.Record{Time: noon, Use: "request", Subject: subject, User: "ann"})
+	}
 }
 
 // record adds the use of a credential for each user to a log that is opened and closed.
@@ -165,7 +170,7 @@ func TestTampering(t *testing.T) {
 		"nothing":          {nil, "0 0 0 false"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &directory{t: t, dir: t.TempDir()}
+			w := newDirectory(t)
 			w.write("x", strings.Join(c.lines, ""))
 			w.check(c.want, "x")
 		})
@@ -211,16 +216,10 @@ func TestRotation(t *testing.T) {
 	w.check("8 3 0 true", "audit.log", "audit.log.1", "audit.log.2")
 	w.check("6 2 0 true", "audit.log", "audit.log.1")
 	w.check("2 1 0 false: audit.log:1 is line 6 of the log, after line 2: lines are missing before it", "audit.log", "audit.log.2")
-	var zipped bytes.Buffer
-	z := gzip.NewWriter(&zipped)
-	_, _ = z.Write([]byte(w.read("audit.log.1")))
-	_ = z.Close()
-	w.write("audit.log.1.gz", zipped.String())
+	w.zip("audit.log.1", "audit.log.1.gz")
 	w.check("8 3 0 true", "audit.log", "audit.log.1.gz", "audit.log.2")
-	testworld.Check(t, os.Remove(w.path("audit.log")))
-	testworld.Check(t, os.Remove(w.path("audit.log.head")))
-	l = w.open("audit.log") // nothing is left to continue
-	w.close(l)
+	testworld.Check(t, errors.Join(os.Remove(w.path("audit.log")), os.Remove(w.path("audit.log.head"))))
+	w.close(w.open("audit.log")) // nothing is left to continue
 	w.check("2 1 0 false: audit.log:1 begins another log: the file before it is missing, or was removed before a process started", "audit.log.2", "audit.log")
 }
 
@@ -273,9 +272,7 @@ func TestOtherFiles(t *testing.T) {
 func TestRestartOfALongLog(t *testing.T) {
 	w := newDirectory(t)
 	l := w.open("audit.log")
-	for range 1000 {
-		l.Add(&audit.Record{Time: noon, Use: "request", Subject: subject, User: "ann"})
-	}
+	fill(l, 1000)
 	w.close(l)
 	if n := len(w.read("audit.log")); n < 1<<18 {
 		t.Fatalf("the log has %d bytes", n)
@@ -293,11 +290,7 @@ func TestManyAtOnce(t *testing.T) {
 	l := w.open("audit.log")
 	var all sync.WaitGroup
 	for range 8 {
-		all.Go(func() {
-			for range 500 {
-				l.Add(&audit.Record{Time: noon, Use: "request", Subject: subject, User: "ann"})
-			}
-		})
+		all.Go(func() { fill(l, 500) })
 	}
 	all.Wait()
 	w.close(l)
@@ -344,9 +337,7 @@ func TestHashOfTheLog(t *testing.T) {
 	if !found(text) || found(text[:strings.LastIndex(text[:len(text)-1], "\n")+1]) {
 		t.Error("the hash is not found, or is found in a log whose end was cut off")
 	}
-	forged := w.open("forged.log")
-	uses(forged, "ann", "eve")
-	w.close(forged)
+	w.record("forged.log", "ann", "eve")
 	if found(w.read("forged.log")) {
 		t.Error("the hash is found in a log that was made anew")
 	}

@@ -151,8 +151,7 @@ func TestClosedFiles(t *testing.T) {
 
 func openFiles(t *testing.T) int {
 	t.Helper()
-	files := testworld.Must(os.ReadDir("/proc/self/fd"))(t)
-	return len(files)
+	return len(testworld.Must(os.ReadDir("/proc/self/fd"))(t))
 }
 
 // The head of a log that ends is synced before it has its name, and leaves no other file.
@@ -403,9 +402,7 @@ func TestLossyLog(t *testing.T) {
 	d.free(0)
 	uses(l, "first")
 	const many = 60_000
-	for range many {
-		l.Add(&audit.Record{Time: noon, Use: "request", Subject: subject, User: "ann"})
-	}
+	fill(l, many)
 	l.Flush()
 	if err := l.Err(); err != nil {
 		t.Errorf("a request is refused: %v", err)
@@ -427,7 +424,7 @@ func TestOneLostUse(t *testing.T) {
 	d.free(0)
 	added, lost := 0, uint64(0)
 	for ; lost == 0; _, lost = l.Lines() {
-		l.Add(&audit.Record{Time: noon, Use: "request", Subject: subject, User: "ann"})
+		fill(l, 1)
 		added++
 	}
 	d.free(1 << 30)
@@ -457,9 +454,7 @@ func TestHangingDisk(t *testing.T) {
 	})
 	l.Add(&audit.Record{Time: noon, Use: "request"})
 	<-hangs
-	for range 50_000 {
-		l.Add(&audit.Record{Time: noon, Use: "request", Subject: subject})
-	}
+	fill(l, 50_000)
 	if err := l.Err(); err == nil || !strings.Contains(err.Error(), "too slowly") {
 		t.Errorf("the error is %v", err)
 	}
@@ -483,9 +478,7 @@ func TestMemoryAfterABurst(t *testing.T) {
 		l := w.open("audit.log")
 		uses(l, "ann")
 		before := heap()
-		for range 10_000 {
-			l.Add(&audit.Record{Time: noon, Use: "request", Subject: subject, User: "ann"})
-		}
+		fill(l, 10_000)
 		uses(l, "bob")
 		time.Sleep(2 * time.Second) // until it is synced
 		uses(l, "cid")

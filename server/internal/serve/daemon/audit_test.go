@@ -13,7 +13,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -27,6 +26,15 @@ import (
 	"github.com/keywright/keywright/server/internal/serve/audit"
 	"github.com/keywright/keywright/server/internal/serve/daemon"
 )
+
+// auditLines ends the gateway, and returns the lines of its audit log as auditLines does.
+func (w *world) auditLines() []map[string]any {
+	w.t.Helper()
+	w.stop()
+	text, _ := os.ReadFile(w.auditFile())
+	w.Out("the audit log", string(text))
+	return auditLines(w.t, w.auditFile())
+}
 
 // auditLines returns the lines of an audit log, which must fit, without those that are no uses.
 func auditLines(t *testing.T, path string) (uses []map[string]any) {
@@ -83,7 +91,6 @@ connectors:
 // threats.md 181: each use of a credential has a line that says who used which, also one that failed, and that of an operator. No line
 // has anything of a credential, of a path or of a query.
 func TestAuditLog(t *testing.T) {
-	log := filepath.Join(t.TempDir(), "audit.log")
 	c := testworld.NewCanaries(t)
 	path, query, echoed := c.Word("the path"), c.Word("the query"), c.Word("the header")
 	api := func(rw http.ResponseWriter, r *http.Request) {
@@ -95,7 +102,7 @@ func TestAuditLog(t *testing.T) {
 		rw.WriteHeader(http.StatusForbidden)
 		_, _ = io.WriteString(rw, r.Header.Get("X-Key")+query)
 	}
-	w := start(t, api, strings.ReplaceAll(audited, "LOG", log), func(config *daemon.Config) {
+	w := start(t, api, audited, func(config *daemon.Config) {
 		config.Options.Host.Secrets = host.MapSecrets{"key": c.Hide("the credential", secret), "second": c.Secret("the second secret")}
 	})
 	ann := http.Header{"X-User": {"ann"}, "X-Tenant": {"acme"}, "X-Echo": {echoed}}
@@ -107,14 +114,11 @@ func TestAuditLog(t *testing.T) {
 	w.get(w.callers + "/connectors/token")
 	w.ask("GET", w.callers+"/connectors/missing", ann, "")
 	w.test("echo", fmt.Sprintf(`{"path": "/notes/%s?q=%s", "user": {"id": "bob", "tenant_id": "acme"}, "headers": {"X-Echo": %q}}`, path, query, echoed))
-	_, metrics := w.get(w.operators + "/metrics")
-	w.stop()
-	lines := auditLines(t, log)
-	text, _ := os.ReadFile(log)
-	c.Out("the audit log", string(text))
+	w.Canaries = c
+	metrics := w.metrics("keywright_audit_writable 1", "keywright_audit_lost_total 0")
 	var got []use
 	ids := map[string]bool{}
-	for _, line := range lines {
+	for _, line := range w.auditLines() {
 		u := useOf(line)
 		if len(u.id) != 32 || len(fmt.Sprint(line["plugin_sha256"])) != 64 || line["node"] == nil || line["time"] == nil {
 			t.Errorf("the line is %v", line)
@@ -137,8 +141,7 @@ func TestAuditLog(t *testing.T) {
 	if len(ids) != 5 { // that of the token is that of its request
 		t.Errorf("the request ids are %v", ids)
 	}
-	if strings.Contains(metrics, `keywright_requests_total{connector="echo",problem="credential-echoed",status="502"} 2`) || !strings.Contains(metrics, "keywright_audit_writable 1") ||
-		!strings.Contains(metrics, "keywright_audit_lost_total 0") || !strings.Contains(metrics, "keywright_audit_lines_total") {
+	if strings.Contains(metrics, `keywright_requests_total{connector="echo",problem="credential-echoed",status="502"} 2`) || !strings.Contains(metrics, "keywright_audit_lines_total") {
 		t.Errorf("the metrics are %s", metrics)
 	}
 }
@@ -169,9 +172,7 @@ func TestUnwritableAuditLog(t *testing.T) {
 			if _, page := w.get(w.operators + "/"); !strings.Contains(page, "The audit log cannot be written.</strong> <code>no space left</code>") {
 				t.Errorf("the console shows %s", page)
 			}
-			if _, metrics := w.get(w.operators + "/metrics"); !strings.Contains(metrics, "keywright_audit_writable 0") {
-				t.Error("the metrics do not say so")
-			}
+			w.metrics("keywright_audit_writable 0")
 			full.free.Store(true)
 			w.stop()
 			log := testworld.File(t, "audit.log", full.String())
@@ -202,24 +203,20 @@ func (f *fullDisk) Write(p []byte) (int, error) {
 
 // A change of the file cannot end the audit log, or lead it elsewhere.
 func TestReloadKeepsTheAuditLog(t *testing.T) {
-	log := filepath.Join(t.TempDir(), "audit.log")
-	with := fmt.Sprintf("gateway: {audit: {file: %q}}\n", log) + echo
+	const with = "gateway: {audit: {file: LOG}}\n" + echo
 	w := start(t, version, with)
-	for _, text := range []string{echo, strings.Replace(with, "audit.log", "other.log", 1), strings.Replace(with, "audit.log\"", "audit.log\", on_error: continue", 1)} {
-		w.write(text)
-		w.says("gateway.audit cannot be added, changed or taken away while this runs: restart it")
+	for _, text := range []string{echo, strings.Replace(with, "LOG", "LOG.other", 1), strings.Replace(with, "LOG", "LOG, on_error: continue", 1)} {
+		w.refuses(text, "gateway.audit cannot be added, changed or taken away while this runs: restart it")
 	}
 	w.use(strings.ReplaceAll(with, "Echo", "Other"))
 	w.get(w.callers + "/connectors/other")
-	w.stop()
-	if lines := auditLines(t, log); len(lines) != 1 || lines[0]["connector"] != "other" {
+	if lines := w.auditLines(); len(lines) != 1 || lines[0]["connector"] != "other" {
 		t.Errorf("the uses are %v", lines)
 	}
 }
 
 // Requests in flight at the end have their lines, also the one that a caller has left.
 func TestAuditLogAtEnd(t *testing.T) {
-	log := filepath.Join(t.TempDir(), "audit.log")
 	asked, answer := make(chan struct{}), make(chan struct{})
 	endpoint := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 		close(asked)
@@ -227,7 +224,7 @@ func TestAuditLogAtEnd(t *testing.T) {
 		_, _ = io.WriteString(rw, `{"access_token": "token-0123456789", "token_type": "bearer", "expires_in": 3600}`)
 	}))
 	t.Cleanup(endpoint.Close)
-	w := start(t, version, strings.NewReplacer("LOG", log, "API/token", endpoint.URL).Replace(audited))
+	w := start(t, version, strings.ReplaceAll(audited, "API/token", endpoint.URL))
 	left := make(chan struct{})
 	go func() {
 		defer close(left)
@@ -238,18 +235,13 @@ func TestAuditLogAtEnd(t *testing.T) {
 	}()
 	<-asked
 	<-left
-	w.eventually("the gateway knows that the caller has left", func() bool {
-		_, page := w.get(w.operators + "/metrics")
-		return strings.Contains(page, "caller-gone")
-	})
+	w.eventually("the gateway knows that the caller has left", func() bool { return strings.Contains(w.metrics(), "caller-gone") })
 	ended := make(chan error, 1)
 	go func() { ended <- w.end() }()
 	close(answer)
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	testworld.Check(t, <-ended)
 	var uses []string
-	for _, line := range auditLines(t, log) {
+	for _, line := range w.auditLines() {
 		uses = append(uses, fmt.Sprint(line["use"], " ", line["problem"]))
 	}
 	slices.Sort(uses)
@@ -315,10 +307,10 @@ func TestAccessLog(t *testing.T) {
 	}
 }
 
-// usesOf returns a short text for each use in an audit log, in order: its members that are there, of those that tests compare.
-func usesOf(t *testing.T, log string) (all []string) {
-	t.Helper()
-	for _, line := range auditLines(t, log) {
+// usesOf returns a short text for each line of auditLines: its members that are there, of those that tests compare.
+func (w *world) usesOf() (all []string) {
+	w.t.Helper()
+	for _, line := range w.auditLines() {
 		text := fmt.Sprint(line["use"])
 		for _, name := range []string{"user", "connector", "pattern", "status", "upstream_status", "problem", "stage", "sent", "token_requests", "key_requests"} {
 			if line[name] != nil {
@@ -330,10 +322,15 @@ func usesOf(t *testing.T, log string) (all []string) {
 	return all
 }
 
-func checkUses(t *testing.T, log string, want ...string) {
-	t.Helper()
-	if got := usesOf(t, log); !slices.Equal(got, want) {
-		t.Errorf("the uses are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+// checkUses checks what usesOf returns. If sorted is set, the order does not count.
+func (w *world) checkUses(sorted bool, want ...string) {
+	w.t.Helper()
+	got := w.usesOf()
+	if sorted {
+		slices.Sort(got)
+	}
+	if !slices.Equal(got, want) {
+		w.t.Errorf("the uses are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
@@ -349,7 +346,6 @@ connectors:
 // threats.md 181: the begin and the end of a user's consent, also one that the authorization server refuses, the uses of the connection
 // and its end have a line each, and none has a code, a state, a verifier, a cookie or a token.
 func TestAuditLogOfAConsent(t *testing.T) {
-	log := filepath.Join(t.TempDir(), "audit.log")
 	c := testworld.NewCanaries(t)
 	var refuses atomic.Bool
 	issued := c.Issued(time.Now)
@@ -367,10 +363,11 @@ func TestAuditLogOfAConsent(t *testing.T) {
 		return issued(r)
 	}))
 	t.Cleanup(login.Close)
-	w := start(t, version, strings.NewReplacer("LOGIN", login.URL, "LOG", log).Replace(consented), func(config *daemon.Config) {
+	w := start(t, version, strings.ReplaceAll(consented, "LOGIN", login.URL), func(config *daemon.Config) {
 		config.Options.Host.State = memoryState(t)
 		config.Options.Host.Secrets = host.MapSecrets{"key": c.Secret("the client's secret")}
 	})
+	w.Canaries = c
 	ann := &browser{w: w, user: "ann", tenant: "acme"}
 	for _, refused := range []bool{true, false} {
 		refuses.Store(refused)
@@ -379,10 +376,7 @@ func TestAuditLogOfAConsent(t *testing.T) {
 	ann.send("GET", "/connectors/drive")
 	ann.send("DELETE", "/connect/drive")
 	ann.send("GET", "/connectors/drive")
-	w.stop()
-	text, _ := os.ReadFile(log)
-	c.Out("the audit log", string(text))
-	checkUses(t, log,
+	w.checkUses(false,
 		"consent user=ann connector=drive pattern=/connect/{permalink} status=200",
 		"token user=ann connector=drive stage=token token_requests=1",
 		"callback user=ann connector=drive pattern=/connect/callback/{permalink} status=502 problem=consent-failed stage=token",
@@ -456,22 +450,17 @@ func (s signer) Sign(_ context.Context, _ host.Key, _ string, data []byte) ([]by
 
 // threats.md 181: a use of a key that stays in its store is a line beside that of its request, which has nothing of the signature.
 func TestAuditLogOfAKey(t *testing.T) {
-	log := filepath.Join(t.TempDir(), "audit.log")
 	c := testworld.NewCanaries(t)
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	testworld.Check(t, err)
 	text := "gateway: {audit: {file: LOG}}\nconnectors:\n" +
 		`  - {name: Signed, url: API/v1, auth: {type: jwt, config: {algorithm: EdDSA, private_key: "{{ get_key('orders') }}", claims: {sub: ann}}}}` + "\n"
-	w := start(t, answering(c, testworld.Respond(http.StatusOK, "well")), strings.ReplaceAll(text, "LOG", log), func(config *daemon.Config) {
-		config.Options.Host.Keys = signer{key}
-	})
+	w := start(t, answering(c, testworld.Respond(http.StatusOK, "well")), text, func(config *daemon.Config) { config.Options.Host.Keys = signer{key} })
+	w.Canaries = c
 	for range 2 {
 		w.get(w.callers + "/connectors/signed")
 	}
-	w.stop()
-	written, _ := os.ReadFile(log)
-	c.Out("the audit log", string(written))
-	checkUses(t, log,
+	w.checkUses(false,
 		"key connector=signed key_requests=1",
 		"request connector=signed status=200 upstream_status=200 sent=1",
 		"key connector=signed key_requests=1",
@@ -490,7 +479,6 @@ connectors:
 // tokenWorld is a gateway whose connector gets tokens for an hour, and whose clock belongs to the test.
 type tokenWorld struct {
 	*world
-	log   string
 	ahead atomic.Int64
 	// refuse is the number of requests that the API refuses next, with 401.
 	refuse atomic.Int64
@@ -500,7 +488,7 @@ type tokenWorld struct {
 
 func startTokens(t *testing.T) *tokenWorld {
 	t.Helper()
-	w := &tokenWorld{log: filepath.Join(t.TempDir(), "audit.log")}
+	w := &tokenWorld{}
 	began := time.Now()
 	api := func(rw http.ResponseWriter, r *http.Request) {
 		switch {
@@ -511,7 +499,7 @@ func startTokens(t *testing.T) *tokenWorld {
 			rw.WriteHeader(http.StatusUnauthorized)
 		}
 	}
-	w.world = start(t, api, strings.ReplaceAll(tokens, "LOG", w.log), func(config *daemon.Config) {
+	w.world = start(t, api, tokens, func(config *daemon.Config) {
 		config.Options.Host.Clock = func() time.Time { return began.Add(time.Duration(w.ahead.Load())) }
 	})
 	return w
@@ -524,8 +512,7 @@ func TestAuditLogOfASecondAttempt(t *testing.T) {
 	w.get(w.callers + "/connectors/orders")
 	w.refuse.Store(2)
 	w.get(w.callers + "/connectors/orders")
-	w.stop()
-	checkUses(t, w.log,
+	w.checkUses(false,
 		"token connector=orders token_requests=1",
 		"request connector=orders status=401 upstream_status=401 sent=1",
 		"token connector=orders token_requests=1",
@@ -540,13 +527,8 @@ func TestAuditLogOfARefreshAhead(t *testing.T) {
 	w.ahead.Store(int64(3600*time.Second - 4*time.Minute))
 	w.get(w.callers + "/connectors/orders")
 	w.eventually("the token is replaced", func() bool { return w.asked.Load() == 2 })
-	w.stop()
-	uses := usesOf(t, w.log)
-	slices.Sort(uses) // the request does not wait for the token
-	request := "request connector=orders status=200 upstream_status=200 sent=1"
-	if want := []string{"refresh connector=orders token_requests=1", request, request, "token connector=orders token_requests=1"}; !slices.Equal(uses, want) {
-		t.Errorf("the uses are %q, want %q", uses, want)
-	}
+	const request = "request connector=orders status=200 upstream_status=200 sent=1"
+	w.checkUses(true, "refresh connector=orders token_requests=1", request, request, "token connector=orders token_requests=1") // the request does not wait for the token
 }
 
 // A token that many callers wait for is one line, and each request has its own.
@@ -557,12 +539,7 @@ func TestAuditLogOfManyCallers(t *testing.T) {
 		all.Go(func() { w.get(w.callers + "/connectors/orders") })
 	}
 	all.Wait()
-	w.stop()
-	uses := usesOf(t, w.log)
-	slices.Sort(uses)
-	if want := append(slices.Repeat([]string{"request connector=orders status=200 upstream_status=200 sent=1"}, 8), "token connector=orders token_requests=1"); !slices.Equal(uses, want) {
-		t.Errorf("the uses are %q, want %q", uses, want)
-	}
+	w.checkUses(true, append(slices.Repeat([]string{"request connector=orders status=200 upstream_status=200 sent=1"}, 8), "token connector=orders token_requests=1")...)
 }
 
 // A test of an operator, as keywright test and the console send it, is one line, however much it shows.
@@ -573,8 +550,7 @@ func TestAuditLogOfTests(t *testing.T) {
 	}
 	w.refuse.Store(2)
 	w.test("orders", `{}`)
-	w.stop()
-	checkUses(t, w.log,
+	w.checkUses(false,
 		"token user=bob connector=orders token_requests=1",
 		"test user=bob connector=orders status=200 upstream_status=200 sent=1",
 		"test user=bob connector=orders status=200 upstream_status=200 sent=1",
@@ -586,25 +562,20 @@ func TestAuditLogOfTests(t *testing.T) {
 
 // threats.md 181: a token URL may have its host from a secret. The line of a token request does not have it.
 func TestAuditLogOfASecretTokenEndpoint(t *testing.T) {
-	log := filepath.Join(t.TempDir(), "audit.log")
 	c := testworld.NewCanaries(t)
 	login := httptest.NewServer(answering(c, c.Issued(time.Now)))
 	t.Cleanup(login.Close)
 	text := "gateway: {audit: {file: LOG}}\nconnectors:\n" +
 		`  - {name: Orders, url: API/v1, auth: {type: oauth_client_credentials, config: {client_id: me, client_secret: "{{ get_secret('key') }}", token_url: "http://{{ get_secret('host') }}/token"}}}` + "\n"
-	w := start(t, answering(c, testworld.Respond(http.StatusOK, "well")), strings.ReplaceAll(text, "LOG", log), func(config *daemon.Config) {
+	w := start(t, answering(c, testworld.Respond(http.StatusOK, "well")), text, func(config *daemon.Config) {
 		config.Options.Host.Secrets = host.MapSecrets{"key": c.Secret("the client's secret"), "host": c.Hide("the host", strings.TrimPrefix(login.URL, "http://"))}
 	})
+	w.Canaries = c // so that the answers below are searched
 	w.get(w.callers + "/connectors/orders")
-	_, metrics := w.get(w.operators + "/metrics")
-	c.Out("the metrics", metrics)
-	_, page := w.get(w.operators + "/connectors/orders")
-	c.Out("the console", page)
-	w.stop()
-	written, _ := os.ReadFile(log)
-	c.Out("the audit log", string(written))
-	checkUses(t, log, "token connector=orders token_requests=1", "request connector=orders status=200 upstream_status=200 sent=1")
-	for _, line := range auditLines(t, log) {
+	w.metrics()
+	w.get(w.operators + "/connectors/orders")
+	w.checkUses(false, "token connector=orders token_requests=1", "request connector=orders status=200 upstream_status=200 sent=1")
+	for _, line := range w.auditLines() {
 		if origin, there := line["origin"]; line["use"] == "token" && there {
 			t.Errorf("the line of the token request has the origin %v", origin)
 		}

@@ -57,8 +57,7 @@ func TestNoCanaryComesOutOfTheGateway(t *testing.T) {
 	t.Cleanup(refusing.Close)
 
 	var text strings.Builder
-	log := filepath.Join(t.TempDir(), "audit.log")
-	fmt.Fprintf(&text, "gateway: {traces: %q, audit: {file: %q}}\nconnectors:\n", collector.URL+"/v1/traces", log)
+	fmt.Fprintf(&text, "gateway: {traces: %q, audit: {file: LOG}}\nconnectors:\n", collector.URL+"/v1/traces")
 	types := slices.DeleteFunc(slices.Sorted(maps.Keys(testworld.AuthTypes(issuing.URL))), func(name string) bool {
 		return name == "oauth_authorization_code" // which sends nothing before a user has given consent
 	})
@@ -98,24 +97,20 @@ func TestNoCanaryComesOutOfTheGateway(t *testing.T) {
 	if !maps.Equal(failed, want) {
 		t.Errorf("these failed: %v, want %v", failed, want)
 	}
-	_, page := w.get(w.operators + "/metrics")
-	w.stop()
-	w.Out("the traces", string(collected.bytes))
-	uses := map[any]int{}
-	for _, line := range auditLines(t, log) {
+	page, uses := w.metrics(), map[any]int{}
+	for _, line := range w.auditLines() {
 		uses[line["use"]]++
 		if line["use"] == "request" && line["pattern"] != "/notes/*" {
 			t.Errorf("the line is %v", line)
 		}
 	}
-	lines, err := os.ReadFile(log)
-	w.Out("the audit log", string(lines))
-	asked.Out("the audit log", string(lines))
+	w.Out("the traces", string(collected.bytes))
+	asked.Out("the audit log", string(testworld.Must(os.ReadFile(w.auditFile()))(t)))
 	for _, leak := range asked.Leaks() {
 		t.Error(leak)
 	}
-	if err != nil || uses["request"] != 3*2*len(types) || uses["token"] < 10 {
-		t.Errorf("the uses are %v, %v", uses, err)
+	if uses["request"] != 3*2*len(types) || uses["token"] < 10 {
+		t.Errorf("the uses are %v", uses)
 	}
 	if n := strings.Count(page, "keywright_request_seconds_count{"); n != 2*len(types) || len(collected.all) < 6*len(types) {
 		t.Errorf("there are metrics of %d connectors, and %d spans", n, len(collected.all))

@@ -11,9 +11,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
-	"fmt"
 	"io"
-	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -120,8 +118,7 @@ func TestTLS(t *testing.T) {
 	roots.AppendCertsFromPEM(issued.cert)
 	for _, http2 := range []bool{true, false} {
 		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: http2, DisableKeepAlives: true}
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.callers+"/connectors/echo", nil)
-		testworld.Check(t, err)
+		request := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, w.callers+"/connectors/echo", nil))(t)
 		response := testworld.Must(transport.RoundTrip(request))(t)
 		body, _ := io.ReadAll(response.Body)
 		response.Body.Close()
@@ -139,8 +136,7 @@ func TestTLS(t *testing.T) {
 
 func TestPlainHTTP(t *testing.T) {
 	w := start(t, version, echo)
-	response := testworld.Must(http.Get(w.callers + "/connectors/echo"))(t)
-	defer response.Body.Close()
+	response, _ := w.ask(http.MethodGet, w.callers+"/connectors/echo", nil, "")
 	if got := response.Header.Get("Strict-Transport-Security"); got != "" {
 		t.Errorf("browsers are told %q without TLS", got)
 	}
@@ -201,9 +197,7 @@ func TestExpiringCertificate(t *testing.T) {
 	check := func(serial int64, expires string, said ...string) {
 		t.Helper()
 		w.presents(serial, said...)
-		if _, page := w.get(w.operators + "/metrics"); !strings.Contains(page, "keywright_certificate_expiration_timestamp_seconds "+expires+"\n") {
-			t.Errorf("the metrics do not say that it expires at %s", expires)
-		}
+		w.metrics("keywright_certificate_expiration_timestamp_seconds " + expires)
 	}
 	const expired = "the certificate has expired"
 	check(1, "1.8e+09", expired)
@@ -224,20 +218,13 @@ func TestFileWithoutItsCertificate(t *testing.T) {
 	w := start(t, version, f.with(echo))
 	changed := strings.Replace(echo, `"1"`, `"2"`, 1)
 	f.put(f.key(), first.key, 0o604)
-	w.write(f.with(changed))
-	if got := w.said(); !strings.Contains(got, "the configuration is not used, and the one before goes on: gateway.tls: ") || !strings.Contains(got, "0604") {
-		t.Errorf("the log says %s", got)
-	}
-	w.write(changed)
-	w.says("gateway.tls cannot be added or taken away while this runs: restart it")
+	w.refuses(f.with(changed), "the configuration is not used, and the one before goes on: gateway.tls: ", "0604")
+	w.refuses(changed, "gateway.tls cannot be added or taken away while this runs: restart it")
 	if _, err := hello(t, w.callers, anyCertificate); err != nil {
 		t.Error(err)
 	}
 	w.said() // the mode of the key again
-	text := strings.ReplaceAll(f.with(echo), "API", "https://api.example.com")
-	file := testworld.File(t, "connectors.yaml", text)
-	err := daemon.Run(context.Background(), daemon.Config{File: file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
-	testworld.WantError(t, "", err, "0604")
+	invalid(t, "", testworld.File(t, "connectors.yaml", strings.ReplaceAll(f.with(echo), "API", "https://api.example.com")), "0604")
 }
 
 // rotating is a store whose secrets change.
@@ -284,41 +271,34 @@ func TestClientCertificateOfAConnector(t *testing.T) {
 		h.Secrets, h.Clock, h.Logger, h.Variables = secrets, clock.Now, c.Logger, map[string]string{"ca": authority.PEM()}
 	})
 	const metric = `keywright_client_certificate_expiration_timestamp_seconds{connector="bank"}`
-	if _, page := w.get(w.operators + "/metrics"); strings.Contains(page, metric) {
+	if strings.Contains(w.metrics(), metric) {
 		t.Error("there is a metric before the first request")
 	}
 	const day = 24 * time.Hour
-	for name, lasts := range map[string]time.Duration{"ann": 90 * day, "bob": 10 * day} {
-		ends := clock.Now().Add(lasts)
+	rotate := func(name string, ends time.Time, status int, body string) {
+		t.Helper()
 		certificate, key := authority.Client(name, ends)
 		w.Hide("the certificate", strings.Split(certificate, "\n")[1])
 		w.Hide("the key", strings.Split(key, "\n")[1])
 		secrets.put(certificate, key)
-		w.gets(w.callers+"/connectors/bank", http.StatusOK, name)
-		if _, page := w.get(w.operators + "/metrics"); !strings.Contains(page, fmt.Sprintf("%s %s\n", metric, gauge(ends))) {
-			t.Errorf("%s: the metrics do not say that it ends at %d", name, ends.Unix())
-		}
+		w.gets(w.callers+"/connectors/bank", status, body)
+		w.metrics(metric + " " + gauge(ends))
+	}
+	for name, lasts := range map[string]time.Duration{"ann": 90 * day, "bob": 10 * day} {
+		ends := clock.Now().Add(lasts)
+		rotate(name, ends, http.StatusOK, name)
 		soon := "tls.certificate: the client certificate ends at " + ends.UTC().Format(time.RFC3339) + ": renew it"
 		if got := strings.Contains(w.log.String(), soon); got != (name == "bob") {
 			t.Errorf("%s: the log warns: %v", name, got)
 		}
 	}
 	// A reload that leaves tls alone keeps the metric; a rotation that brings an expired certificate shows it.
-	_, page := w.get(w.operators + "/metrics")
+	_, before, _ := strings.Cut(w.metrics(), metric)
+	before, _, _ = strings.Cut(before, "\n")
 	w.write(text + "    timeout: 5s\n")
 	w.eventually("the reload", func() bool { return strings.Contains(w.log.String(), "the configuration is in use") })
-	if _, after := w.get(w.operators + "/metrics"); !strings.Contains(page, metric) || !strings.Contains(after, line(page, metric)) {
-		t.Error("a reload loses the metric")
-	}
-	ended := clock.Now().Add(-day)
-	certificate, key := authority.Client("eve", ended)
-	w.Hide("the certificate", strings.Split(certificate, "\n")[1])
-	w.Hide("the key", strings.Split(key, "\n")[1])
-	secrets.put(certificate, key)
-	w.gets(w.callers+"/connectors/bank", http.StatusBadGateway, "")
-	if _, page := w.get(w.operators + "/metrics"); !strings.Contains(page, fmt.Sprintf("%s %s\n", metric, gauge(ended))) {
-		t.Error("the metrics do not show the certificate that has expired")
-	}
+	w.metrics(metric + before)
+	rotate("eve", clock.Now().Add(-day), http.StatusBadGateway, "")
 	clock.Advance(100 * day)
 	if status, body := w.get(w.callers + "/connectors/bank"); status != http.StatusBadGateway || !strings.Contains(body, `"stage":"config"`) {
 		t.Errorf("after its end, the caller got %d %s", status, body)
@@ -327,10 +307,3 @@ func TestClientCertificateOfAConnector(t *testing.T) {
 
 // gauge returns a time as Prometheus writes it.
 func gauge(t time.Time) string { return strconv.FormatFloat(float64(t.Unix()), 'g', -1, 64) }
-
-// line returns the line of page that begins with start.
-func line(page, start string) string {
-	_, rest, _ := strings.Cut(page, start)
-	rest, _, _ = strings.Cut(rest, "\n")
-	return start + rest + "\n"
-}

@@ -80,12 +80,27 @@ func (w *world) said() string {
 // inUse is the message about a configuration that came into use.
 const inUse = "the configuration is in use: "
 
-// says checks that the next message about a configuration or a certificate has a text.
-func (w *world) says(want string) {
+// says checks that the next message about a configuration or a certificate has these texts.
+func (w *world) says(want ...string) {
 	w.t.Helper()
-	if got := w.said(); !strings.Contains(got, want) {
-		w.t.Errorf("the log says %s, want %s", got, want)
+	got := w.said()
+	for _, text := range want {
+		if !strings.Contains(got, text) {
+			w.t.Errorf("the log says %s, want %s", got, text)
+		}
 	}
+}
+
+// metrics returns the page of metrics, and checks that it has these lines.
+func (w *world) metrics(lines ...string) string {
+	w.t.Helper()
+	_, page := w.get(w.operators + "/metrics")
+	for _, line := range lines {
+		if !strings.Contains(page, line+"\n") {
+			w.t.Errorf("/metrics has no line %s:\n%s", line, page)
+		}
+	}
+	return page
 }
 
 // gets checks the answer to GET. An empty body stands for any.
@@ -115,8 +130,7 @@ func (w *world) eventually(what string, is func() bool) {
 // shown reports whether the metrics contain a connector.
 func (w *world) shown(connector string) bool {
 	w.t.Helper()
-	_, page := w.get(w.operators + "/metrics")
-	return strings.Contains(page, `connector="`+connector+`"`)
+	return strings.Contains(w.metrics(), `connector="`+connector+`"`)
 }
 
 func start(t *testing.T, api http.HandlerFunc, text string, change ...func(*daemon.Config)) *world {
@@ -161,13 +175,16 @@ func start(t *testing.T, api http.HandlerFunc, text string, change ...func(*daem
 	return w
 }
 
-// write replaces the file by renaming a new one, like editors.
+// write replaces the file by renaming a new one, like editors. API stands for the URL of the API.
 func (w *world) write(text string) {
 	w.t.Helper()
 	temporary := w.file + ".new"
-	testworld.Check(w.t, os.WriteFile(temporary, []byte(strings.ReplaceAll(text, "API", w.api.URL)), 0o600))
+	testworld.Check(w.t, os.WriteFile(temporary, []byte(strings.NewReplacer("API", w.api.URL, "LOG", w.auditFile()).Replace(text)), 0o600))
 	testworld.Check(w.t, os.Rename(temporary, w.file))
 }
+
+// auditFile returns the path of the audit log, for which LOG stands in files.
+func (w *world) auditFile() string { return filepath.Join(filepath.Dir(w.file), "audit.log") }
 
 // answer is an answer of a server, whose body has been read.
 type answer struct {
@@ -178,8 +195,7 @@ type answer struct {
 // ask sends a request on a connection of its own, and returns the answer and its body. The header Host replaces the name in url.
 func (w *world) ask(method, url string, header http.Header, content string) (answer, string) {
 	w.t.Helper()
-	r, err := http.NewRequestWithContext(context.Background(), method, url, strings.NewReader(content))
-	testworld.Check(w.t, err)
+	r := testworld.Must(http.NewRequestWithContext(context.Background(), method, url, strings.NewReader(content)))(w.t)
 	maps.Copy(r.Header, header)
 	r.Host = cmp.Or(header.Get("Host"), r.Host)
 	response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(r)
@@ -203,9 +219,10 @@ func (w *world) get(url string) (status int, body string) {
 }
 
 // test sends a test of an operator.
-func (w *world) test(connector, body string) {
+func (w *world) test(connector, body string) (status int, answer string) {
 	w.t.Helper()
-	w.ask(http.MethodPost, w.operators+"/connectors/"+connector+"/test", nil, body)
+	response, answer := w.ask(http.MethodPost, w.operators+"/connectors/"+connector+"/test", nil, body)
+	return response.StatusCode, answer
 }
 
 // use replaces the file, and checks that it comes into use.
@@ -213,6 +230,23 @@ func (w *world) use(text string) {
 	w.t.Helper()
 	w.write(text)
 	w.says(inUse)
+}
+
+// refuses replaces the file, and checks that it is refused for these reasons.
+func (w *world) refuses(text string, why ...string) {
+	w.t.Helper()
+	w.write(text)
+	w.says(append(why, "is not used")...)
+}
+
+// invalid checks that the daemon does not start with a file, and why.
+func invalid(t *testing.T, name, file, want string, change ...func(*daemon.Config)) {
+	t.Helper()
+	config := daemon.Config{File: file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)}
+	for _, c := range change {
+		c(&config)
+	}
+	testworld.WantError(t, name, daemon.Run(t.Context(), config), want)
 }
 
 const echo = `connectors:
@@ -233,17 +267,12 @@ func TestReload(t *testing.T) {
 	check := func(want string) { t.Helper(); w.gets(w.callers+"/connectors/echo", http.StatusOK, want) }
 	state := func(successful, used, refused int, last string) {
 		t.Helper()
-		_, metrics := w.get(w.operators + "/metrics")
-		for _, line := range []string{
-			fmt.Sprintf("keywright_configuration_last_reload_successful %d\n", successful),
-			"keywright_configuration_last_reload_success_timestamp_seconds " + last + "\n",
-			fmt.Sprintf("keywright_configuration_reloads_total{result=\"used\"} %d\n", used),
-			fmt.Sprintf("keywright_configuration_reloads_total{result=\"refused\"} %d\n", refused),
-		} {
-			if !strings.Contains(metrics, line) {
-				t.Errorf("/metrics has no line %s", line)
-			}
-		}
+		w.metrics(
+			fmt.Sprintf("keywright_configuration_last_reload_successful %d", successful),
+			"keywright_configuration_last_reload_success_timestamp_seconds "+last,
+			fmt.Sprintf("keywright_configuration_reloads_total{result=\"used\"} %d", used),
+			fmt.Sprintf("keywright_configuration_reloads_total{result=\"refused\"} %d", refused),
+		)
 	}
 	check("1 true")
 	state(1, 0, 0, "1.7e+09")
@@ -251,17 +280,13 @@ func TestReload(t *testing.T) {
 	w.use(strings.Replace(echo, `"1"`, `"2"`, 1))
 	check("2 true")
 	now.Store(1_900_000_000)
-	w.write(strings.Replace(echo, "api_key", "api_kye", 1)) // an invalid connector refuses the whole file
-	if got := w.said(); !strings.Contains(got, "is not used") || !strings.Contains(got, `5:18: connectors.echo.auth.type: there is no auth type "api_kye"`) {
-		t.Errorf("the log says %s", got)
-	}
+	w.refuses(strings.Replace(echo, "api_key", "api_kye", 1), `5:18: connectors.echo.auth.type: there is no auth type "api_kye"`) // the whole file
 	check("2 true")
 	if status, body := w.get(w.operators + "/readyz"); status != http.StatusOK || !strings.HasPrefix(body, "ready\nthe configuration on disk is not in use") {
 		t.Errorf("/readyz is %d %s with a bad file", status, body)
 	}
 	state(0, 1, 1, "1.8e+09")
-	w.write(echo)
-	w.said()
+	w.use(echo)
 	check("1 true")
 	w.gets(w.operators+"/readyz", http.StatusOK, "ready\n")
 	state(1, 2, 1, "1.9e+09")
@@ -272,8 +297,7 @@ func TestReload(t *testing.T) {
 
 func TestBadInitialFile(t *testing.T) {
 	file := testworld.File(t, "connectors.yaml", "connectors: [{name: A}]")
-	err := daemon.Run(t.Context(), daemon.Config{File: file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
-	testworld.WantError(t, "", err, "connectors.a.url: is missing")
+	invalid(t, "", file, "connectors.a.url: is missing")
 }
 
 func TestOperators(t *testing.T) {
@@ -283,22 +307,16 @@ func TestOperators(t *testing.T) {
 	}
 	w.get(w.callers + "/connectors/of-a-caller")
 	w.get(w.callers + "/connectors/echo?q=of-a-caller")
-	status, metrics := 0, ""
 	w.eventually("all requests are counted", func() bool { // a request is counted after its response
-		status, metrics = w.get(w.operators + "/metrics")
-		return strings.Contains(metrics, `status="200"} 4`)
+		return strings.Contains(w.metrics(), `status="200"} 4`)
 	})
-	for _, line := range []string{
+	page := w.metrics(
 		`keywright_requests_total{connector="echo",problem="",status="200"} 4`,
 		`keywright_requests_total{connector="",problem="unknown-connector",status="404"} 1`,
 		`keywright_authentications_total{connector="echo",from="reuse"} 3`,
 		`keywright_upstream_seconds_count{connector="echo"} 4`,
-	} {
-		if !strings.Contains(metrics, line+"\n") {
-			t.Errorf("/metrics (%d) has no line %s", status, line)
-		}
-	}
-	if strings.Contains(metrics, "of-a-caller") || strings.Contains(metrics, secret) {
+	)
+	if strings.Contains(page, "of-a-caller") || strings.Contains(page, secret) {
 		t.Error("/metrics has what callers send")
 	}
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/debug/pprof/": 200, "/": 200, "/connectors/echo": 200, "/connectors/echo/v1": 404, "/x": 404} {
@@ -312,19 +330,16 @@ func TestOperators(t *testing.T) {
 // A test request of an operator is sent, and its result does not contain the credential.
 func TestTry(t *testing.T) {
 	w := start(t, version, strings.Replace(echo, "/v1", "/v1?units={{ user.email }}", 1)+"    method: POST\n    request: '{\"q\":{{ json_encode(body_text) }}}'\n")
-	body := strings.NewReader(`{"body":"hello ü","user":{"email":"ann@example.com"}}`)
-	response := testworld.Must(http.Post(w.operators+"/connectors/echo/test", "application/json", body))(t)
-	defer response.Body.Close()
-	answer, _ := io.ReadAll(response.Body)
+	status, answer := w.test("echo", `{"body":"hello ü","user":{"email":"ann@example.com"}}`)
 	var shown trial.Result
-	if err := json.Unmarshal(answer, &shown); err != nil || response.StatusCode != http.StatusOK || shown.Status != http.StatusOK || string(shown.Body) != "1 true" {
-		t.Fatalf("%d %s: err = %v", response.StatusCode, answer, err)
+	if err := json.Unmarshal([]byte(answer), &shown); err != nil || status != http.StatusOK || shown.Status != http.StatusOK || string(shown.Body) != "1 true" {
+		t.Fatalf("%d %s: err = %v", status, answer, err)
 	}
 	if got := shown.Request; got.URL != w.api.URL+"/v1?units=ann%40example.com" || got.Method != http.MethodPost || got.Body != `{"q":"hello ü"}` ||
 		!slices.Contains(got.Headers, abi.Pair{Name: "X-Key", Value: "{{ get_secret('key') }}"}) {
 		t.Errorf("the request is shown as %+v", got)
 	}
-	if strings.Contains(string(answer), secret) {
+	if strings.Contains(answer, secret) {
 		t.Error("the result holds the credential")
 	}
 }
@@ -337,11 +352,8 @@ func TestFailedTry(t *testing.T) {
 		`{}`:                          `"cause":"url: column `,
 		`{"usr":{}}`:                  `unknown field \"usr\"`,
 	} {
-		response, err := http.Post(w.operators+"/connectors/echo/test", "application/json", strings.NewReader(body))
-		testworld.Check(t, err)
-		answer, _ := io.ReadAll(response.Body)
-		_ = response.Body.Close()
-		if text := strings.ReplaceAll(string(answer), `\\`, `\`); !strings.Contains(text, want) || strings.Contains(text, "upstream-failed") {
+		_, answer := w.test("echo", body)
+		if text := strings.ReplaceAll(answer, `\\`, `\`); !strings.Contains(text, want) || strings.Contains(text, "upstream-failed") {
 			t.Errorf("%s: %s, want %s", body, answer, want)
 		}
 	}
@@ -352,8 +364,7 @@ func TestFailedTry(t *testing.T) {
 func TestUsersKept(t *testing.T) {
 	users := "gateway: {user: {type: header, header: {proxies: [192.0.2.1], email: X-Email}}}\n"
 	w := start(t, version, users+echo)
-	w.write(echo)
-	w.says("is not used")
+	w.refuses(echo)
 	w.gets(w.callers+"/connectors/echo", http.StatusUnauthorized, "")
 }
 
@@ -361,8 +372,7 @@ func TestUsersKept(t *testing.T) {
 func TestLaterPlugin(t *testing.T) {
 	w := start(t, version, echo)
 	plugin := filepath.Join(t.TempDir(), "plugin.wasm")
-	w.write("plugins: [{path: " + plugin + "}]\n" + echo)
-	w.says("names a file that does not exist")
+	w.refuses("plugins: [{path: "+plugin+"}]\n"+echo, "names a file that does not exist")
 	testworld.Check(t, os.WriteFile(plugin, []byte("not a module"), 0o600))
 	if got := w.said(); !strings.Contains(got, "is not used") || strings.Contains(got, "does not exist") {
 		t.Errorf("the log says %s", got)
@@ -427,12 +437,7 @@ func TestStateGoesOn(t *testing.T) {
 		_, err := os.Stat(filepath.Join(filepath.Dir(w.file), "state.db-wal"))
 		return !errors.Is(err, fs.ErrNotExist)
 	}
-	_, page := w.get(w.operators + "/metrics")
-	for _, line := range []string{"keywright_state_available 1\n", "keywright_state_degraded_exchanges_total 0\n", "keywright_state_waits_total 0\n"} {
-		if !strings.Contains(page, line) {
-			t.Errorf("/metrics has no line %s", line)
-		}
-	}
+	w.metrics("keywright_state_available 1", "keywright_state_degraded_exchanges_total 0", "keywright_state_waits_total 0")
 	for _, c := range []struct{ text, want string }{
 		{strings.Replace(withState, "state.db", "other.db", 1), "the configuration is not used, and the one before goes on: " + "6:8: state: cannot be added or changed while this runs: restart it"},
 		{echo, "the configuration is not used, and the one before goes on: state cannot be taken away while this runs: restart it"},
@@ -458,11 +463,8 @@ func TestStateGoesOn(t *testing.T) {
 // A store of state cannot be added while the gateway runs.
 func TestAddedState(t *testing.T) {
 	w := start(t, version, echo, withStateKey)
-	w.write(withState)
-	if got := w.said(); !strings.HasSuffix(got, "state: cannot be added or changed while this runs: restart it") {
-		t.Errorf("the log says %s", got)
-	}
-	if _, page := w.get(w.operators + "/metrics"); strings.Contains(page, "keywright_state_") {
+	w.refuses(withState, "state: cannot be added or changed while this runs: restart it")
+	if strings.Contains(w.metrics(), "keywright_state_") {
 		t.Error("there are metrics of a store that is not there")
 	}
 }

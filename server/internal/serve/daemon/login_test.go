@@ -3,7 +3,6 @@ package daemon_test
 import (
 	"encoding/base64"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -77,8 +76,8 @@ func TestLoginOfOperators(t *testing.T) {
 			t.Errorf("%s is answered %d", path, got)
 		}
 	}
-	w.write("gateway: {user: {type: header, header: {proxies: 10.0.0.1, id: X-User}}}\n" + echo)
-	w.says("--admin-claim is about the claims of session tokens: gateway.user has to be of type jwt")
+	w.refuses("gateway: {user: {type: header, header: {proxies: 10.0.0.1, id: X-User}}}\n"+echo,
+		"--admin-claim is about the claims of session tokens: gateway.user has to be of type jwt")
 	if got := ask("/metrics", "Cookie", "session="+token("operator")); got != 200 {
 		t.Errorf("after a change of the file that is refused: %d", got)
 	}
@@ -86,20 +85,16 @@ func TestLoginOfOperators(t *testing.T) {
 
 // The login is checked before anything is served.
 func TestInvalidLogin(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "connectors.yaml")
-	testworld.Check(t, os.WriteFile(file, []byte(strings.ReplaceAll(echo, "API", "https://api.example.com")), 0o600))
+	file := testworld.File(t, "connectors.yaml", strings.ReplaceAll(echo, "API", "https://api.example.com"))
 	for name, c := range map[string]struct {
 		change func(*daemon.Config)
 		want   string
 	}{
 		"no login":         {func(c *daemon.Config) { c.Admin = "0.0.0.0:0" }, "operators from other machines have to log in"},
-		"no token":         {func(c *daemon.Config) { c.Login.TokenFile = filepath.Join(dir, "none") }, "the login of operators: stat"},
+		"no token":         {func(c *daemon.Config) { c.Login.TokenFile = file + ".none" }, "the login of operators: stat"},
 		"no session token": {func(c *daemon.Config) { c.Login.Claim, c.Login.Value = "role", "operator" }, "gateway.user has to be of type jwt"},
 	} {
-		config := daemon.Config{File: file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)}
-		c.change(&config)
-		testworld.WantError(t, name, daemon.Run(t.Context(), config), c.want)
+		invalid(t, name, file, c.want, c.change)
 	}
 }
 
@@ -125,9 +120,7 @@ func TestMetricsOfSessionKeys(t *testing.T) {
 	if status, body := w.get(w.operators + "/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "answers with status 502") {
 		t.Errorf("/readyz answers %d %s", status, body)
 	}
-	_, page := w.get(w.operators + "/metrics")
-	if !strings.Contains(page, "keywright_session_keys_available"+label+"0\n") || strings.Contains(page, "keywright_session_keys_read_timestamp_seconds{") ||
-		!strings.Contains(page, "keywright_build_info{version=") {
+	if page := w.metrics("keywright_session_keys_available" + label + "0"); strings.Contains(page, "keywright_session_keys_read_timestamp_seconds{") || !strings.Contains(page, "keywright_build_info{version=") {
 		t.Errorf("/metrics has\n%s", page)
 	}
 	up.Store(true)
@@ -135,7 +128,7 @@ func TestMetricsOfSessionKeys(t *testing.T) {
 		status, _ := w.get(w.operators + "/readyz")
 		return status == http.StatusOK
 	})
-	if _, page := w.get(w.operators + "/metrics"); !strings.Contains(page, "keywright_session_keys_available"+label+"1\n") || !strings.Contains(page, "keywright_session_keys_read_timestamp_seconds"+label) {
+	if page := w.metrics("keywright_session_keys_available" + label + "1"); !strings.Contains(page, "keywright_session_keys_read_timestamp_seconds"+label) {
 		t.Errorf("/metrics has\n%s", page)
 	}
 }

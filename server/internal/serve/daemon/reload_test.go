@@ -73,8 +73,7 @@ func TestReloadKeepsLimitCounts(t *testing.T) {
 	for range 2 {
 		w.gets(w.callers+"/connectors/echo", http.StatusOK, "")
 	}
-	w.write(limited + named("Other"))
-	w.said()
+	w.use(limited + named("Other"))
 	w.gets(w.callers+"/connectors/echo", http.StatusTooManyRequests, "")
 }
 
@@ -124,16 +123,13 @@ func TestRequestsInFlightWhileTheFileChanges(t *testing.T) {
 			}
 		})
 		<-there
-		w.write(strings.Replace(slowEcho, `"1"`, `"2"`, 1))
-		w.said()
+		w.use(strings.Replace(slowEcho, `"1"`, `"2"`, 1))
 	}
 	done := make(chan error)
 	go func() { done <- w.end() }()
 	close(release)
 	all.Wait()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	testworld.Check(t, <-done)
 	w.api.Close()
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 }
@@ -270,8 +266,7 @@ func TestSetClosesAfterRequests(t *testing.T) {
 		w.gets(w.callers+"/connectors/echo", http.StatusOK, "1 true")
 	}()
 	<-gate.there
-	w.write(strings.Replace(echo, `"1"`, `"2"`, 1))
-	w.said()
+	w.use(strings.Replace(echo, `"1"`, `"2"`, 1))
 	for range 10 { // time in which the old set could be closed
 		w.get(w.operators + "/metrics")
 	}
@@ -304,8 +299,7 @@ func TestHostsAndOriginsOfTheFile(t *testing.T) {
 		ask(other+".example.com", "", http.StatusMisdirectedRequest)
 	}
 	check("first", "second")
-	w.write(settings("second") + echo)
-	w.said()
+	w.use(settings("second") + echo)
 	check("second", "first")
 }
 
@@ -314,10 +308,8 @@ func TestLastingSessions(t *testing.T) {
 	var up atomic.Bool
 	users := issuer(t, &up)
 	w := start(t, version, users+echo)
-	w.write(users + echo + named("Other"))
-	w.said()
-	w.write(users + echo)
-	w.said()
+	w.use(users + echo + named("Other"))
+	w.use(users + echo)
 	w.eventually("the set before is closed", func() bool { return !w.shown("other") })
 	up.Store(true)
 	w.eventually("the keys are there", func() bool {
@@ -368,8 +360,7 @@ func TestCurrentMetrics(t *testing.T) {
 	w.get(w.callers + "/connectors/echo")
 	w.get(w.callers + "/connectors/other")
 	w.eventually("the metrics show the connectors", func() bool { return w.shown("echo") && w.shown("other") })
-	w.write(echo)
-	w.said()
+	w.use(echo)
 	w.eventually("the connector that is gone is forgotten", func() bool { return !w.shown("other") })
 	if !w.shown("echo") {
 		t.Error("the metrics do not show the connector that is there")
@@ -384,10 +375,8 @@ func TestMetricsOfReturnedConnector(t *testing.T) {
 	w.get(w.callers + "/connectors/third")
 	go func() { defer close(done); w.get(w.callers + "/connectors/echo/slow") }()
 	<-there
-	w.write(slowEcho)
-	w.said()
-	w.write(slowEcho + named("Other"))
-	w.said()
+	w.use(slowEcho)
+	w.use(slowEcho + named("Other"))
 	w.get(w.callers + "/connectors/other")
 	w.eventually("the metrics show other and third", func() bool { return w.shown("other") && w.shown("third") })
 	close(release)
@@ -406,8 +395,7 @@ func TestMetricsOfLastingRequest(t *testing.T) {
 	go func() { defer close(done); w.get(w.callers + "/connectors/echo/slow") }()
 	<-there
 	for _, text := range []string{slowEcho + named("Other"), "gateway: {access_log: true}\nconnectors:\n" + named("Other")} {
-		w.write(text)
-		w.said()
+		w.use(text)
 	}
 	close(release)
 	<-done
@@ -427,8 +415,7 @@ func TestChangedAuthorities(t *testing.T) {
 // A file whose plugin is not in keywright.lock is read again when the lock is written.
 func TestLaterLock(t *testing.T) {
 	w := start(t, version, echo)
-	w.write("plugins: [{name: acme, ref: 'registry.example/acme:1'}]\n" + echo)
-	w.says("is not in keywright.lock")
+	w.refuses("plugins: [{name: acme, ref: 'registry.example/acme:1'}]\n"+echo, "is not in keywright.lock")
 	testworld.Check(t, os.WriteFile(filepath.Join(filepath.Dir(w.file), "keywright.lock"), []byte("not a lock"), 0o600))
 	w.says("keywright.lock cannot be read")
 }

@@ -225,8 +225,7 @@ func TestTracesWithoutACollector(t *testing.T) {
 	defer server.Close()
 	w := start(t, version, "gateway: {traces: '"+server.URL+"/v1/traces?key=collector-key-123'}\n"+echo)
 	w.gets(w.callers+"/connectors/echo", http.StatusOK, "1 true")
-	w.write("gateway: {traces: 'https://elsewhere.example.com/v1/traces'}\n" + echo)
-	w.says("gateway.traces cannot be changed while this runs: restart it")
+	w.refuses("gateway: {traces: 'https://elsewhere.example.com/v1/traces'}\n"+echo, "gateway.traces cannot be changed while this runs: restart it")
 	w.stop()
 	if log := w.log.String(); !strings.Contains(log, `"traces could not be sent","spans":3`) || strings.Contains(log, "collector-key") {
 		t.Errorf("the log is %s", log)

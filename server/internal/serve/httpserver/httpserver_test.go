@@ -23,19 +23,24 @@ func start(t *testing.T, h http.HandlerFunc) (callers, operators string) {
 // startWith runs the servers until the test ends. Without c.Admin, operators have a free port of 127.0.0.1.
 func startWith(t *testing.T, c httpserver.Config) (callers, operators string) {
 	t.Helper()
+	callers, operators, end := run(t, c)
+	t.Cleanup(func() { testworld.Check(t, end()) })
+	return callers, operators
+}
+
+// run is like startWith. The test ends the servers.
+func run(t *testing.T, c httpserver.Config) (callers, operators string, end func() error) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	started, ended := make(chan [2]string, 1), make(chan error, 1)
 	c.Listen, c.Admin = "127.0.0.1:0", cmp.Or(c.Admin, "127.0.0.1:0")
 	c.Started = func(callers, operators string) { started <- [2]string{callers, operators} }
 	go func() { ended <- httpserver.Run(ctx, c) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
 	urls := <-started
-	return urls[0], urls[1]
+	return urls[0], urls[1], func() error {
+		cancel()
+		return <-ended
+	}
 }
 
 // threats.md 46: a page of another site that makes an operator's browser send requests does not reach the operators'
@@ -121,18 +126,11 @@ func TestPanicLog(t *testing.T) {
 
 // With a drain delay, /readyz refuses first, while callers are still served, and the listener closes afterwards.
 func TestDrainDelay(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	delayed, elapse := make(chan time.Duration, 1), make(chan time.Time)
-	started, ended := make(chan [2]string, 1), make(chan error, 1)
-	go func() {
-		ended <- httpserver.Run(ctx, httpserver.Config{
-			Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler), Handler: http.NotFoundHandler(),
-			DrainDelay: 7 * time.Second, After: func(d time.Duration) <-chan time.Time { delayed <- d; return elapse },
-			Started: func(callers, operators string) { started <- [2]string{callers, operators} },
-		})
-	}()
-	urls := <-started
+	callers, operators, end := run(t, httpserver.Config{
+		Logger: slog.New(slog.DiscardHandler), Handler: http.NotFoundHandler(), DrainDelay: 7 * time.Second,
+		After: func(d time.Duration) <-chan time.Time { delayed <- d; return elapse },
+	})
 	status := func(url string) int {
 		transport := &http.Transport{DisableKeepAlives: true} // a connection of its own
 		r := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
@@ -143,21 +141,20 @@ func TestDrainDelay(t *testing.T) {
 		_ = response.Body.Close()
 		return response.StatusCode
 	}
-	if got := status(urls[1] + "/readyz"); got != http.StatusOK {
+	if got := status(operators + "/readyz"); got != http.StatusOK {
 		t.Errorf("before the end: %d", got)
 	}
-	cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- end() }()
 	if d := <-delayed; d != 7*time.Second {
 		t.Errorf("the delay is %s", d)
 	}
-	if ready, callers := status(urls[1]+"/readyz"), status(urls[0]+"/"); ready != http.StatusServiceUnavailable || callers != http.StatusNotFound {
-		t.Errorf("during the delay: readiness %d, callers %d", ready, callers)
+	if ready, caller := status(operators+"/readyz"), status(callers+"/"); ready != http.StatusServiceUnavailable || caller != http.StatusNotFound {
+		t.Errorf("during the delay: readiness %d, callers %d", ready, caller)
 	}
 	close(elapse)
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-	if got := status(urls[0] + "/"); got != 0 {
+	testworld.Check(t, <-ended)
+	if got := status(callers + "/"); got != 0 {
 		t.Errorf("after the end: %d", got)
 	}
 }

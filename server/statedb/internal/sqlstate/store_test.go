@@ -6,84 +6,22 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/host/state/statetest"
+	"github.com/keywright/keywright/internal/testworld"
+	"github.com/keywright/keywright/server/internal/postgrestest"
 	"github.com/keywright/keywright/server/statedb"
 	"github.com/keywright/keywright/server/statedb/internal/sqlstate"
 )
 
-func TestTheWayOfARow(t *testing.T) {
-	onBoth(t, func(t *testing.T, db database) {
-		store, row := db.open(t), id("a")
-		if got := get(t, store, row); got.Generation != 0 || got.Value != nil || got.LeasedFor != 0 {
-			t.Errorf("nothing is %+v", got)
-		}
-		_, taken, err := store.Acquire(t.Context(), row, 7, time.Hour)
-		is(t, false)(taken, err) // the generation of no row is 0
-		first := acquire(t, store, row, time.Hour)
-		if got := get(t, store, row); got.Generation == 0 || got.Generation != first.Generation || got.LeasedFor <= 0 || got.LeasedFor > time.Hour {
-			t.Errorf("leased: %+v, lease %+v", got, first)
-		}
-		for _, generation := range []int64{0, first.Generation} {
-			_, taken, err := store.Acquire(t.Context(), row, generation, time.Hour)
-			is(t, false)(taken, err)
-		}
-		is(t, true)(store.Put(t.Context(), first, []byte("one"), time.Minute, false))
-		got := get(t, store, row)
-		if got.Generation != first.Generation+1 || string(got.Value) != "one" || got.ExpiresIn <= 0 || got.ExpiresIn > time.Minute || got.LeasedFor <= 0 {
-			t.Errorf("written: %+v", got)
-		}
-		is(t, false)(store.Put(t.Context(), first, []byte("again"), 0, true)) // of the old generation
-		first.Generation++
-		put(t, store, first, "two", 0)
-		if got := get(t, store, row); string(got.Value) != "two" || got.ExpiresIn != 0 || got.LeasedFor != 0 {
-			t.Errorf("for good: %+v", got)
-		}
-		is(t, false)(store.Delete(t.Context(), row, first.Generation))
-		is(t, true)(store.Delete(t.Context(), row, first.Generation+1))
-		if got := get(t, store, row); got.Value != nil || got.Generation != first.Generation+2 {
-			t.Errorf("deleted: %+v", got)
-		}
-	})
-}
-
-// A holder that is late may write until somebody else has the lease.
-func TestLateHolders(t *testing.T) {
-	onBoth(t, func(t *testing.T, db database) {
-		store, row := db.open(t), id("a")
-		late := acquire(t, store, row, time.Minute)
-		db.later(t, time.Hour)
-		if got := get(t, store, row); got.LeasedFor != 0 {
-			t.Errorf("a lease that is over: %+v", got)
-		}
-		is(t, true)(store.Put(t.Context(), late, []byte("late"), 0, false))
-		late.Generation++
-		holder := acquire(t, store, row, time.Minute)
-		if holder.Fence == late.Fence {
-			t.Error("two leases have one fence")
-		}
-		is(t, false)(store.Put(t.Context(), late, []byte("too late"), 0, true))
-		if err := store.Release(t.Context(), late); err != nil || get(t, store, row).LeasedFor == 0 {
-			t.Errorf("the lease of another was released; %v", err)
-		}
-		if err := store.Release(t.Context(), holder); err != nil || get(t, store, row).LeasedFor != 0 {
-			t.Errorf("the lease was not released; %v", err)
-		}
-		if got := get(t, store, row); string(got.Value) != "late" {
-			t.Errorf("got = %+v", got)
-		}
-	})
-}
-
-// A row is deleted an hour after it was of any use. A row that is made anew has a higher generation and another fence than
-// the one before, so that nobody takes it for that one.
+// A row is deleted an hour after it was of any use.
 func TestSweeping(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		store := db.open(t)
-		old := acquire(t, store, id("abandoned"), time.Minute)
+		acquire(t, store, id("abandoned"), time.Minute)
 		put(t, store, acquire(t, store, id("expired"), time.Minute), "x", time.Minute)
 		put(t, store, acquire(t, store, id("for good"), time.Minute), "x", 0)
 		put(t, store, acquire(t, store, id("for days"), time.Minute), "x", 72*time.Hour)
@@ -104,14 +42,6 @@ func TestSweeping(t *testing.T) {
 			if (get(t, store, id(name)).Generation != 0) != there {
 				t.Errorf("%s: get(t, store, id(name)) = %+v", name, get(t, store, id(name)))
 			}
-		}
-		fresh := acquire(t, store, id("abandoned"), time.Minute)
-		if fresh.Generation <= old.Generation || fresh.Fence == old.Fence {
-			t.Errorf("%+v after %+v", fresh, old)
-		}
-		is(t, false)(store.Put(t.Context(), old, []byte("late"), 0, true))
-		if err := store.Release(t.Context(), old); err != nil || get(t, store, id("abandoned")).LeasedFor == 0 {
-			t.Errorf("the holder of a deleted row released another's lease; %v", err)
 		}
 	})
 }
@@ -170,35 +100,6 @@ func TestAllRows(t *testing.T) {
 	})
 }
 
-// Of many who acquire a lease at once, by several stores, one gets it.
-func TestOneOfManyGetsTheLease(t *testing.T) {
-	onBoth(t, func(t *testing.T, db database) {
-		stores := []statedb.Database{db.open(t), db.open(t)}
-		for round := range 20 {
-			row := id(fmt.Sprint(round / 2)) // each row is there in every other round
-			generation := get(t, stores[0], row).Generation
-			var all sync.WaitGroup
-			var holders atomic.Int64
-			for n := range 8 {
-				all.Go(func() {
-					lease, taken, err := stores[n%2].Acquire(context.Background(), row, generation, time.Hour)
-					if err != nil {
-						t.Error(err)
-					}
-					if taken {
-						holders.Add(1)
-						is(t, true)(stores[n%2].Put(context.Background(), lease, []byte("x"), 0, true))
-					}
-				})
-			}
-			all.Wait()
-			if holders.Load() != 1 {
-				t.Errorf("round %d: %d got the lease", round, holders.Load())
-			}
-		}
-	})
-}
-
 // Those who wait by another store learn of every change, and of the end of a lease.
 func TestWaiting(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
@@ -248,12 +149,8 @@ func TestCloseEndsWaiting(t *testing.T) {
 		lease := acquire(t, store, id("a"), time.Hour)
 		ended := make(chan error)
 		go func() { ended <- store.Wait(context.Background(), lease.ID, lease.Generation) }()
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		testworld.Check(t, store.Close())
+		testworld.Check(t, <-ended)
 		if _, err := store.Get(t.Context(), lease.ID); !errors.Is(err, statedb.ErrUnreachable) {
 			t.Errorf("after Close: %v", err)
 		}
@@ -339,4 +236,26 @@ func TestSynchronousCommits(t *testing.T) {
 			t.Errorf("%s is %q, %v", query, setting, err)
 		}
 	})
+}
+
+// Both stores keep what the interface promises.
+func TestSuite(t *testing.T) {
+	for _, name := range []string{"sqlite", "postgres", "postgres behind a pooler"} {
+		t.Run(name, func(t *testing.T) {
+			var db database
+			statetest.Run(t, statetest.Suite{
+				New: func(t *testing.T) state.Store {
+					db = empty(t, strings.Fields(name)[0])
+					if strings.HasSuffix(name, "pooler") {
+						db.address, db.options.Pooler = postgrestest.Pooler(t, db.address), true
+					}
+					return db.open(t)
+				},
+				Advance: func(t *testing.T, _ state.Store, d time.Duration) { db.later(t, d) },
+				Sweep: func(t *testing.T, s state.Store) {
+					testworld.Must(s.(statedb.Database).Sweep(t.Context(), 1000))(t)
+				},
+			})
+		})
+	}
 }
