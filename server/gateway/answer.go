@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/files"
@@ -116,19 +115,8 @@ func isEventStream(header http.Header) bool {
 	return len(got) >= len(kind) && strings.EqualFold(got[:len(kind)], kind)
 }
 
-// buffers is a pool of buffers for copying bodies. A new buffer for each would be most of the cost of a short answer.
-type buffers struct{ pool sync.Pool }
-
+// buffer is a buffer for copying bodies.
 type buffer [32 << 10]byte
-
-func (b *buffers) get() *buffer {
-	if buf, ok := b.pool.Get().(*buffer); ok {
-		return buf
-	}
-	return new(buffer)
-}
-
-func (b *buffers) put(used *buffer) { b.pool.Put(used) }
 
 // maxReadFirst is the maximum size of an answer that is read completely before its header is sent.
 const maxReadFirst = 64 << 10

@@ -48,14 +48,14 @@ func TestLongestCallback(t *testing.T) {
 	}
 }
 
-// The list of connections says how each is, and lets the user end all but those that were not begun.
+// The list of connections says how each is, and lets the user end all but those that were not connected.
 func TestConditionsOfConnections(t *testing.T) {
 	for condition, want := range map[host.Condition]string{
 		host.ConditionConnected: "✓ Connected", host.ConditionNotConnected: "Not connected", host.ConditionUncertain: "Being tried again", host.ConditionLost: "! Ended", host.ConditionRefused: "! Ended",
 	} {
 		page := string((&page{List: []connection{{Condition: condition}}}).render(http.Header{}))
-		begun := condition != host.ConditionNotConnected
-		if !strings.Contains(page, want) || strings.Contains(page, "Disconnect") != begun || strings.Contains(page, ">Connect again<") != begun {
+		connected := condition != host.ConditionNotConnected
+		if !strings.Contains(page, want) || strings.Contains(page, "Disconnect") != connected || strings.Contains(page, ">Connect again<") != connected {
 			t.Errorf("%s: the page is %s", condition, page)
 		}
 	}

@@ -53,17 +53,12 @@ func (c Consent) Check(allowHTTP bool) (all []host.Problem) {
 	return all
 }
 
-// consents is a connector of a host, for the consents of its users.
+// consents is a [host.Connector], for the consents of its users. Callback is that of its host, for this connector alone.
 type consents interface {
-	// NeedsConsent reports whether the connector needs the consent of each user.
 	NeedsConsent() bool
-	// BeginConsent begins a consent of the context's user, and returns the URL to which the browser must go.
 	BeginConsent(ctx context.Context, r host.ConsentRequest) (authorizationURL string, err error)
-	// Callback ends a consent.
 	Callback(ctx context.Context, back host.AuthorizationResponse) error
-	// Connection returns the condition of the connection of the context's user.
 	Connection(ctx context.Context) (host.Connection, error)
-	// Disconnect forgets the grant of the context's user. It goes on if ctx ends.
 	Disconnect(ctx context.Context) error
 }
 

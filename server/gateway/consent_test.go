@@ -297,14 +297,20 @@ func TestConsentOfClosedBrowser(t *testing.T) {
 	}
 }
 
+// newGrantWorld returns a consentWorld whose requests fail with the error of a grant.
+func newGrantWorld(t *testing.T, grant func() *host.GrantError) *consentWorld {
+	t.Helper()
+	return newConsentWorld(t, func(o *options, _ *gateway.Definition) {
+		o.Base = testworld.Answer(func(*http.Request) (*http.Response, error) {
+			return nil, &host.Error{Stage: host.StageToken, Err: grant()}
+		})
+	})
+}
+
 // A request that needs the account of a user who has not connected one says where that is done.
 func TestRequestsWithoutAConnection(t *testing.T) {
 	var user string
-	w := newConsentWorld(t, func(o *options, _ *gateway.Definition) {
-		o.Base = roundTrip(func(*http.Request) (*http.Response, error) {
-			return nil, &host.Error{Stage: host.StageToken, Err: &host.GrantError{Connector: "crm", User: user, Condition: host.ConditionNotConnected}}
-		})
-	})
+	w := newGrantWorld(t, func() *host.GrantError { return &host.GrantError{User: user, Condition: host.ConditionNotConnected} })
 	for who, c := range map[string]struct {
 		path, kind string
 		status     int
@@ -324,10 +330,8 @@ func TestRequestsWithoutAConnection(t *testing.T) {
 // While nobody knows what became of a grant, callers learn when to come back. The gateway's log has no line for each of them.
 func TestRequestsWithAnUncertainGrant(t *testing.T) {
 	var user string
-	w := newConsentWorld(t, func(o *options, _ *gateway.Definition) {
-		o.Base = roundTrip(func(*http.Request) (*http.Response, error) {
-			return nil, &host.Error{Stage: host.StageToken, Err: &host.GrantError{Connector: "crm", User: user, Condition: host.ConditionUncertain, RetryAfter: 1100 * time.Millisecond}}
-		})
+	w := newGrantWorld(t, func() *host.GrantError {
+		return &host.GrantError{User: user, Condition: host.ConditionUncertain, RetryAfter: 1100 * time.Millisecond}
 	})
 	for _, user = range []string{"ann", ""} {
 		got := w.get("/connectors/crm", "Cookie", "session=ann")
@@ -344,11 +348,7 @@ func TestRequestsWithAnUncertainGrant(t *testing.T) {
 // connected an account yet.
 func TestWhomTheLogNames(t *testing.T) {
 	var condition host.Condition
-	w := newConsentWorld(t, func(o *options, _ *gateway.Definition) {
-		o.Base = roundTrip(func(*http.Request) (*http.Response, error) {
-			return nil, &host.Error{Stage: host.StageToken, Err: &host.GrantError{Connector: "crm", User: "u-4711", Condition: condition}}
-		})
-	})
+	w := newGrantWorld(t, func() *host.GrantError { return &host.GrantError{User: "u-4711", Condition: condition} })
 	for of, named := range map[host.Condition]bool{host.ConditionNotConnected: false, host.ConditionLost: true, host.ConditionRefused: true} {
 		condition = of
 		before := len(w.log.String())
@@ -359,7 +359,3 @@ func TestWhomTheLogNames(t *testing.T) {
 		}
 	}
 }
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (r roundTrip) RoundTrip(request *http.Request) (*http.Response, error) { return r(request) }

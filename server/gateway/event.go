@@ -272,8 +272,7 @@ func (h logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 // WithGroup implements [slog.Handler].
 func (h logHandler) WithGroup(name string) slog.Handler { return logHandler{h.Handler.WithGroup(name)} }
 
-// way returns the steps of the request, in order. Keys and token endpoints are among them if they were used, which needs [Observe], or
-// if the request failed there.
+// way implements [trial.Way].
 func (e *Event) way() (way []trial.Step) {
 	end := e.Began.Add(e.Total)
 	ready, answered := e.Ready, e.Sent.Add(e.Upstream)

@@ -137,7 +137,7 @@ func TestTraceOfARequest(t *testing.T) {
 			begun = append(begun, e)
 			return context.WithValue(ctx, key{}, e.ID), func(e gateway.Event) { ended = append(ended, e) }
 		}
-		o.Base = roundTrip(func(r *http.Request) (*http.Response, error) {
+		o.Base = testworld.Answer(func(r *http.Request) (*http.Response, error) {
 			sent, _ = r.Context().Value(key{}).(string)
 			return http.DefaultTransport.RoundTrip(r)
 		})

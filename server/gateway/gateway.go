@@ -67,8 +67,9 @@ type Setup struct {
 
 // Gateway serves connectors. It is safe for concurrent use.
 type Gateway struct {
-	config  Config
-	buffers buffers
+	config Config
+	// buffers has each [buffer] that is not in use. A new one for each body would be most of the cost of a short answer.
+	buffers sync.Pool
 	// places limits how many bodies are shaped at once, and their memory.
 	places *fairqueue.Queue
 	// consents limits the requests to /connect and below, and callbacks those to its callbacks, which anybody can send.
@@ -103,7 +104,7 @@ func New(c Config) *Gateway {
 		c.Clock = time.Now
 	}
 	return &Gateway{
-		config: c, current: &generation{}, places: newPlaces(),
+		config: c, current: &generation{}, places: newPlaces(), buffers: sync.Pool{New: func() any { return new(buffer) }},
 		consents: newConsentLimiter(c.Clock), callbacks: newLimiter(Limits{Concurrent: maxConsents}, c.Clock),
 	}
 }
@@ -158,9 +159,9 @@ func (g *Gateway) Handler() http.Handler {
 		generation := g.enter()
 		defer generation.inFlight.Done()
 		if trace := g.config.Trace; trace != nil {
-			begun, ctx := c.event, r.Context()
-			begun.Method = c.methodOf(r.Method)
-			ctx, c.traced = trace(ctx, begun)
+			started, ctx := c.event, r.Context()
+			started.Method = c.methodOf(r.Method)
+			ctx, c.traced = trace(ctx, started)
 			r = r.WithContext(ctx)
 		}
 		defer c.observe() // deferred, because an answer that breaks off ends in a panic

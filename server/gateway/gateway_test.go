@@ -121,16 +121,14 @@ func TestRefusals(t *testing.T) {
 		"other page, no Origin":       {"GET", "/connectors/weather", "", []string{"Sec-Fetch-Site", "cross-site"}, 403, "cross-origin"},
 		"preflight of another page":   {"OPTIONS", "/connectors/weather", "", []string{"Origin", "https://evil.example", "Access-Control-Request-Method", "GET"}, 403, "cross-origin"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, everything)
-			got := w.do(w.request(c.method, c.path, c.body, c.headers...))
-			if got.status != c.status || got.kind != c.kind || got.header.Get("Cache-Control") != "no-store" || strings.Contains(got.body, secret) {
-				t.Errorf("the caller got %d %s %s", got.status, got.kind, got.body)
-			}
-			if w.received() != 0 && c.status != 413 {
-				t.Error("the API received a request")
-			}
-		})
+		w := newWorld(t, everything)
+		got := w.do(w.request(c.method, c.path, c.body, c.headers...))
+		if got.status != c.status || got.kind != c.kind || got.header.Get("Cache-Control") != "no-store" || strings.Contains(got.body, secret) {
+			t.Errorf("%s: the caller got %d %s %s", name, got.status, got.kind, got.body)
+		}
+		if w.received() != 0 && c.status != 413 {
+			t.Error(name, "the API received a request")
+		}
 	}
 }
 
@@ -184,14 +182,12 @@ func TestTimeoutBeforeAPI(t *testing.T) {
 			d.Headers = []gateway.Parameter{{Name: "X-Key", Value: "{{ get_secret('key') }}"}}
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, change)
-			w.failing.Store(&late)
-			got := w.get("/connectors/weather")
-			if got.status != http.StatusBadGateway || got.kind != "authentication-failed" || !strings.Contains(got.body, `"stage":"template"`) || w.received() > 0 {
-				t.Errorf("the caller got %+v", got)
-			}
-		})
+		w := newWorld(t, change)
+		w.failing.Store(&late)
+		got := w.get("/connectors/weather")
+		if got.status != http.StatusBadGateway || got.kind != "authentication-failed" || !strings.Contains(got.body, `"stage":"template"`) || w.received() > 0 {
+			t.Errorf("%s: the caller got %+v", name, got)
+		}
 	}
 }
 

@@ -21,17 +21,17 @@ import (
 type limiter struct {
 	limits Limits
 	clock  func() time.Time
-	slots  chan struct{}
 	// total is the rate of all users. It is nil if there is no limit.
 	total *rate.Limiter
 
 	// perUser is the rate of one user, and burst is the number of requests of one user that may come at once.
 	perUser rate.Limit
 	burst   int
-	// share is the maximum number of slots of one user.
+	// share is the maximum number of requests of one user under way.
 	share int
 	mu    sync.Mutex
-	// inside counts the requests under way, by user.
+	// all counts the requests under way, and inside those of each user.
+	all    int
 	inside map[string]int
 	// users holds the rates of users. It is nil if there is no limit.
 	users *lru.Cache[string, *rate.Limiter]
@@ -43,8 +43,7 @@ const maxUsers = 10_000
 
 func newLimiter(l Limits, clock func() time.Time) *limiter {
 	limits := &limiter{
-		limits: l, clock: clock, slots: make(chan struct{}, l.Concurrent), perUser: rate.Limit(l.PerUser), burst: max(1, int(l.PerUser)),
-		share: max(1, l.Concurrent/4), inside: map[string]int{},
+		limits: l, clock: clock, perUser: rate.Limit(l.PerUser), burst: max(1, int(l.PerUser)), share: max(1, l.Concurrent/4), inside: map[string]int{},
 	}
 	if l.Total > 0 {
 		limits.total = rate.NewLimiter(rate.Limit(l.Total), max(1, int(l.Total)))
@@ -61,22 +60,13 @@ func (l *limiter) counts(limits Limits) bool {
 }
 
 // enter counts a request until release is called. It returns an error if a limit is exceeded. A refused request uses as
-// little as possible of the other limits: slots are taken first, because they can be released, and the user's rate is
+// little as possible of the other limits: those under way are counted first, because that can be undone, and the user's rate is
 // checked before the total.
 func (l *limiter) enter(user string) (release func(), err error) {
-	if !l.admit(user) {
-		return nil, &httpProblem{status: http.StatusTooManyRequests, kind: "too-many-requests", detail: "you have as many requests under way as one user may have", retry: 1}
+	if err := l.admit(user); err != nil {
+		return nil, err
 	}
-	select {
-	case l.slots <- struct{}{}:
-	default:
-		l.dismiss(user)
-		return nil, &httpProblem{status: http.StatusServiceUnavailable, kind: "too-many-requests", detail: "there are as many requests under way as there may be", retry: 1}
-	}
-	release = func() {
-		<-l.slots
-		l.dismiss(user)
-	}
+	release = func() { l.dismiss(user) }
 	if err := l.rates(user); err != nil {
 		release()
 		return nil, err
@@ -114,27 +104,26 @@ func (l *limiter) limiterFor(user string) *rate.Limiter {
 	return lim
 }
 
-// admit counts a request of a user, and reports whether the user's share allows it. Requests without a user have no share.
-func (l *limiter) admit(user string) bool {
-	if user == "" {
-		return true
-	}
+// admit counts a request under way, or returns an error if there are too many. Requests without a user have no share.
+func (l *limiter) admit(user string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.inside[user] >= l.share {
-		return false
+	switch {
+	case user != "" && l.inside[user] >= l.share:
+		return &httpProblem{status: http.StatusTooManyRequests, kind: "too-many-requests", detail: "you have as many requests under way as one user may have", retry: 1}
+	case l.all >= l.limits.Concurrent:
+		return &httpProblem{status: http.StatusServiceUnavailable, kind: "too-many-requests", detail: "there are as many requests under way as there may be", retry: 1}
 	}
+	l.all++
 	l.inside[user]++
-	return true
+	return nil
 }
 
 // dismiss undoes admit.
 func (l *limiter) dismiss(user string) {
-	if user == "" {
-		return
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.all--
 	if l.inside[user]--; l.inside[user] == 0 {
 		delete(l.inside, user)
 	}

@@ -40,8 +40,7 @@ func refuse(status int, format string, args ...any) error {
 	return &trial.Refusal{Status: status, Detail: fmt.Sprintf(format, args...)}
 }
 
-// outgoing makes the request to the API from a caller's request, for the user of ctx (see [host.WithUser]). The error is a
-// [trial.Refusal] if the caller's request is the reason. Any other error is that of a template or of its value.
+// outgoing implements [trial.NewOutgoing].
 func (c *Connector) outgoing(ctx context.Context, in trial.Incoming) (*outgoing, error) {
 	method := in.Method
 	if method == "" {

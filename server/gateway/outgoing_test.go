@@ -205,16 +205,14 @@ func TestUserAgent(t *testing.T) {
 		"empty":       {[]gateway.Parameter{{Name: "User-Agent", Value: ""}}, ""},
 		"overridable": {[]gateway.Parameter{{Name: "User-Agent", Value: "acme/1.0", Overridable: true}}, "mine"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, func(_ *options, d *gateway.Definition) { d.Headers = c.own })
-			w.get("/connectors/weather", "User-Agent", "mine")
-			if got := w.last().Header["User-Agent"]; strings.Join(got, "|") != c.want {
-				t.Errorf("the API received the User-Agent %q", got)
-			}
-			if got := w.result(trial.Try{}); got.Status != http.StatusOK {
-				t.Errorf("a test: %+v", got)
-			}
-		})
+		w := newWorld(t, func(_ *options, d *gateway.Definition) { d.Headers = c.own })
+		w.get("/connectors/weather", "User-Agent", "mine")
+		if got := w.last().Header["User-Agent"]; strings.Join(got, "|") != c.want {
+			t.Errorf("%s: the API received the User-Agent %q", name, got)
+		}
+		if got := w.result(trial.Try{}); got.Status != http.StatusOK {
+			t.Errorf("%s: a test: %+v", name, got)
+		}
 	}
 }
 

@@ -140,15 +140,13 @@ func TestParametersBesideTheCredentials(t *testing.T) {
 		{"header", "?=x", true},
 		{"header", "?a=1&", true},
 	} {
-		t.Run(c.in+" "+c.url, func(t *testing.T) {
-			w := newWorld(t, func(_ *options, d *gateway.Definition) {
-				d.URL, d.Auth = d.URL+c.url, keyAuth("key", c.in)
-			})
-			got := w.get("/connectors/weather")
-			if sent := w.received() == 1; sent != c.sent || sent != (got.status == http.StatusOK) || !sent && got.kind != "authentication-failed" {
-				t.Errorf("the caller got %d %s, and the API received %d requests", got.status, got.body, w.received())
-			}
+		w := newWorld(t, func(_ *options, d *gateway.Definition) {
+			d.URL, d.Auth = d.URL+c.url, keyAuth("key", c.in)
 		})
+		got := w.get("/connectors/weather")
+		if sent := w.received() == 1; sent != c.sent || sent != (got.status == http.StatusOK) || !sent && got.kind != "authentication-failed" {
+			t.Errorf("%s: the caller got %d %s, and the API received %d requests", c.in+" "+c.url, got.status, got.body, w.received())
+		}
 	}
 }
 

@@ -102,8 +102,8 @@ func (c *call) send(w http.ResponseWriter, r *http.Request) error {
 	if c.undecoded != nil {
 		return c.undecoded
 	}
-	buf := c.gateway.buffers.get()
-	defer c.gateway.buffers.put(buf)
+	buf := c.gateway.buffers.Get().(*buffer) //nolint:forcetypeassert // of its New
+	defer c.gateway.buffers.Put(buf)
 	if err := c.answer(response, buf); err != nil {
 		return err
 	}

@@ -24,11 +24,7 @@ import (
 	"github.com/keywright/keywright/server/internal/trial"
 )
 
-// runTest sends the request of an operator to a connector as if a caller had sent it, and returns what happened. Limits of rates and of
-// concurrent requests do not apply, and the user is that of t. It must not be reachable for callers. An answer that is longer than a
-// MiB, or that goes on for more than ten seconds, is cut off.
-//
-// The error is a [trial.Refusal] if there is no such connector, or if t cannot be a request. A request that fails is no error.
+// runTest implements [trial.Run].
 func (g *Gateway) runTest(ctx context.Context, permalink string, t trial.Try) (*trial.Result, error) {
 	generation := g.enter()
 	defer generation.inFlight.Done()
@@ -335,4 +331,29 @@ func show(body []byte) string {
 		return "<not text>"
 	}
 	return string(body) + rest
+}
+
+func init() { //nolint:gochecknoinits // only package gateway can set them
+	trial.Run = func(ctx context.Context, gateway any, permalink string, t trial.Try) (*trial.Result, error) {
+		return gateway.(*Gateway).runTest(ctx, permalink, t)
+	}
+	trial.NewOutgoing = func(ctx context.Context, connector any, in trial.Incoming) (*trial.Outgoing, error) {
+		out, err := connector.(*Connector).outgoing(ctx, in)
+		switch {
+		case err != nil:
+			return nil, err
+		case in.Masked:
+			return out.masked, nil
+		}
+		return &out.Outgoing, nil
+	}
+	trial.Dropped = func(connector any, query string) []string {
+		params, _ := parseQuery(query) // what is not well formed is refused
+		return connector.(*Connector).drops(params)
+	}
+	trial.Way = func(event any) []trial.Step { return event.(*Event).way() }
+	trial.Remedy = func(response *http.Response, now time.Time) string {
+		e := Event{Status: response.StatusCode, Refusal: refusedBy(response, now)}
+		return e.Remedy()
+	}
 }

@@ -177,14 +177,12 @@ func TestSignedRequestsWithABadBody(t *testing.T) {
 		"length over the limit":      {"Content-Length: 11\r\n\r\nhello world", 413},
 		"length that is asked about": {"Content-Length: 11\r\nExpect: 100-continue\r\n\r\n", 413},
 	} {
-		t.Run(name, func(t *testing.T) {
-			w := signingWorld(t, 10)
-			address := strings.TrimPrefix(w.server.URL, "http://")
-			got := exchange(t, address, "POST /connectors/weather/a HTTP/1.1\r\nHost: "+address+"\r\nConnection: close\r\n"+c.raw, 1, true)
-			if len(got) != 1 || got[0] != c.status || w.received() > 0 {
-				t.Errorf("the caller got %v, the API received %d requests", got, w.received())
-			}
-		})
+		w := signingWorld(t, 10)
+		address := strings.TrimPrefix(w.server.URL, "http://")
+		got := exchange(t, address, "POST /connectors/weather/a HTTP/1.1\r\nHost: "+address+"\r\nConnection: close\r\n"+c.raw, 1, true)
+		if len(got) != 1 || got[0] != c.status || w.received() > 0 {
+			t.Errorf("%s: the caller got %v, the API received %d requests", name, got, w.received())
+		}
 	}
 }
 

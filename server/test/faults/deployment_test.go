@@ -2,7 +2,6 @@
 package faults
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,10 +10,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -133,30 +130,40 @@ type deployment struct {
 	api, login      *backend
 	callers         string
 	unauthenticated atomic.Int64 // requests without a credential that the API received
-
-	mu  sync.Mutex
-	log bytes.Buffer
-}
-
-// Write implements the log.
-func (w *deployment) Write(line []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.log.Write(line)
+	log             testworld.Log
 }
 
 // body is the API's response. It is long enough to be cut.
 var body = strings.Repeat("0123456789", 1000)
 
-// codeCache is shared, so that the plugins are compiled once.
-var codeCache = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "keywright-faults") })
+// codeCache is the code cache of all gateways.
+var codeCache string
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if dir, err := codeCache(); err == nil {
-		_ = os.RemoveAll(dir)
+func TestMain(m *testing.M) { os.Exit(testworld.InSharedDir(&codeCache, m.Run)) }
+
+// serve runs a gateway from a file. It returns the URL for callers, and a function that ends the gateway.
+func serve(t *testing.T, file string, log io.Writer, secrets host.Secrets) (callers string, end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	started, ended := make(chan string, 1), make(chan error, 1)
+	go func() {
+		ended <- daemon.Run(ctx, daemon.Config{
+			File: file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.NewJSONHandler(log, nil)),
+			Options: connectors.Options{Host: host.Config{Secrets: secrets, CodeCache: codeCache, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}}},
+			Started: func(callers, _ string) { started <- callers },
+		})
+	}()
+	end = func() {
+		cancel()
+		testworld.Check(t, <-ended)
 	}
-	os.Exit(code)
+	select {
+	case callers = <-started:
+	case err := <-ended:
+		cancel()
+		t.Fatal(err)
+	}
+	return callers, end
 }
 
 // newDeployment runs a gateway from a file. In text, API and LOGIN stand for URLs, and TIMEOUT for the timeout of the fault.
@@ -184,31 +191,11 @@ func newDeployment(t *testing.T, f fault, text string, secrets host.Secrets) *de
 		rw.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprintf(rw, `{"access_token":%q,"token_type":"Bearer","expires_in":3600%s}`, token, strings.Repeat(" ", 5000))
 	})
-	dir := t.TempDir()
-	file := filepath.Join(dir, "connectors.yaml")
 	text = strings.NewReplacer("API", w.api.url, "LOGIN", w.login.url, "TIMEOUT", f.timeout().String()).Replace(text)
-	testworld.Check(t, os.WriteFile(file, []byte(text), 0o600))
-	cache := testworld.Must(codeCache())(t)
-	ctx, cancel := context.WithCancel(context.Background())
-	started, ended := make(chan string, 1), make(chan error, 1)
-	go func() {
-		ended <- daemon.Run(ctx, daemon.Config{
-			File: file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.NewJSONHandler(w, nil)),
-			Options: connectors.Options{Host: host.Config{Secrets: secrets, CodeCache: cache, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}}},
-			Started: func(callers, _ string) { started <- callers },
-		})
-	}()
-	select {
-	case w.callers = <-started:
-	case err := <-ended:
-		cancel()
-		t.Fatal(err)
-	}
+	var end func()
+	w.callers, end = serve(t, testworld.File(t, "connectors.yaml", text), &w.log, secrets)
 	t.Cleanup(func() {
-		cancel()
-		testworld.Check(t, <-ended)
-		w.mu.Lock()
-		defer w.mu.Unlock()
+		end()
 		if n := w.unauthenticated.Load(); n > 0 {
 			t.Errorf("the API received %d requests that were not authenticated", n)
 		}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,10 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
-	"github.com/keywright/keywright/server/connectors"
-	"github.com/keywright/keywright/server/internal/serve/daemon"
 )
 
 const (
@@ -201,31 +197,6 @@ connectors:
 `, filepath.Dir(s.secret), s.api.URL, n, kind, s.api.URL, s.login.URL)
 }
 
-// run starts the gateway, and returns a function that ends it.
-func (s *soak) run() (end func()) {
-	s.t.Helper()
-	cache := testworld.Must(codeCache())(s.t)
-	ctx, cancel := context.WithCancel(context.Background())
-	started, ended := make(chan string, 1), make(chan error, 1)
-	go func() {
-		ended <- daemon.Run(ctx, daemon.Config{
-			File: s.file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.NewJSONHandler(s, nil)),
-			Options: connectors.Options{Host: host.Config{CodeCache: cache, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}}},
-			Started: func(callers, _ string) { started <- callers },
-		})
-	}()
-	select {
-	case s.callers = <-started:
-	case err := <-ended:
-		cancel()
-		s.t.Fatal(err)
-	}
-	return func() {
-		cancel()
-		testworld.Check(s.t, <-ended)
-	}
-}
-
 // call sends one request, and checks that it gets its own response.
 func (s *soak) call(client *http.Client, n int64) error {
 	defer s.epochs.enter().Done()
@@ -268,7 +239,9 @@ func TestSoak(t *testing.T) {
 	defer s.api.Close()
 	s.rotate(0)
 	replace(t, s.file, s.text("api_key", 0))
-	defer s.run()()
+	callers, end := serve(t, s.file, s, nil)
+	defer end()
+	s.callers = callers
 
 	transport := &http.Transport{MaxIdleConnsPerHost: soakClients}
 	defer transport.CloseIdleConnections()

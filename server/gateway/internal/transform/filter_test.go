@@ -46,11 +46,9 @@ func TestFilter(t *testing.T) {
 		{"an id that is a number", "string(default(record.id, '')) == '7'", `[{"id":7},{"id":70},{}]`, `[{"id":7}]`},
 		{"the same for all", "true", `[1,2]`, `[1,2]`},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			if got, err := runFilter(t, c.source, recordsOf(c.body), c.body); err != nil || got != c.want {
-				t.Errorf("%s over %s\n got %s, %v\nwant %s", c.source, c.body, got, err, c.want)
-			}
-		})
+		if got, err := runFilter(t, c.source, recordsOf(c.body), c.body); err != nil || got != c.want {
+			t.Errorf("%s: %s over %s\n got %s, %v\nwant %s", c.name, c.source, c.body, got, err, c.want)
+		}
 	}
 }
 
@@ -78,15 +76,13 @@ func TestFailingFilter(t *testing.T) {
 		{"a list that is an empty text", "none(record.blocked, # == user.id)", `[{"blocked":""}]`, "a list is wanted"},
 		{"a list that is an object", "none(record.blocked, # == user.id)", `[{"blocked":{}}]`, "a list is wanted"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			got, err := runFilter(t, c.source, recordsOf(c.body), c.body)
-			if err == nil || got != "" || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %q, %v, want %s", got, err, c.want)
-			}
-			if err != nil && strings.Contains(err.Error(), "hunter2") {
-				t.Errorf("the error quotes a value: %v", err)
-			}
-		})
+		got, err := runFilter(t, c.source, recordsOf(c.body), c.body)
+		if err == nil || got != "" || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %q, %v, want %s", c.name, got, err, c.want)
+		}
+		if err != nil && strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: the error quotes a value: %v", c.name, err)
+		}
 	}
 
 	t.Run("the context ends it between records", func(t *testing.T) {

@@ -65,11 +65,9 @@ func TestRequestTemplate(t *testing.T) {
 		{"default does not look at what it does not need", "{{ user.email | default(user.last_name) }}", "ada@example.com"},
 		{"url_encode", "{{ url_encode('a b&c') }}", "a+b%26c"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			if got, _, err := runBody(t, new(Patterns).CompileRequest, c.source, testInput()); err != nil || got != c.want {
-				t.Errorf("%s\n got %s, %v\nwant %s", c.source, got, err, c.want)
-			}
-		})
+		if got, _, err := runBody(t, new(Patterns).CompileRequest, c.source, testInput()); err != nil || got != c.want {
+			t.Errorf("%s: %s\n got %s, %v\nwant %s", c.name, c.source, got, err, c.want)
+		}
 	}
 }
 
@@ -88,11 +86,9 @@ func TestResponseExpression(t *testing.T) {
 		{"a header that is not there", "response.headers['X-None'] == nil", "true"},
 		{"a template", "n={{ response.body.name }}", "n=Ada"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			if got, _, err := runBody(t, new(Patterns).CompileResponse, c.source, testInput()); err != nil || got != c.want {
-				t.Errorf("%s\n got %s, %v\nwant %s", c.source, got, err, c.want)
-			}
-		})
+		if got, _, err := runBody(t, new(Patterns).CompileResponse, c.source, testInput()); err != nil || got != c.want {
+			t.Errorf("%s: %s\n got %s, %v\nwant %s", c.name, c.source, got, err, c.want)
+		}
 	}
 }
 
@@ -142,17 +138,15 @@ func TestProblems(t *testing.T) {
 		{"the machine's own names", "{{ $env }}", `unknown name "$env"`},
 		{"let with a name that is taken", "{{ let user = 1; user }}", `"user" has a meaning already`},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			_, problems := new(Patterns).CompileRequest(c.source)
-			if len(problems) == 0 || !strings.Contains(problems[0].Error(), c.want) {
-				t.Errorf("%s\n got %v\nwant %s", c.source, problems, c.want)
+		_, problems := new(Patterns).CompileRequest(c.source)
+		if len(problems) == 0 || !strings.Contains(problems[0].Error(), c.want) {
+			t.Errorf("%s: %s\n got %v\nwant %s", c.name, c.source, problems, c.want)
+		}
+		for _, p := range problems {
+			if strings.Contains(p.Message, "hunter2") {
+				t.Errorf("%s: %s: the problem quotes the source: %v", c.name, c.source, p)
 			}
-			for _, p := range problems {
-				if strings.Contains(p.Message, "hunter2") {
-					t.Errorf("%s: the problem quotes the source: %v", c.source, p)
-				}
-			}
-		})
+		}
 	}
 
 	t.Run("every problem at once", func(t *testing.T) {
@@ -227,13 +221,11 @@ func TestStrictJSON(t *testing.T) {
 		{"far too deep", strings.Repeat("[", 1<<20), "nested more than 100 deep"},
 		{"too many values", "[" + strings.Repeat("[],", MaxValues/4) + "1]", "more than 524288 values"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			in := testInput()
-			in.Response.Body = []byte(c.body)
-			if _, _, err := runBody(t, new(Patterns).CompileResponse, "upper(response.body)", in); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %v, want %s", err, c.want)
-			}
-		})
+		in := testInput()
+		in.Response.Body = []byte(c.body)
+		if _, _, err := runBody(t, new(Patterns).CompileResponse, "upper(response.body)", in); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %s", c.name, err, c.want)
+		}
 	}
 	in := testInput()
 	in.Response.Body = []byte(strings.Repeat("[", MaxDepth) + strings.Repeat("]", MaxDepth))

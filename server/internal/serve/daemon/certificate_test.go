@@ -293,11 +293,11 @@ func TestClientCertificateOfAConnector(t *testing.T) {
 		}
 	}
 	// A reload that leaves tls alone keeps the metric; a rotation that brings an expired certificate shows it.
-	_, before, _ := strings.Cut(w.metrics(), metric)
-	before, _, _ = strings.Cut(before, "\n")
+	_, line, _ := strings.Cut(w.metrics(), metric)
+	line, _, _ = strings.Cut(line, "\n")
 	w.write(text + "    timeout: 5s\n")
 	w.eventually("the reload", func() bool { return strings.Contains(w.log.String(), "the configuration is in use") })
-	w.metrics(metric + before)
+	w.metrics(metric + line)
 	rotate("eve", clock.Now().Add(-day), http.StatusBadGateway, "")
 	clock.Advance(100 * day)
 	if status, body := w.get(w.callers + "/connectors/bank"); status != http.StatusBadGateway || !strings.Contains(body, `"stage":"config"`) {

@@ -64,19 +64,6 @@ func TestAChangeKeepsTheTokensOfOtherConnectors(t *testing.T) {
 	use(oauth, "as 1")
 }
 
-// threats.md 66: a reload does not reset the counts of limits.
-func TestReloadKeepsLimitCounts(t *testing.T) {
-	limited := strings.Replace(echo, "    auth", "    limits: {per_user: 2}\n    auth", 1)
-	w := start(t, version, limited, func(c *daemon.Config) {
-		c.Options.Host.Clock = func() time.Time { return time.Unix(1_700_000_000, 0) }
-	})
-	for range 2 {
-		w.gets(w.callers+"/connectors/echo", http.StatusOK, "")
-	}
-	w.use(limited + named("Other"))
-	w.gets(w.callers+"/connectors/echo", http.StatusTooManyRequests, "")
-}
-
 // slow returns an API that blocks requests for /v1/slow. Each sends on there, and then waits for release.
 func slow() (api http.HandlerFunc, there, release chan struct{}) {
 	there, release = make(chan struct{}), make(chan struct{})

@@ -66,16 +66,14 @@ func (t *traces) begin(ctx context.Context, e gateway.Event) (context.Context, f
 	return ctx, func(e gateway.Event) {
 		if e.Connector != "" {
 			span.SetName("connector " + e.Connector)
-			span.SetAttributes(attribute.String("keywright.connector", e.Connector))
 		}
-		if e.Status != 0 {
-			span.SetAttributes(attribute.Int("http.response.status_code", e.Status))
-		}
-		if e.Problem != "" {
-			span.SetAttributes(attribute.String("error.type", e.Problem))
-		}
-		if e.Stage != "" {
-			span.SetAttributes(attribute.String("keywright.stage", e.Stage))
+		for _, a := range []attribute.KeyValue{
+			attribute.String("keywright.connector", e.Connector), attribute.Int("http.response.status_code", e.Status),
+			attribute.String("error.type", e.Problem), attribute.String("keywright.stage", e.Stage),
+		} {
+			if value := a.Value.AsInterface(); value != "" && value != int64(0) {
+				span.SetAttributes(a)
+			}
 		}
 		if e.Status >= http.StatusInternalServerError {
 			span.SetStatus(codes.Error, e.Problem)
