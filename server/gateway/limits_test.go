@@ -16,142 +16,53 @@ import (
 	"github.com/keywright/keywright/internal/testworld"
 )
 
-// limited returns functions to use a limiter with these limits. enter returns the status if the request is refused. pass moves
-// the limiter's clock.
-func limited(l Limits) (enter func(user string) (release func(), status int), pass func(time.Duration)) {
-	now := time.Unix(1_800_000_000, 0)
-	limits := newLimiter(l, func() time.Time { return now })
-	enter = func(user string) (func(), int) {
-		release, err := limits.enter(user)
-		var p *httpProblem
-		if errors.As(err, &p) {
-			return nil, p.status
-		}
-		return release, 0
-	}
-	return enter, func(d time.Duration) { now = now.Add(d) }
-}
-
-// A request that has ended releases its slot, and its part of the user's share.
-func TestPlacesReturned(t *testing.T) {
-	for name, users := range map[string][]string{"a user": {"ann"}, "nobody": {""}, "several": {"ann", "bob", "", "eve", "joe"}} {
-		t.Run(name, func(t *testing.T) {
-			enter, _ := limited(Limits{Concurrent: 4})
-			for i := range 100 {
-				release, status := enter(users[i%len(users)])
-				if status != 0 {
-					t.Fatalf("request %d of %q got %d, with no other under way", i+1, users[i%len(users)], status)
-				}
-				release()
+// Limits count requests that are under way and those of a second, and give back what a request takes that is refused by another limit.
+// In a script, a name is a request of that user, with the status if it is refused, -name ends the oldest of the user, 1s is a pause, and
+// nobody is a request without a user.
+func TestLimits(t *testing.T) {
+	ten := func(request string) string { return strings.Repeat(request+" ", 10) }
+	for name, c := range map[string]struct {
+		limits Limits
+		script string
+	}{
+		"places of a user come back": {Limits{Concurrent: 4}, ten(ten("ann -ann"))},
+		"places of nobody come back": {Limits{Concurrent: 4}, ten(ten("nobody -nobody"))},
+		"places of all come back":    {Limits{Concurrent: 4}, ten(ten("ann bob nobody eve -ann -bob -nobody -eve"))},
+		"so do those of refused requests": {
+			Limits{Concurrent: 8, PerUser: 1},
+			strings.Repeat("nobody 1s ", 8) + ten("ann=503") + strings.Repeat("-nobody ", 8) + "ann " + ten("ann=429") + // over the rate
+				"1s ann 1s ann=429 -ann -ann ann", // two of eight are a quarter
+		},
+		"the total of all users":            {Limits{Concurrent: 100, Total: 3}, "ann bob nobody eve=429 1s eve"},
+		"over the share, no total is used":  {Limits{Concurrent: 4, Total: 3}, "ann " + ten("ann=429") + "bob eve"},
+		"over the rate, no total is used":   {Limits{Concurrent: 100, Total: 3, PerUser: 1}, "ann " + ten("ann=429") + "bob eve"},
+		"without a place, no total is used": {Limits{Concurrent: 1, Total: 2}, "nobody " + ten("ann=503") + "-nobody ann"},
+	} {
+		now, all := time.Unix(1_800_000_000, 0), map[string][]func(){}
+		limits := newLimiter(c.limits, func() time.Time { return now })
+		for i, step := range strings.Fields(c.script) {
+			user, want, _ := strings.Cut(step, "=")
+			who := strings.TrimPrefix(user, "-")
+			switch {
+			case step == "1s":
+				now = now.Add(time.Second)
+				continue
+			case who != user:
+				all[who][0]()
+				all[who] = all[who][1:]
+				continue
+			case user == "nobody":
+				user = ""
 			}
-		})
-	}
-
-	t.Run("and so are those of requests that are refused", func(t *testing.T) {
-		enter, pass := limited(Limits{Concurrent: 8, PerUser: 1})
-		var all []func()
-		for range 8 {
-			release, status := enter("")
-			if all = append(all, release); status != 0 {
-				break
+			release, err := limits.enter(user)
+			if p := (*httpProblem)(nil); errors.As(err, &p) != (want != "") || p != nil && fmt.Sprint(p.status) != want {
+				t.Fatalf("%s: step %d, %s: %v", name, i, step, err)
 			}
-			pass(time.Second)
-		}
-		for range 10 {
-			if _, status := enter("ann"); status != 503 {
-				t.Fatalf("with all places taken, a user got %d", status)
+			if want == "" {
+				all[who] = append(all[who], release)
 			}
-		}
-		for _, release := range all {
-			release()
-		}
-		first, status := enter("ann")
-		if status != 0 {
-			t.Fatalf("the first request got %d", status)
-		}
-		for range 10 {
-			if _, status := enter("ann"); status != 429 {
-				t.Fatalf("a request over the rate got %d", status)
-			}
-		}
-		pass(time.Second)
-		second, status := enter("ann")
-		if status != 0 {
-			t.Fatalf("a second later, the user got %d", status)
-		}
-		pass(time.Second)
-		if _, status := enter("ann"); status != 429 { // two of eight are a quarter
-			t.Errorf("over the share, the user got %d", status)
-		}
-		first()
-		second()
-		if _, status := enter("ann"); status != 0 {
-			t.Errorf("the user got %d, whose share is free again", status)
-		}
-	})
-}
-
-// Total limits all users together.
-func TestTotalOfAllUsers(t *testing.T) {
-	enter, pass := limited(Limits{Concurrent: 100, Total: 3})
-	for _, user := range []string{"ann", "bob", ""} {
-		if _, status := enter(user); status != 0 {
-			t.Errorf("%q got %d", user, status)
 		}
 	}
-	if _, status := enter("eve"); status != 429 {
-		t.Errorf("the fourth in a second got %d", status)
-	}
-	pass(time.Second)
-	if _, status := enter("eve"); status != 0 {
-		t.Errorf("a second later, a user got %d", status)
-	}
-}
-
-// Refused requests do not count for Total.
-func TestRefusedRequestsDoNotCountForTotal(t *testing.T) {
-	t.Run("over the share", func(t *testing.T) {
-		enter, _ := limited(Limits{Concurrent: 4, Total: 3})
-		if _, status := enter("ann"); status != 0 {
-			t.Fatalf("the first request got %d", status)
-		}
-		for range 10 {
-			if _, status := enter("ann"); status != 429 {
-				t.Fatalf("a request over the share got %d", status)
-			}
-		}
-		for _, user := range []string{"bob", "eve"} {
-			if _, status := enter(user); status != 0 {
-				t.Errorf("%s got %d", user, status)
-			}
-		}
-	})
-	t.Run("over the user's rate", func(t *testing.T) {
-		enter, _ := limited(Limits{Concurrent: 100, Total: 3, PerUser: 1})
-		for i := range 10 {
-			if _, status := enter("ann"); (status == 0) != (i == 0) {
-				t.Fatalf("request %d got %d", i+1, status)
-			}
-		}
-		for _, user := range []string{"bob", "eve"} {
-			if _, status := enter(user); status != 0 {
-				t.Errorf("%s got %d", user, status)
-			}
-		}
-	})
-	t.Run("over concurrent", func(t *testing.T) {
-		enter, _ := limited(Limits{Concurrent: 1, Total: 2})
-		release, _ := enter("")
-		for range 10 {
-			if _, status := enter("ann"); status != 503 {
-				t.Fatalf("a request without a place got %d", status)
-			}
-		}
-		release()
-		if _, status := enter("ann"); status != 0 {
-			t.Errorf("with a place, it got %d", status)
-		}
-	})
 }
 
 // threats.md 58: with any number of processors, one connector's share leaves at least two places to others.

@@ -258,6 +258,7 @@ func TestRefusedTests(t *testing.T) {
 		`{"path":"/a b"}`:                   "path is not a path",
 		`{"body":"a","body_base64":"YQ=="}`: "both body and body_base64",
 		`{"body_base64":"*"}`:               "not JSON",
+		`{"usr":{}}`:                        "unknown field",
 	} {
 		if got := w.try("weather", body); got.Code != http.StatusBadRequest || !strings.Contains(got.Body.String(), want) {
 			t.Errorf("%s: got.Code = %d got.Body = %s", body, got.Code, got.Body)

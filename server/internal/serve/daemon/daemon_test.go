@@ -344,30 +344,6 @@ func TestTry(t *testing.T) {
 	}
 }
 
-// The result of a failed test has the reason. The user of a test has the names that templates use.
-func TestFailedTry(t *testing.T) {
-	w := start(t, version, strings.Replace(echo, "/v1", "/v1?units={{ tenant_id }}", 1))
-	for body, want := range map[string]string{
-		`{"user":{"tenant_id":"t1"}}`: `"body":"MSB0cnVl"`,
-		`{}`:                          `"cause":"url: column `,
-		`{"usr":{}}`:                  `unknown field \"usr\"`,
-	} {
-		_, answer := w.test("echo", body)
-		if text := strings.ReplaceAll(answer, `\\`, `\`); !strings.Contains(text, want) || strings.Contains(text, "upstream-failed") {
-			t.Errorf("%s: %s, want %s", body, answer, want)
-		}
-	}
-}
-
-// A file without users is refused while the current one has users: half a file may be well-formed, and must not open the
-// gateway to everybody.
-func TestUsersKept(t *testing.T) {
-	users := "gateway: {user: {type: header, header: {proxies: [192.0.2.1], email: X-Email}}}\n"
-	w := start(t, version, users+echo)
-	w.refuses(echo)
-	w.gets(w.callers+"/connectors/echo", http.StatusUnauthorized, "")
-}
-
 // A refused file with a missing plugin is read again when the plugin is created.
 func TestLaterPlugin(t *testing.T) {
 	w := start(t, version, echo)
