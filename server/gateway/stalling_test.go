@@ -41,23 +41,26 @@ func TestStallingCountsTheUpstreamAlone(t *testing.T) {
 	})
 }
 
+// roundTrip sends a request of a connector by a transport. The test ends the response with its context.
+func roundTrip(t *testing.T, base testworld.Answer, d Definition, body io.Reader) (ctx context.Context, c *call, response *http.Response) {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	t.Cleanup(func() { cancel(nil) })
+	c = &call{gateway: New(Config{Base: base}), connector: &Connector{definition: d}, cancel: cancel, out: &outgoing{Outgoing: trial.Outgoing{URL: &url.URL{}}}}
+	r := testworld.Must(http.NewRequestWithContext(ctx, http.MethodPost, "https://api.invalid", body))(t)
+	response = testworld.Must(c.RoundTrip(r))(t)
+	t.Cleanup(func() { _ = response.Body.Close() })
+	return ctx, c, response
+}
+
 // A stream of events may be silent for longer than the timeout: for the time of its own.
 func TestSilentStream(t *testing.T) {
 	for kind, want := range map[string]error{"text/event-stream": nil, "text/plain": errUpstreamTime} {
 		synctest.Test(t, func(t *testing.T) {
-			ctx, cancel := context.WithCancelCause(t.Context())
-			defer cancel(nil)
 			from, to := io.Pipe()
-			base := testworld.Answer(func(r *http.Request) (*http.Response, error) {
+			ctx, _, response := roundTrip(t, func(r *http.Request) (*http.Response, error) {
 				return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {kind}}, Body: from, Request: r}, nil
-			})
-			c := &call{
-				gateway: New(Config{Base: base}), cancel: cancel, out: &outgoing{Outgoing: trial.Outgoing{URL: &url.URL{}}},
-				connector: &Connector{definition: Definition{Timeout: time.Second, Streams: Streams{Silence: time.Hour}}},
-			}
-			r := testworld.Must(http.NewRequestWithContext(ctx, http.MethodGet, "https://api.invalid", http.NoBody))(t)
-			response := testworld.Must(c.RoundTrip(r))(t)
-			defer response.Body.Close()
+			}, Definition{Timeout: time.Second, Streams: Streams{Silence: time.Hour}}, http.NoBody)
 			go func() {
 				<-time.After(time.Minute) // in the bubble's time
 				_, _ = io.WriteString(to, "piece")
@@ -76,8 +79,6 @@ func TestCallerWaitTime(t *testing.T) {
 	for name, answersEarly := range map[string]bool{"answer to the whole": false, "answer before the end": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithCancelCause(t.Context())
-				defer cancel(nil)
 				from, to := io.Pipe()
 				go func() {
 					for range 3 {
@@ -87,7 +88,7 @@ func TestCallerWaitTime(t *testing.T) {
 					_ = to.Close()
 				}()
 				read := make(chan error, 1)
-				base := testworld.Answer(func(r *http.Request) (*http.Response, error) {
+				ctx, _, _ := roundTrip(t, func(r *http.Request) (*http.Response, error) {
 					go func() {
 						_, err := io.ReadAll(r.Body)
 						read <- err
@@ -96,13 +97,7 @@ func TestCallerWaitTime(t *testing.T) {
 						read <- <-read
 					}
 					return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
-				})
-				c := &call{
-					gateway: New(Config{Base: base}), connector: &Connector{definition: Definition{Timeout: time.Second}}, cancel: cancel, out: &outgoing{Outgoing: trial.Outgoing{URL: &url.URL{}}},
-				}
-				r := testworld.Must(http.NewRequestWithContext(ctx, http.MethodPost, "https://api.invalid", from))(t)
-				response := testworld.Must(c.RoundTrip(r))(t)
-				defer response.Body.Close()
+				}, Definition{Timeout: time.Second}, from)
 				testworld.Check(t, <-read)
 				<-time.After(time.Minute) // in the bubble's time
 				synctest.Wait()
@@ -138,16 +133,11 @@ func TestDrippingAnswer_threats_320(t *testing.T) {
 		cause error
 	}{false: {4, errUpstreamTime}, true: {100, nil}} {
 		synctest.Test(t, func(t *testing.T) {
-			ctx, cancel := context.WithCancelCause(t.Context())
-			defer cancel(nil)
-			body := &dripping{ctx: ctx}
-			base := testworld.Answer(func(r *http.Request) (*http.Response, error) {
+			body := &dripping{}
+			_, c, response := roundTrip(t, func(r *http.Request) (*http.Response, error) {
+				body.ctx = r.Context()
 				return &http.Response{StatusCode: http.StatusUnauthorized, Body: io.NopCloser(body), Request: r}, nil
-			})
-			c := &call{gateway: New(Config{Base: base}), connector: &Connector{definition: Definition{Timeout: 4*time.Second + time.Millisecond}}, cancel: cancel, out: &outgoing{Outgoing: trial.Outgoing{URL: &url.URL{}}}}
-			r := testworld.Must(http.NewRequestWithContext(ctx, http.MethodGet, "https://api.invalid", nil))(t)
-			response := testworld.Must(c.RoundTrip(r))(t)
-			defer response.Body.Close()
+			}, Definition{Timeout: 4*time.Second + time.Millisecond}, nil)
 			c.passing = passing
 			_, err := io.CopyN(io.Discard, response.Body, 100)
 			if body.read != want.bytes || !errors.Is(err, want.cause) {

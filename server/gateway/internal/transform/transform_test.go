@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -155,7 +156,7 @@ func TestProblems(t *testing.T) {
 		for _, p := range problems {
 			columns = append(columns, p.Column)
 		}
-		if want := []int{4, 8, 18, 22}; len(columns) != 4 || columns[0] != want[0] || columns[1] != want[1] || columns[2] != want[2] || columns[3] != want[3] {
+		if !slices.Equal(columns, []int{4, 8, 18, 22}) {
 			t.Errorf("problems = %v", problems)
 		}
 	})

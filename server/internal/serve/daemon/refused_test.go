@@ -87,6 +87,30 @@ func (r *reader) write(text string) {
 	testworld.Check(r.t, os.WriteFile(r.file, []byte(text), 0o600))
 }
 
+// refuses replaces the file, which must not come into use.
+func (r *reader) refuses(text string) {
+	r.t.Helper()
+	r.write(text)
+	if err := r.reload(r.t.Context()); err == nil {
+		r.t.Fatalf("this is in use:\n%s", text)
+	}
+}
+
+// following follows the file until the function that it returns is called.
+func (r *reader) following(w *fsnotify.Watcher) (stop func()) {
+	ctx, end := context.WithCancel(r.t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); r.follow(ctx, w) }()
+	return func() { end(); <-done }
+}
+
+// count returns the number of sets that were read.
+func (r *reader) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.sets)
+}
+
 // open returns the number of hosts that are not closed.
 func (r *reader) open() (n int) {
 	r.mu.Lock()
@@ -146,15 +170,9 @@ func TestLateSetClosed(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 	close(late)
-	for end := time.Now().Add(time.Minute); ; {
-		r.mu.Lock()
-		n := len(r.sets)
-		r.mu.Unlock()
-		if n == 2 && r.open() == 1 {
-			break
-		}
+	for end := time.Now().Add(time.Minute); r.count() != 2 || r.open() != 1; {
 		if time.Now().After(end) {
-			t.Fatalf("%d sets were read, %d are open", n, r.open())
+			t.Fatalf("%d sets were read, %d are open", r.count(), r.open())
 		}
 	}
 	if !r.since().IsZero() {
@@ -167,10 +185,7 @@ func TestAnOverflowOfEventsHasTheFileRead(t *testing.T) {
 	r := newReader(t, file)
 	watcher := testworld.Must(fsnotify.NewWatcher())(t)
 	defer watcher.Close()
-	ctx, end := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); r.follow(ctx, watcher) }()
-	defer func() { end(); <-done }()
+	defer r.following(watcher)()
 	r.write(strings.Replace(file, "Echo", "Other", 1)) // not watched
 	watcher.Errors <- fsnotify.ErrEventOverflow
 	for {
@@ -205,26 +220,17 @@ func TestFileChanges(t *testing.T) {
 		}
 	}
 	changed := strings.Replace(file, "    auth:", "    method: POST\n    auth:", 1)
-	r.write("gateway: {traces: 'https://collector.example.com/v1/traces'}\n" + changed)
-	if err := r.reload(t.Context()); err == nil {
-		t.Fatal("the traces have changed")
-	}
+	r.refuses("gateway: {traces: 'https://collector.example.com/v1/traces'}\n" + changed)
 	waiting := r.consoleState()
 	has("the file that waits", waiting.Waiting)
 	if len(waiting.Problems) != 1 || waiting.Problems[0].Text != errTraces.Error() || len(waiting.Waiting.Others) != 1 || waiting.Waiting.Others[0].Path != "gateway.traces" {
 		t.Errorf("a file that waits is shown as %+v", waiting)
 	}
-	r.write("gateway: {traces: 'https://collector.example.com/v1/traces', tls: {cert: none.pem, key: none.pem}}\n" + changed)
-	if err := r.reload(t.Context()); err == nil {
-		t.Fatal("a file whose certificate is missing is in use")
-	}
+	r.refuses("gateway: {traces: 'https://collector.example.com/v1/traces', tls: {cert: none.pem, key: none.pem}}\n" + changed)
 	if missing := r.consoleState(); missing.Waiting != nil || len(missing.Problems) != 1 || !strings.HasPrefix(missing.Problems[0].Text, "gateway.tls: ") {
 		t.Errorf("a file that no restart puts in use is shown as %+v", missing)
 	}
-	r.write(strings.Replace(changed, "method", "metod", 1))
-	if err := r.reload(t.Context()); err == nil {
-		t.Fatal("a bad file is in use")
-	}
+	r.refuses(strings.Replace(changed, "method", "metod", 1))
 	bad := r.consoleState()
 	if bad.Waiting != nil || len(bad.Problems) != 1 || bad.Problems[0].Line != "    metod: …" || bad.Problems[0].Indent != "    " || bad.Set.SHA256 != first.Set.SHA256 {
 		t.Errorf("a bad file is shown as %+v", bad)
@@ -301,10 +307,7 @@ func TestPolledChanges(t *testing.T) {
 			silent.Events, silent.Errors = nil, nil
 			synctest.Test(t, func(t *testing.T) {
 				r := newReaderOf(t, filepath.Join(root, "current", "connectors.yaml"))
-				ctx, end := context.WithCancel(t.Context())
-				done := make(chan struct{})
-				go func() { defer close(done); r.follow(ctx, silent) }()
-				defer func() { end(); <-done }()
+				defer r.following(silent)()
 				<-time.After(time.Minute) // bubble time
 				testworld.Check(t, change(t, root))
 				<-time.After(10 * time.Second)
@@ -312,9 +315,7 @@ func TestPolledChanges(t *testing.T) {
 					t.Error(err)
 				}
 				<-time.After(time.Minute)
-				r.mu.Lock()
-				defer r.mu.Unlock()
-				if n := len(r.sets); n != 2 {
+				if n := r.count(); n != 2 {
 					t.Errorf("it was read %d times, want 2", n)
 				}
 			})
