@@ -25,10 +25,7 @@ import (
 func TestTheFileOfTheGateway(t *testing.T) {
 	dir := t.TempDir()
 	testworld.Check(t, os.WriteFile(filepath.Join(dir, "company-ca.pem"), []byte(testworld.NewAuthority(t).PEM()), 0o600))
-	for _, b := range slices.Concat(blocks(t, "docs/gateway.md"), blocks(t, "docs/several-nodes.md"), blocks(t, "docs/sessions.md")) {
-		if b.info != "yaml" {
-			continue
-		}
+	for _, b := range slices.Concat(blocksOf(t, "docs/gateway.md", "yaml"), blocksOf(t, "docs/several-nodes.md", "yaml"), blocksOf(t, "docs/sessions.md", "yaml")) {
 		set := testworld.Must(connectors.Read(t.Context(), filepath.Join(dir, "connectors.yaml"), []byte(b.text), connectors.Options{WithoutStore: true}))(t)
 		testworld.Check(t, set.Close(t.Context()))
 	}
@@ -40,12 +37,12 @@ func TestNoExampleHasACredential(t *testing.T) {
 	for _, name := range []string{
 		"README.md", "docs/gateway.md", "docs/auth-types.md", "docs/several-nodes.md", "docs/sessions.md", "docs/plugins.md", "docs/registries.md", "docs/import.md", "docs/audit.md",
 	} {
-		for _, b := range blocks(t, name) {
+		for _, b := range blocksOf(t, name, "yaml") {
 			text := b.text
 			if strings.HasPrefix(text, "- name: ") {
 				text = "connectors:\n" + text
 			}
-			if b.info != "yaml" || !strings.Contains(text, "connectors:") {
+			if !strings.Contains(text, "connectors:") {
 				continue
 			}
 			looked++

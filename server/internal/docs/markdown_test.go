@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,6 +52,12 @@ func blocks(t *testing.T, name string) []block {
 		t.Fatalf("%s:%d: the block has no end", name, open.line)
 	}
 	return all
+}
+
+// blocksOf returns the blocks of a document with an info string.
+func blocksOf(t *testing.T, name, info string) []block {
+	t.Helper()
+	return slices.DeleteFunc(blocks(t, name), func(b block) bool { return b.info != info })
 }
 
 func comment(line string) string {

@@ -56,10 +56,7 @@ func TestTheNamesOfTheServers(t *testing.T) {
 
 // The importer accepts the records in docs/content.md.
 func TestTheRecordsOfContent(t *testing.T) {
-	for _, b := range blocks(t, "docs/content.md") {
-		if b.info != "json" {
-			continue
-		}
+	for _, b := range blocksOf(t, "docs/content.md", "json") {
 		result, err := importer.Import(t.Context(), nil, "content.md", strings.NewReader(b.text), importer.Options{DryRun: true})
 		if err != nil || result.Problems > 0 || result.Articles != 1 || result.Replies != 1 || result.Moderators != 1 {
 			t.Errorf("result = %+v, err = %v", result, err)
@@ -69,17 +66,13 @@ func TestTheRecordsOfContent(t *testing.T) {
 
 // The Go program in docs/content.md is part of a tested example.
 func TestTheClientOfContent(t *testing.T) {
-	example, found := document(t, "server/content/client/example_test.go"), false
-	for _, b := range blocks(t, "docs/content.md") {
-		if b.info != "go" {
-			continue
-		}
-		found = true
+	example, programs := document(t, "server/content/client/example_test.go"), blocksOf(t, "docs/content.md", "go")
+	for _, b := range programs {
 		if !strings.Contains(example, "\n"+b.text) {
 			t.Errorf("docs/content.md:%d: server/content/client/example_test.go has not got this", b.line)
 		}
 	}
-	if !found {
+	if len(programs) == 0 {
 		t.Error("docs/content.md has no program in Go")
 	}
 }

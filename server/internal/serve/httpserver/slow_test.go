@@ -80,19 +80,17 @@ func TestStalledClients(t *testing.T) {
 		"body that is not to be sent":    {refuse, head + "Expect: 100-continue\r\n\r\n", false, restTime},
 		"body of chunks, without an end": {refuse, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhe", false, restTime},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				began := time.Now()
-				client := dial(t, c.handler)
-				testworld.Must(io.WriteString(client, c.send))(t)
-				answer, err := io.ReadAll(client)
-				if took := time.Since(began); took < c.after || took > c.after+time.Second {
-					t.Errorf("the connection was closed after %v, want %v", took, c.after)
-				}
-				if err != nil || (len(answer) == 0) != c.silent {
-					t.Errorf("the client got %q, %v", answer, err)
-				}
-			})
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			client := dial(t, c.handler)
+			testworld.Must(io.WriteString(client, c.send))(t)
+			answer, err := io.ReadAll(client)
+			if took := time.Since(began); took < c.after || took > c.after+time.Second {
+				t.Errorf("%s: the connection was closed after %v, want %v", name, took, c.after)
+			}
+			if err != nil || (len(answer) == 0) != c.silent {
+				t.Errorf("%s: the client got %q, %v", name, answer, err)
+			}
 		})
 	}
 }
@@ -124,20 +122,18 @@ func TestLateReader(t *testing.T) {
 		"with a body":    "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello",
 		"in chunks":      "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				client := dial(t, func(w http.ResponseWriter, r *http.Request) {
-					_, _ = io.Copy(io.Discard, r.Body)
-					if _, err := w.Write(make([]byte, 64<<10)); err != nil || r.Context().Err() != nil {
-						t.Errorf("the request was ended: %v, %v", err, r.Context().Err())
-					}
-				})
-				_, _ = io.WriteString(client, request)
-				<-time.After(stallTime - time.Second) // of the bubble
-				if answer, err := io.ReadAll(client); err != nil || strings.Count(string(answer), "\x00") != 64<<10 {
-					t.Errorf("the client got %d bytes, %v", len(answer), err)
+		synctest.Test(t, func(t *testing.T) {
+			client := dial(t, func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				if _, err := w.Write(make([]byte, 64<<10)); err != nil || r.Context().Err() != nil {
+					t.Errorf("%s: the request was ended: %v, %v", name, err, r.Context().Err())
 				}
 			})
+			_, _ = io.WriteString(client, request)
+			<-time.After(stallTime - time.Second) // of the bubble
+			if answer, err := io.ReadAll(client); err != nil || strings.Count(string(answer), "\x00") != 64<<10 {
+				t.Errorf("%s: the client got %d bytes, %v", name, len(answer), err)
+			}
 		})
 	}
 }
@@ -157,25 +153,23 @@ func TestHandlerMayTakeItsTime(t *testing.T) {
 		"without a body": "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
 		"with a body":    "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello",
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				client := dial(t, func(w http.ResponseWriter, r *http.Request) {
-					_, _ = io.Copy(io.Discard, r.Body)
-					for range 3 {
-						if err := wait(r.Context()); err != nil {
-							t.Error(err)
-						}
-						_, _ = io.WriteString(w, "piece")
-						_ = http.NewResponseController(w).Flush()
+		synctest.Test(t, func(t *testing.T) {
+			client := dial(t, func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				for range 3 {
+					if err := wait(r.Context()); err != nil {
+						t.Error(err)
 					}
-				})
-				_, _ = io.WriteString(client, request)
-				response := testworld.Must(http.ReadResponse(bufio.NewReader(client), nil))(t)
-				defer response.Body.Close()
-				if body, err := io.ReadAll(response.Body); err != nil || string(body) != strings.Repeat("piece", 3) {
-					t.Errorf("the client got %q, %v", body, err)
+					_, _ = io.WriteString(w, "piece")
+					_ = http.NewResponseController(w).Flush()
 				}
 			})
+			_, _ = io.WriteString(client, request)
+			response := testworld.Must(http.ReadResponse(bufio.NewReader(client), nil))(t)
+			defer response.Body.Close()
+			if body, err := io.ReadAll(response.Body); err != nil || string(body) != strings.Repeat("piece", 3) {
+				t.Errorf("%s: the client got %q, %v", name, body, err)
+			}
 		})
 	}
 }
@@ -192,32 +186,30 @@ func TestBodyInDrops(t *testing.T) {
 		"drops, most of it there": {204000, 1, 20 * time.Second, http.StatusBadRequest},
 		"slowly":                  {0, 20 << 10, 10 * time.Second, http.StatusOK},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				client := dial(t, func(w http.ResponseWriter, r *http.Request) {
-					if _, err := io.Copy(io.Discard, r.Body); err != nil {
-						w.WriteHeader(http.StatusBadRequest)
-					}
-				})
-				began := time.Now()
-				sent := make(chan struct{})
-				defer func() { _ = client.Close(); <-sent }()
-				go func() {
-					defer close(sent)
-					_, _ = io.WriteString(client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 204800\r\n\r\n"+strings.Repeat("x", c.first))
-					for range (204800 - c.first) / c.drop {
-						<-time.After(c.pause) // in the bubble's time
-						if _, err := io.WriteString(client, strings.Repeat("x", c.drop)); err != nil {
-							return
-						}
-					}
-				}()
-				response := testworld.Must(http.ReadResponse(bufio.NewReader(client), nil))(t)
-				defer response.Body.Close()
-				if took := time.Since(began); response.StatusCode != c.status || took > 5*time.Minute {
-					t.Errorf("after %v: %d", took, response.StatusCode)
+		synctest.Test(t, func(t *testing.T) {
+			client := dial(t, func(w http.ResponseWriter, r *http.Request) {
+				if _, err := io.Copy(io.Discard, r.Body); err != nil {
+					w.WriteHeader(http.StatusBadRequest)
 				}
 			})
+			began := time.Now()
+			sent := make(chan struct{})
+			defer func() { _ = client.Close(); <-sent }()
+			go func() {
+				defer close(sent)
+				_, _ = io.WriteString(client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 204800\r\n\r\n"+strings.Repeat("x", c.first))
+				for range (204800 - c.first) / c.drop {
+					<-time.After(c.pause) // in the bubble's time
+					if _, err := io.WriteString(client, strings.Repeat("x", c.drop)); err != nil {
+						return
+					}
+				}
+			}()
+			response := testworld.Must(http.ReadResponse(bufio.NewReader(client), nil))(t)
+			defer response.Body.Close()
+			if took := time.Since(began); response.StatusCode != c.status || took > 5*time.Minute {
+				t.Errorf("%s: after %v: %d", name, took, response.StatusCode)
+			}
 		})
 	}
 }
