@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
-	"unicode"
 
 	"golang.org/x/text/unicode/norm"
 
@@ -200,25 +200,13 @@ func parseURL(text string) (*url.URL, error) {
 // MaxPermalink is the length of the longest permalink, in bytes.
 const MaxPermalink = 64
 
+var accents, noPermalink = regexp.MustCompile(`\p{Mn}+`), regexp.MustCompile(`[^a-z0-9]+`)
+
 // Permalink returns the permalink for a connector's name: in lower case, without accents, with a hyphen in place of each run
 // of other characters, and at most [MaxPermalink] bytes long. It is empty if the name has no letter a to z and no digit.
 func Permalink(name string) string {
-	var b strings.Builder
-	hyphen := false
 	const longest = 4096 // longer names are invalid anyway
-	for _, r := range norm.NFKD.String(name[:min(len(name), longest)]) {
-		r = unicode.ToLower(r)
-		switch {
-		case 'a' <= r && r <= 'z', '0' <= r && r <= '9':
-			if hyphen && b.Len() > 0 {
-				b.WriteByte('-')
-			}
-			hyphen = false
-			b.WriteRune(r)
-		case !unicode.Is(unicode.Mn, r):
-			hyphen = true
-		}
-	}
-	permalink := b.String()
+	plain := strings.ToLower(accents.ReplaceAllString(norm.NFKD.String(name[:min(len(name), longest)]), ""))
+	permalink := strings.Trim(noPermalink.ReplaceAllString(plain, "-"), "-")
 	return strings.TrimRight(permalink[:min(len(permalink), MaxPermalink)], "-")
 }
