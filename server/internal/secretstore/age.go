@@ -12,8 +12,10 @@ import (
 
 	"filippo.io/age"
 	"filippo.io/age/armor"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/expr"
 )
 
 const (
@@ -40,12 +42,7 @@ const (
 // A changed file is read again within a second. While it is invalid, each of its secrets returns an error with the reason,
 // because a secret that was to be replaced must not stay in use unnoticed. Replace the file by renaming a new one, so that it
 // is never read half-written.
-//
-// If clock is nil, it is [time.Now].
 func Age(file, identityFile string, clock func() time.Time) host.Secrets {
-	if clock == nil {
-		clock = time.Now
-	}
 	return &ageFile{file: file, identityFile: identityFile, clock: clock}
 }
 
@@ -88,7 +85,7 @@ func (a *ageFile) current() (map[string]string, error) {
 		return a.secrets, a.err
 	}
 	a.readTime = now
-	encrypted, err := readFile(a.file, "the encrypted secrets file", maxAgeFile)
+	encrypted, err := readFile(a.file, "the encrypted secrets file", maxAgeFile, false)
 	if err != nil {
 		a.secrets, a.err = nil, err
 		return nil, err
@@ -102,7 +99,7 @@ func (a *ageFile) current() (map[string]string, error) {
 }
 
 func (a *ageFile) open(encrypted []byte) (map[string]string, error) {
-	text, err := readPrivate(a.identityFile, "the identity file", maxIdentityFile)
+	text, err := readFile(a.identityFile, "the identity file", maxIdentityFile, true)
 	if err != nil {
 		return nil, err
 	}
@@ -144,4 +141,53 @@ func decrypt(encrypted []byte, identities []age.Identity) ([]byte, error) {
 		return nil, errors.New("is damaged or not whole: put one that is in its place, by renaming it")
 	}
 	return document, nil
+}
+
+// parseSecrets parses a JSON object of names and texts. Its errors have the line, and quote at most the name of a secret that
+// is there twice or has a value that is not text.
+func parseSecrets(document []byte) (map[string]string, error) {
+	// Duplicate names are found below, with a better message than the decoder's.
+	d := jsontext.NewDecoder(bytes.NewReader(document), jsontext.AllowDuplicateNames(true))
+	wrong := func(format string, args ...any) error {
+		line := 1 + bytes.Count(document[:min(d.InputOffset(), int64(len(document)))], []byte("\n"))
+		return fmt.Errorf("is wrong near line %d: "+format, append([]any{line}, args...)...)
+	}
+	if d.PeekKind() != '{' {
+		return nil, errors.New(`is not a JSON object of names and texts, such as {"crm-key": "…"}`)
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return nil, wrong("it is not JSON")
+	}
+	secrets := map[string]string{}
+	for d.PeekKind() == '"' {
+		token, err := d.ReadToken() // whose error could quote the document
+		if err != nil {
+			return nil, wrong("it is not JSON")
+		}
+		name := token.String()
+		if !expr.ValidSecret(name) {
+			return nil, wrong("a name is not one of a secret: letters, digits, . _ and -, at most 128, beginning with a letter or digit; before it may be tenants/ID/ or users/ID/, with an ID of lower-case letters, digits, _ and -")
+		}
+		if _, twice := secrets[name]; twice {
+			return nil, wrong("%q is there twice", name)
+		}
+		switch d.PeekKind() {
+		case '"':
+		case '{', '[', '0', 't', 'f', 'n':
+			return nil, wrong("the value of %q is not text: put it in quotes", name)
+		default:
+			return nil, wrong("it is not JSON")
+		}
+		if token, err = d.ReadToken(); err != nil {
+			return nil, wrong("it is not JSON")
+		}
+		secrets[name] = token.String()
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return nil, wrong("it is not JSON")
+	}
+	if len(bytes.TrimSpace(document[d.InputOffset():])) > 0 {
+		return nil, wrong("something follows the object")
+	}
+	return secrets, nil
 }

@@ -93,7 +93,7 @@ func TestThoseWhoAskAtOnceShareOneAnswer(t *testing.T) {
 					asked.Add(1)
 					<-release
 					return tt.value, tt.err
-				}), time.Second, nil)
+				}), time.Second, time.Now)
 				var wg sync.WaitGroup
 				for range 1000 {
 					wg.Go(func() {
@@ -121,7 +121,7 @@ func TestIndependentNames(t *testing.T) {
 				<-release
 			}
 			return name, nil
-		}), time.Second, nil)
+		}), time.Second, time.Now)
 		go func() { _, _ = cached.Secret(context.Background(), "slow") }()
 		synctest.Wait()
 		if got, err := cached.Secret(t.Context(), "quick"); got != "quick" || err != nil {
@@ -142,7 +142,7 @@ func TestFetchSurvivesCallerCancel(t *testing.T) {
 			case <-ctx.Done():
 				return "", ctx.Err()
 			}
-		}), time.Second, nil)
+		}), time.Second, time.Now)
 		first, leave := context.WithCancelCause(t.Context())
 		left := make(chan error, 1)
 		go func() {
@@ -173,7 +173,7 @@ func TestSilentStore(t *testing.T) {
 		cached := newCached(t, storeFunc(func(ctx context.Context, _ string) (string, error) {
 			<-ctx.Done()
 			return "", ctx.Err()
-		}), time.Second, nil)
+		}), time.Second, time.Now)
 		began := time.Now()
 		if _, err := cached.Secret(t.Context(), "crm"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the error is %v", err)
@@ -203,7 +203,7 @@ func TestHowLongAnswersMayBeRemembered(t *testing.T) {
 	for ttl, allowed := range map[time.Duration]bool{
 		-time.Second: false, 0: false, time.Second - 1: false, time.Second: true, time.Minute: true, time.Minute + 1: false,
 	} {
-		if _, err := secretstore.Cached(host.MapSecrets{}, ttl, nil); (err == nil) != allowed {
+		if _, err := secretstore.Cached(host.MapSecrets{}, ttl, time.Now); (err == nil) != allowed {
 			t.Errorf("%s: the error is %v", ttl, err)
 		}
 	}

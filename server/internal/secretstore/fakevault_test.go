@@ -140,9 +140,7 @@ func (f *fakeVault) store(c secretstore.VaultConfig) host.Secrets {
 	}
 	store, err := secretstore.Vault(c)
 	f.OutError("an error", err)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testworld.Check(f.t, err)
 	return store
 }
 

@@ -36,17 +36,21 @@ type engine struct {
 	secret []byte
 }
 
-func newEngine(t *testing.T) *engine {
-	t.Helper()
+func newEngine() *engine {
 	e := &engine{secret: []byte("the secret of an HMAC, for tests")}
 	for i := range e.ec {
-		var err error
-		e.ec[i] = testworld.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-		if _, e.ed[i], err = ed25519.GenerateKey(rand.Reader); err != nil {
-			t.Fatal(err)
-		}
+		e.ec[i] = newKey(elliptic.P256())
+		_, e.ed[i], _ = ed25519.GenerateKey(nil) // of crypto/rand, which does not fail
 	}
 	return e
+}
+
+func newKey(curve elliptic.Curve) *ecdsa.PrivateKey {
+	key, err := ecdsa.GenerateKey(curve, rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	return key
 }
 
 // toSign is the body of a request to sign.
@@ -121,6 +125,12 @@ type asking struct {
 // hostile answers a request in place of the engine.
 type hostile func(e *engine, w http.ResponseWriter, r asking)
 
+// hostileAnswer is an answer, and what the error says.
+type hostileAnswer struct {
+	answer hostile
+	want   string
+}
+
 // hostileVault is a host whose store of keys answers as a test wants.
 type hostileVault struct {
 	*fakeVault
@@ -135,7 +145,7 @@ type hostileVault struct {
 // newHostileVault returns a store that has no host yet.
 func newHostileVault(t *testing.T) *hostileVault {
 	t.Helper()
-	v := &hostileVault{engine: newEngine(t), api: testworld.NewServer(testworld.Respond(http.StatusOK, ""))}
+	v := &hostileVault{engine: newEngine(), api: testworld.NewServer(testworld.Respond(http.StatusOK, ""))}
 	v.fakeVault, v.store = transit(t, v.answer)
 	return v
 }
@@ -233,11 +243,7 @@ func (v *hostileVault) refuse(c *host.Connector, want string) {
 func TestHostileStoreOfKeys(t *testing.T) {
 	v := newHostileVault(t)
 	v.open(t)
-	run := func(t *testing.T, answers map[string]struct {
-		answer hostile
-		want   string
-	}, describing bool, algorithms ...string,
-	) {
+	run := func(t *testing.T, answers map[string]hostileAnswer, describing bool, algorithms ...string) {
 		for name, c := range answers {
 			for _, algorithm := range algorithms {
 				t.Run(name+"/"+algorithm, func(t *testing.T) {
@@ -252,9 +258,9 @@ func TestHostileStoreOfKeys(t *testing.T) {
 			}
 		}
 	}
-	t.Run("describe", func(t *testing.T) { run(t, hostileToBoth, true, "ES256", "EdDSA") })
+	t.Run("describe", func(t *testing.T) { run(t, hostileToBoth(), true, "ES256", "EdDSA") })
 	t.Run("the description", func(t *testing.T) { run(t, hostileDescriptions, true, "ES256", "EdDSA") })
-	t.Run("sign", func(t *testing.T) { run(t, hostileToBoth, false, "ES256", "EdDSA", "HS256") })
+	t.Run("sign", func(t *testing.T) { run(t, hostileToBoth(), false, "ES256", "EdDSA", "HS256") })
 	t.Run("the signing", func(t *testing.T) { run(t, hostileToSign, false, "ES256", "EdDSA", "HS256") })
 	t.Run("the signature", func(t *testing.T) { run(t, hostileSignatures, false, "ES256", "EdDSA") })
 }

@@ -8,13 +8,21 @@
 package secretstore
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"os"
 	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/expr"
+	"github.com/keywright/keywright/internal/files"
 )
 
 // checkName returns an error for a text that is no name of a secret.
@@ -25,24 +33,10 @@ func checkName(name string) error {
 	return fmt.Errorf("%w: %q is not a secret's name", host.ErrSecretNotFound, host.Printable(name))
 }
 
-// readFile reads a regular file. It returns an error if the file is empty or larger than limit bytes. Errors begin with what, a
-// description of the file.
-func readFile(name, what string, limit int64) ([]byte, error) {
-	return readOpen(name, what, limit, func(os.FileMode) error { return nil })
-}
-
-// readPrivate is like readFile, and returns an error if others may access the file or its group may write it. The group may
-// read it, because Kubernetes mounts files in this way for programs that are not root.
-func readPrivate(name, what string, limit int64) ([]byte, error) {
-	return readOpen(name, what, limit, func(mode os.FileMode) error {
-		if mode.Perm()&0o027 != 0 && runtime.GOOS != "windows" { // Windows has no such modes
-			return fmt.Errorf("%s %q is open to others (mode %04o): chmod g-w,o= it", what, name, mode.Perm())
-		}
-		return nil
-	})
-}
-
-func readOpen(name, what string, limit int64, checkMode func(os.FileMode) error) ([]byte, error) {
+// readFile reads a regular file. It returns an error if the file is empty or larger than limit bytes, or if it is to be private and
+// others may access it or its group may write it. The group may read it, because Kubernetes mounts files in this way for programs that
+// are not root. Errors begin with what, a description of the file.
+func readFile(name, what string, limit int64, private bool) ([]byte, error) {
 	info, err := os.Stat(name) // before it is opened, because to open a pipe blocks
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be read: %w", what, err)
@@ -55,21 +49,165 @@ func readOpen(name, what string, limit int64, checkMode func(os.FileMode) error)
 		return nil, fmt.Errorf("%s cannot be read: %w", what, err)
 	}
 	defer file.Close()
-	if info, err = file.Stat(); err != nil { // the opened file: its name may lead to another one now
+	content, err := files.ReadAll(file, limit)
+	if err == nil {
+		info, err = file.Stat() // of the opened file: its name may lead to another one now
+	}
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("%s cannot be read: %w", what, err)
-	}
-	if err := checkMode(info.Mode()); err != nil {
-		return nil, err
-	}
-	content, err := io.ReadAll(io.LimitReader(file, limit+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s cannot be read: %w", what, err)
-	}
-	if int64(len(content)) > limit {
+	case private && info.Mode().Perm()&0o027 != 0 && runtime.GOOS != "windows": // Windows has no such modes
+		return nil, fmt.Errorf("%s %q is open to others (mode %04o): chmod g-w,o= it", what, name, info.Mode().Perm())
+	case int64(len(content)) > limit:
 		return nil, fmt.Errorf("%s %q has more than %d bytes", what, name, limit)
-	}
-	if len(content) == 0 {
+	case len(content) == 0:
 		return nil, fmt.Errorf("%s %q is empty", what, name)
 	}
 	return content, nil
 }
+
+const (
+	leastTTL = time.Second
+	mostTTL  = time.Minute
+	// lookupTime limits one lookup. Callers may stop waiting for it earlier.
+	lookupTime = 30 * time.Second
+)
+
+// Cached returns a store that caches the values of another one for ttl, 1 s to 60 s, from the start of each lookup. So a
+// rotated secret takes effect after ttl at the latest, or after the time of a lookup if that is longer. Concurrent lookups of
+// one name share a single call of store. Errors are not cached, nor are blank values, which a file has while it is written:
+// after these, the next caller asks again, and an older value is not used. store must return the same value to every caller.
+//
+// Cached returns an error if ttl is out of range.
+func Cached(store host.Secrets, ttl time.Duration, clock func() time.Time) (host.Secrets, error) {
+	if ttl < leastTTL || ttl > mostTTL {
+		return nil, fmt.Errorf("secrets may be remembered for %s to %s, not %s", leastTTL, mostTTL, ttl)
+	}
+	return newCached(store, ttl, clock), nil
+}
+
+func newCached(store host.Secrets, ttl time.Duration, clock func() time.Time) *cached {
+	return &cached{store: store, values: memory[string]{ttl: ttl, clock: clock}}
+}
+
+type cached struct {
+	store   host.Secrets
+	lookups flights[string]
+	values  memory[string]
+}
+
+// Secret implements [host.Secrets].
+func (c *cached) Secret(ctx context.Context, name string) (string, error) {
+	if value, ok := c.values.get(name); ok {
+		return value, nil
+	}
+	return c.lookups.do(ctx, name, lookupTime, func(ctx context.Context) (string, error) {
+		if value, ok := c.values.get(name); ok {
+			return value, nil // from a lookup that ended just before this one began
+		}
+		requestTime := c.values.clock()
+		value, err := c.store.Secret(ctx, name)
+		if err != nil {
+			return "", err
+		}
+		if strings.TrimSpace(value) != "" {
+			c.values.put(name, value, requestTime)
+		}
+		return value, nil
+	})
+}
+
+// A memory keeps the answers of a store for ttl. It is safe for concurrent use.
+type memory[T any] struct {
+	ttl   time.Duration
+	clock func() time.Time
+
+	mu      sync.Mutex
+	answers map[string]answer[T]
+	// swept is the time at which expired answers were last removed.
+	swept time.Time
+}
+
+type answer[T any] struct {
+	value       T
+	requestTime time.Time
+}
+
+func (m *memory[T]) get(name string) (T, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a, ok := m.answers[name]
+	return a.value, ok && m.fresh(a.requestTime)
+}
+
+// fresh reports whether an answer that was asked for at this time may be used. If the time is in the future, because the clock
+// was set back, it may not.
+func (m *memory[T]) fresh(requestTime time.Time) bool {
+	age := m.clock().Sub(requestTime)
+	return age >= 0 && age < m.ttl
+}
+
+// put stores an answer that was asked for at this time. Once in ttl it also removes all expired answers, so that secrets that
+// are no longer used do not stay in memory.
+func (m *memory[T]) put(name string, value T, requestTime time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.fresh(m.swept) {
+		maps.DeleteFunc(m.answers, func(_ string, a answer[T]) bool { return !m.fresh(a.requestTime) })
+		m.swept = m.clock()
+	}
+	if m.answers == nil {
+		m.answers = map[string]answer[T]{}
+	}
+	m.answers[name] = answer[T]{value, requestTime}
+}
+
+// forget makes the next caller ask again.
+func (m *memory[T]) forget(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.answers, name)
+}
+
+// Dir is like [host.DirSecrets], but caches each secret for a second. A changed file, whether renamed, written in place or
+// reached by a changed link, takes effect after a second at the latest. A new file takes effect at once.
+func Dir(dir string, clock func() time.Time) host.Secrets {
+	return newCached(host.DirSecrets(dir), leastTTL, clock)
+}
+
+// flights merges concurrent calls with the same key. The work has the values of the first caller's context, but not its
+// cancellation, so that it goes on for the others if that caller goes away. The zero value is ready to use.
+type flights[T any] struct{ group singleflight.Group }
+
+// do returns the result of work, which may take limit, or that of a running call with the same key. It returns an error if ctx
+// ends first, and errPanicked if work panics.
+func (f *flights[T]) do(ctx context.Context, key string, limit time.Duration, work func(context.Context) (T, error)) (T, error) {
+	var none T
+	if ctx.Err() != nil {
+		return none, gaveUp(ctx)
+	}
+	shared := f.group.DoChan(key, func() (value any, err error) {
+		defer func() {
+			if recover() != nil {
+				err = errPanicked
+			}
+		}()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+		defer cancel()
+		return work(ctx)
+	})
+	select {
+	case result := <-shared:
+		value, _ := result.Val.(T)
+		return value, result.Err
+	case <-ctx.Done():
+		return none, gaveUp(ctx)
+	}
+}
+
+func gaveUp(ctx context.Context) error {
+	return fmt.Errorf("gave up waiting for a secret: %w", context.Cause(ctx))
+}
+
+// errPanicked replaces the panic of a store, whose text could contain anything.
+var errPanicked = errors.New("the store of secrets panicked")

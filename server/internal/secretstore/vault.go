@@ -1,93 +1,27 @@
 package secretstore
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/answers"
+	"github.com/keywright/keywright/internal/tlsfailure"
 )
-
-// VaultConfig configures where secrets and keys are in HashiCorp Vault or OpenBao, and how to log in. Exactly one of Token,
-// TokenFile, AppRole and Kubernetes must be set, and at most one of Path and Prefix.
-type VaultConfig struct {
-	// Address is the URL of the server, such as https://vault.example.com:8200, with a path before /v1 if a proxy needs one.
-	Address string `file:",required,url"`
-	// HTTP reports whether an Address may be of plain http, which shows secrets and the token to the network. Nil means that none may.
-	HTTP func(*url.URL) bool `file:"-"`
-	// Namespace is the namespace of Vault Enterprise or OpenBao.
-	Namespace string
-	// CAFile is the path of certificates in PEM with which the server's certificate is verified. It is read once. Without it,
-	// those of the system.
-	CAFile string `file:",path"`
-
-	// Mount is the mount path of the key-value engine, version 2.
-	Mount string `default:"secret"`
-	// Prefix precedes the name of a secret: NAME is a field of the path PREFIX/NAME.
-	//
-	// The value is in the field Field. With the prefix apps/crm, the secret crm-key is written by
-	// "vault kv put secret/apps/crm/crm-key value=…", and that of the tenant acme by
-	// "vault kv put secret/apps/crm/tenants/acme/crm-key value=…".
-	Prefix string
-	// Field is the field of that path with the value. It cannot be used with Path.
-	Field string `default:"value"`
-	// Path is the path with all secrets: a secret NAME is its field NAME. It takes the place of Prefix and Field.
-	//
-	// With the path apps/crm, the secret crm-key is written by "vault kv patch secret/apps/crm crm-key=…". The secrets of a
-	// tenant or a user are the fields of a path below it, such as apps/crm/tenants/acme.
-	Path string
-
-	// Transit has keys that stay in Vault, for get_key. One store of a file may have it.
-	Transit *VaultTransit
-
-	// Token is a token. It is renewed while it is in use. Once it has expired, secrets cannot be read.
-	Token string `file:"-"`
-	// TokenFile is the path of a file with a token, such as a sink of Vault Agent. Its mode must be 0640 or less. A changed
-	// file is read again.
-	TokenFile string `file:",path"`
-	// AppRole is a login with the auth method approle.
-	AppRole *VaultAppRole `file:"approle"`
-	// Kubernetes is a login with the auth method kubernetes, as the service account of the process.
-	Kubernetes *VaultKubernetes
-
-	// Timeout is the time of one lookup, with a login if it needs one.
-	Timeout time.Duration `default:"10s"`
-	// Transport sends requests to the server. If nil, the store uses its own, which requires TLS 1.2 or later for https and
-	// ignores the proxies of the environment. It cannot be used with CAFile.
-	Transport http.RoundTripper `file:"-"`
-	// Clock returns the current time. If nil, it is time.Now.
-	Clock func() time.Time `file:"-"`
-}
-
-// VaultAppRole configures a login with the auth method approle.
-type VaultAppRole struct {
-	// Mount is the mount path of the auth method.
-	Mount string `default:"approle"`
-	// RoleID is the ID of the role.
-	RoleID string `file:",required"`
-	// SecretIDFile is the path of a file with the secret ID. Its mode must be 0640 or less. It is read at each login, so the
-	// secret ID must allow more than one use.
-	SecretIDFile string `file:",required,path"`
-}
-
-// VaultKubernetes configures a login with the auth method kubernetes, as the service account of the process.
-type VaultKubernetes struct {
-	// Mount is the mount path of the auth method.
-	Mount string `default:"kubernetes"`
-	// Role is the name of the role.
-	Role string `file:",required"`
-	// TokenFile is the path of a file with the token of the service account. It is read at each login. Without it, the path
-	// at which Kubernetes mounts it.
-	TokenFile string `file:",path"`
-}
 
 // Vault returns a store that reads secrets from the key-value engine, version 2, of HashiCorp Vault or OpenBao. It sends
 // nothing before the first lookup. Each lookup asks the server; see [Cached]. If the configuration is invalid, the error is a
@@ -100,7 +34,37 @@ type VaultKubernetes struct {
 // is tried at once.
 //
 // Vault does not support older versions of secrets, values that are not text, or client certificates.
-func Vault(c VaultConfig) (VaultStore, error) { return newVault(c) }
+func Vault(c VaultConfig) (VaultStore, error) {
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	k := &checker{}
+	v := &vault{
+		base: k.address(c.Address, c.HTTP), namespace: k.path("namespace", c.Namespace),
+		paths: k.paths(&c), transit: k.transit(&c), login: k.login(&c), timeout: c.Timeout, clock: c.Clock, loginLock: semaphore.NewWeighted(1),
+	}
+	switch {
+	case v.timeout == 0:
+		v.timeout = 10 * time.Second
+	case v.timeout < 0:
+		k.Wrong("timeout", "is below 0")
+	}
+	v.client = &http.Client{
+		Transport: c.Transport,
+		// To follow a redirect would send the token to another address.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	switch {
+	case c.Transport == nil:
+		v.client.Transport = k.transport(c.CAFile)
+	case c.CAFile != "":
+		k.Wrong("ca_file", "is for the store's own transport: leave it out, or Transport")
+	}
+	if len(k.Problems) > 0 {
+		return nil, &ConfigError{k.Problems}
+	}
+	return v, nil
+}
 
 // A VaultStore reads secrets. It signs with keys of the transit engine if [VaultConfig].Transit is set; otherwise the methods of
 // [host.Keys] return an error.
@@ -159,12 +123,14 @@ func (v *vault) Secret(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	switch reply.status {
-	case http.StatusOK:
+	switch {
+	case reply.status == http.StatusOK:
 		return v.value(reply.body, path, field)
-	case http.StatusNotFound:
-		return "", notFound(reply.body, path)
-	case http.StatusForbidden:
+	case reply.status == http.StatusNotFound && engineAnswered(reply.body):
+		return "", fmt.Errorf("%w: vault has nothing at %s", host.ErrSecretNotFound, path)
+	case reply.status == http.StatusNotFound:
+		return "", errNoEngine(path)
+	case reply.status == http.StatusForbidden:
 		return "", fmt.Errorf("vault refuses to read %s (403): the policy must allow read there, and the token must be valid", path)
 	}
 	return "", fmt.Errorf("vault cannot read %s: %w", path, reply.unexpected())
@@ -221,16 +187,8 @@ func (v *vault) value(body []byte, path, field string) (string, error) {
 	return value, nil
 }
 
-// notFound returns the error for a response with status 404. Vault sends it for a secret that does not exist or was deleted, and
-// for a path without an engine.
-func notFound(body []byte, path string) error {
-	if engineAnswered(body) {
-		return fmt.Errorf("%w: vault has nothing at %s", host.ErrSecretNotFound, path)
-	}
-	return errNoEngine(path)
-}
-
-// engineAnswered reports whether a response with status 404 comes from an engine, which does not have what was asked for.
+// engineAnswered reports whether a response with status 404 comes from an engine, which does not have what was asked for, or has deleted
+// it. Vault sends 404 for a path without an engine, too.
 func engineAnswered(body []byte) bool {
 	var document struct {
 		Data   jsontext.Value    `json:"data"`
@@ -244,37 +202,103 @@ func errNoEngine(path string) error {
 	return fmt.Errorf("vault has no engine at %s (404): check address, namespace and mount", path)
 }
 
-// newVault checks a configuration and returns its store.
-func newVault(c VaultConfig) (*vault, error) {
-	if c.Clock == nil {
-		c.Clock = time.Now
-	}
-	k := &checker{}
-	v := &vault{
-		base: k.address(c.Address, c.HTTP), namespace: k.path("namespace", c.Namespace),
-		paths: k.paths(&c), transit: k.transit(&c), login: k.login(&c), timeout: c.Timeout, clock: c.Clock, loginLock: semaphore.NewWeighted(1),
-	}
-	switch {
-	case v.timeout == 0:
-		v.timeout = 10 * time.Second
-	case v.timeout < 0:
-		k.Wrong("timeout", "is below 0")
-	}
-	v.client = &http.Client{
-		Transport: c.Transport,
-		// To follow a redirect would send the token to another address.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	switch {
-	case c.Transport == nil:
-		v.client.Transport = k.transport(c.CAFile)
-	case c.CAFile != "":
-		k.Wrong("ca_file", "is for the store's own transport: leave it out, or Transport")
-	}
-	if len(k.Problems) > 0 {
-		return nil, &ConfigError{k.Problems}
-	}
-	return v, nil
+// maxAnswer limits a response, in bytes. Vault's storage holds at most 1 MiB for all fields of a path.
+const maxAnswer = 2 << 20
+
+// A reply is a response of Vault. Its body is never part of an error, because it may contain secrets or repeat the request.
+type reply struct {
+	status int
+	body   []byte
 }
 
-var errNoToken = errors.New("there is no token in the answer: a login that needs more than one step cannot be used")
+// send sends a request to an escaped path below /v1/, with body as JSON unless it is nil.
+func (v *vault) send(ctx context.Context, method, path, token string, body any) (*reply, error) {
+	var content io.Reader
+	if body != nil {
+		document, err := json.Marshal(body)
+		if err != nil {
+			return nil, errors.New("what is to be sent to vault is not UTF-8")
+		}
+		content = bytes.NewReader(document)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, v.base+path, content)
+	if err != nil {
+		return nil, errors.New("vault cannot be asked: its address does not make a request")
+	}
+	r.Header.Set("X-Vault-Request", "true") // agents and proxies may require it
+	if v.namespace != "" {
+		r.Header.Set("X-Vault-Namespace", v.namespace)
+	}
+	if token != "" {
+		r.Header.Set("X-Vault-Token", token)
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	response, err := answers.Final(v.client.Do(r))
+	if err != nil {
+		return nil, v.unreachable(ctx, err)
+	}
+	defer response.Body.Close()
+	answer, err := answers.Read(response, nil, maxAnswer)
+	if err != nil {
+		return nil, v.unreachable(ctx, err)
+	}
+	if len(answer) > maxAnswer {
+		return nil, fmt.Errorf("vault answered with more than %d bytes", maxAnswer)
+	}
+	return &reply{response.StatusCode, answer}, nil
+}
+
+// unexpected returns an error that explains a status for which the caller has no better message.
+func (r *reply) unexpected() error {
+	meaning := ""
+	switch status := r.status; {
+	case status >= 300 && status < 400:
+		meaning = ", a redirect, which is not followed: give the address of the active server, or one that forwards"
+	case status == http.StatusBadRequest, status == http.StatusForbidden:
+		meaning = ": check role, credential and policy"
+	case status == http.StatusNotFound:
+		meaning = ": check address, namespace and mount"
+	case status == http.StatusTooManyRequests:
+		meaning = ": it is a standby, or has had too many requests"
+	case status == http.StatusServiceUnavailable:
+		meaning = ": it is sealed, or down for maintenance"
+	}
+	return fmt.Errorf("it answered %d%s", r.status, meaning)
+}
+
+// decode decodes a response. It refuses duplicate names. Its error does not quote the response.
+func decode(document []byte, into any) error {
+	if err := json.Unmarshal(document, into); err != nil {
+		return errors.New("the answer is not as its API has it: does the address lead to Vault or OpenBao?")
+	}
+	return nil
+}
+
+// unreachable returns the error for a request without a response. Errors of net/http may quote the server, which may repeat the
+// request, so only errors of the connection keep their text.
+func (v *vault) unreachable(ctx context.Context, err error) error {
+	var certificate *tls.CertificateVerificationError
+	var lookup *net.DNSError
+	var operation *net.OpError
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("vault cannot be reached: %w", context.Cause(ctx))
+	case errors.As(err, &certificate):
+		reason := tlsfailure.Unverified(certificate.Err)
+		if errors.As(certificate.Err, new(x509.UnknownAuthorityError)) {
+			reason += ", give ca_file"
+		}
+		return fmt.Errorf("vault cannot be trusted: %s", reason)
+	case errors.As(err, new(tls.RecordHeaderError)), errors.Is(err, http.ErrSchemeMismatch):
+		return errors.New("vault cannot be reached: what answers does not speak TLS")
+	case errors.As(err, &lookup):
+		return fmt.Errorf("vault cannot be reached: %w", lookup)
+	case errors.As(err, &operation):
+		return fmt.Errorf("vault cannot be reached: %w", operation)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("vault cannot be reached: the connection was closed")
+	}
+	return errors.New("vault cannot be reached: what answers does not speak HTTP as it should")
+}

@@ -24,6 +24,79 @@ const (
 	serviceAccountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 )
 
+// VaultConfig configures where secrets and keys are in HashiCorp Vault or OpenBao, and how to log in. Exactly one of Token,
+// TokenFile, AppRole and Kubernetes must be set, and at most one of Path and Prefix.
+type VaultConfig struct {
+	// Address is the URL of the server, such as https://vault.example.com:8200, with a path before /v1 if a proxy needs one.
+	Address string `file:",required,url"`
+	// HTTP reports whether an Address may be of plain http, which shows secrets and the token to the network. Nil means that none may.
+	HTTP func(*url.URL) bool `file:"-"`
+	// Namespace is the namespace of Vault Enterprise or OpenBao.
+	Namespace string
+	// CAFile is the path of certificates in PEM with which the server's certificate is verified. It is read once. Without it,
+	// those of the system.
+	CAFile string `file:",path"`
+
+	// Mount is the mount path of the key-value engine, version 2.
+	Mount string `default:"secret"`
+	// Prefix precedes the name of a secret: NAME is a field of the path PREFIX/NAME.
+	//
+	// The value is in the field Field. With the prefix apps/crm, the secret crm-key is written by
+	// "vault kv put secret/apps/crm/crm-key value=…", and that of the tenant acme by
+	// "vault kv put secret/apps/crm/tenants/acme/crm-key value=…".
+	Prefix string
+	// Field is the field of that path with the value. It cannot be used with Path.
+	Field string `default:"value"`
+	// Path is the path with all secrets: a secret NAME is its field NAME. It takes the place of Prefix and Field.
+	//
+	// With the path apps/crm, the secret crm-key is written by "vault kv patch secret/apps/crm crm-key=…". The secrets of a
+	// tenant or a user are the fields of a path below it, such as apps/crm/tenants/acme.
+	Path string
+
+	// Transit has keys that stay in Vault, for get_key. One store of a file may have it.
+	Transit *VaultTransit
+
+	// Token is a token. It is renewed while it is in use. Once it has expired, secrets cannot be read.
+	Token string `file:"-"`
+	// TokenFile is the path of a file with a token, such as a sink of Vault Agent. Its mode must be 0640 or less. A changed
+	// file is read again.
+	TokenFile string `file:",path"`
+	// AppRole is a login with the auth method approle.
+	AppRole *VaultAppRole `file:"approle"`
+	// Kubernetes is a login with the auth method kubernetes, as the service account of the process.
+	Kubernetes *VaultKubernetes
+
+	// Timeout is the time of one lookup, with a login if it needs one.
+	Timeout time.Duration `default:"10s"`
+	// Transport sends requests to the server. If nil, the store uses its own, which requires TLS 1.2 or later for https and
+	// ignores the proxies of the environment. It cannot be used with CAFile.
+	Transport http.RoundTripper `file:"-"`
+	// Clock returns the current time. If nil, it is time.Now.
+	Clock func() time.Time `file:"-"`
+}
+
+// VaultAppRole configures a login with the auth method approle.
+type VaultAppRole struct {
+	// Mount is the mount path of the auth method.
+	Mount string `default:"approle"`
+	// RoleID is the ID of the role.
+	RoleID string `file:",required"`
+	// SecretIDFile is the path of a file with the secret ID. Its mode must be 0640 or less. It is read at each login, so the
+	// secret ID must allow more than one use.
+	SecretIDFile string `file:",required,path"`
+}
+
+// VaultKubernetes configures a login with the auth method kubernetes, as the service account of the process.
+type VaultKubernetes struct {
+	// Mount is the mount path of the auth method.
+	Mount string `default:"kubernetes"`
+	// Role is the name of the role.
+	Role string `file:",required"`
+	// TokenFile is the path of a file with the token of the service account. It is read at each login. Without it, the path
+	// at which Kubernetes mounts it.
+	TokenFile string `file:",path"`
+}
+
 // A ConfigError lists the problems of a [VaultConfig]. Paths are those of members in connectors.yaml, such as approle.role_id.
 // An empty path means the store as a whole.
 type ConfigError struct{ Problems []problem.Problem }
@@ -97,7 +170,7 @@ func (k *checker) login(c *VaultConfig) login {
 		ways = append(ways, login{token: func() (string, error) { return c.Token, nil }})
 	}
 	if c.TokenFile != "" {
-		ways = append(ways, login{changes: true, token: func() (string, error) { return readToken(readPrivate, c.TokenFile, "the token file") }})
+		ways = append(ways, login{changes: true, token: func() (string, error) { return readToken(c.TokenFile, "the token file", true) }})
 	}
 	if a := c.AppRole; a != nil {
 		if !isToken(a.RoleID) || a.SecretIDFile == "" {
@@ -106,7 +179,7 @@ func (k *checker) login(c *VaultConfig) login {
 		ways = append(ways, login{
 			path: "auth/" + k.path("approle.mount", cmp.Or(a.Mount, "approle")) + "/login",
 			body: func() (any, error) {
-				id, err := readToken(readPrivate, a.SecretIDFile, "the secret id file")
+				id, err := readToken(a.SecretIDFile, "the secret id file", true)
 				return map[string]string{"role_id": a.RoleID, "secret_id": id}, err
 			},
 		})
@@ -118,7 +191,7 @@ func (k *checker) login(c *VaultConfig) login {
 		ways = append(ways, login{
 			path: "auth/" + k.path("kubernetes.mount", cmp.Or(n.Mount, "kubernetes")) + "/login",
 			body: func() (any, error) {
-				token, err := readToken(readFile, cmp.Or(n.TokenFile, serviceAccountToken), "the service account's token file")
+				token, err := readToken(cmp.Or(n.TokenFile, serviceAccountToken), "the service account's token file", false)
 				return map[string]string{"role": n.Role, "jwt": token}, err
 			},
 		})
@@ -131,8 +204,8 @@ func (k *checker) login(c *VaultConfig) login {
 }
 
 // readToken reads a file with one token, and trims white space.
-func readToken(read func(name, what string, limit int64) ([]byte, error), name, what string) (string, error) {
-	content, err := read(name, what, maxToken)
+func readToken(name, what string, private bool) (string, error) {
+	content, err := readFile(name, what, maxToken, private)
 	if err != nil {
 		return "", err
 	}
@@ -160,7 +233,7 @@ func (k *checker) transport(caFile string) *http.Transport {
 	if caFile == "" {
 		return t
 	}
-	text, err := readFile(caFile, "the file", maxCAFile)
+	text, err := readFile(caFile, "the file", maxCAFile, false)
 	if err != nil {
 		k.Wrong("ca_file", "%v", err)
 		return t

@@ -79,13 +79,11 @@ func (s *session) isExpired(now time.Time) bool {
 	return s.clockWentBack(now) || !s.ends.IsZero() && !now.Before(s.ends)
 }
 
-func (s *session) fileDue(now time.Time) bool { return now.Sub(s.readTime) >= fileInterval }
-
 // usable returns a session whose token is valid as far as is known. It logs in or renews the token if necessary.
 func (v *vault) usable(ctx context.Context) (*session, error) {
 	stale := func(s *session) bool {
 		now := v.clock()
-		return s.due(now) || s.isExpired(now) || v.login.changes && s.fileDue(now)
+		return s.due(now) || s.isExpired(now) || v.login.changes && now.Sub(s.readTime) >= fileInterval
 	}
 	if s := v.session.Load(); s != nil && !stale(s) {
 		return s, nil
@@ -277,7 +275,7 @@ func (r *reply) session(now time.Time) (*session, error) {
 		return nil, err
 	}
 	if document.Auth == nil || !isToken(document.Auth.Token) || len(document.Auth.Token) > maxToken {
-		return nil, errNoToken
+		return nil, errors.New("there is no token in the answer: a login that needs more than one step cannot be used")
 	}
 	s := &session{token: document.Auth.Token, renewable: document.Auth.Renewable, openTime: now}
 	s.life = s.span(now, document.Auth.Duration)

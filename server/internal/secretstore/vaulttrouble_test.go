@@ -3,11 +3,13 @@ package secretstore_test
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -35,52 +37,81 @@ func hijack(w http.ResponseWriter, text string) {
 	_ = conn.Close()
 }
 
+// A trouble is an answer that no request expects. It gets a text that a hostile server could send, with the token and the body of the
+// request.
+type trouble struct {
+	answer func(w http.ResponseWriter, echo string)
+	want   string
+}
+
+// says returns an answer with the echo, quoted, in place of %s.
+func says(status int, format string) func(w http.ResponseWriter, echo string) {
+	return func(w http.ResponseWriter, echo string) {
+		w.WriteHeader(status)
+		quoted, _ := json.Marshal(echo)
+		_, _ = io.WriteString(w, strings.ReplaceAll(format, "%s", string(quoted)))
+	}
+}
+
+// leads returns a redirect to a path of the server, or to another host, with the echo in it.
+func leads(status int, to string) func(w http.ResponseWriter, echo string) {
+	return func(w http.ResponseWriter, echo string) {
+		w.Header().Set("Location", to+"?echo="+url.QueryEscape(echo))
+		w.WriteHeader(status)
+	}
+}
+
+// raw returns an answer of these bytes, with the echo in place of %s.
+func raw(format string) func(w http.ResponseWriter, echo string) {
+	return func(w http.ResponseWriter, echo string) { hijack(w, strings.ReplaceAll(format, "%s", echo)) }
+}
+
+const (
+	notItsAPI   = "the answer is not as its API has it"
+	notHTTP     = "does not speak HTTP as it should"
+	notFollowed = "a redirect, which is not followed"
+)
+
+// troubles has answers to any request: to log in, to read a secret, to describe a key, or to sign.
+var troubles = map[string]trouble{
+	"sealed":                     {says(503, `{"errors":[%s]}`), "it answered 503: it is sealed"},
+	"internal error":             {says(500, `{"errors":[%s]}`), "it answered 500"},
+	"too many requests":          {says(429, `{"errors":[%s]}`), "it answered 429: it is a standby, or has had too many requests"},
+	"a status without meaning":   {says(299, `{"errors":[%s]}`), "it answered 299"},
+	"nothing with 200":           {says(200, ""), notItsAPI},
+	"nothing with 204":           {says(204, ""), "it answered 204"},
+	"HTML":                       {says(200, "<html>%s"), "does the address lead to Vault or OpenBao?"},
+	"half a document":            {says(200, `{"data":{"signature":"vault:v1:AAAA"`), notItsAPI},
+	"a name twice":               {says(200, `{"auth":{},"auth":{},"data":{},"data":{}}`), notItsAPI},
+	"a list":                     {says(200, `[]`), notItsAPI},
+	"other types":                {says(200, `{"auth":[%s],"data":[%s]}`), notItsAPI},
+	"nested without end":         {says(200, `{"data":`+strings.Repeat("[", 1<<20)), notItsAPI},
+	"not UTF-8":                  {says(200, "{\"data\":{\"signature\":\"\xff\",\"type\":\"\xff\"}}"), notItsAPI},
+	"an echo":                    {says(200, `%s`), notItsAPI},
+	"an echo after the document": {says(200, `{} %s`), notItsAPI},
+	"no end of it": {func(w http.ResponseWriter, _ string) {
+		for err := error(nil); err == nil; {
+			_, err = io.WriteString(w, strings.Repeat("x", 1<<10))
+		}
+	}, "more than 2097152 bytes"},
+	"a redirect to itself":      {leads(307, "/v1/transit/sign/ES256"), notFollowed},
+	"a redirect elsewhere":      {leads(308, "https://api.test/orders"), notFollowed},
+	"a redirect to see":         {leads(303, "https://api.test/orders"), notFollowed},
+	"a redirect without target": {says(302, ""), notFollowed},
+	"no HTTP":                   {raw("%s\r\n\r\n"), notHTTP},
+	"a status that is none":     {raw("HTTP/1.1 %s\r\n\r\n"), notHTTP},
+	"a header that is none":     {raw("HTTP/1.1 200 OK\r\n%s\r\n\r\n"), notHTTP},
+	"a header without end":      {raw("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 1<<20) + "\r\n\r\n"), "vault cannot be reached"},
+	"half a body":               {raw("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"data\""), "the connection was closed"},
+	"no answer":                 {raw(""), "the connection was closed"},
+}
+
 // threats.md 32, 34: any invalid response to a login or a lookup is an error that does not quote it. Its size is limited. The
 // next lookup after the trouble succeeds.
 func TestTroubleWithTheServer(t *testing.T) {
-	for _, tt := range []struct {
-		name    string
-		trouble func(w http.ResponseWriter, r *http.Request)
-		want    string
-	}{
-		{"sealed", func(w http.ResponseWriter, r *http.Request) {
-			fail(w, http.StatusServiceUnavailable, "Vault is sealed "+echo(r))
-		}, "it answered 503: it is sealed, or down for maintenance"},
-		{"internal error", func(w http.ResponseWriter, r *http.Request) {
-			fail(w, http.StatusInternalServerError, echo(r))
-		}, "it answered 500"},
-		{"too many requests", func(w http.ResponseWriter, r *http.Request) {
-			fail(w, http.StatusTooManyRequests, echo(r))
-		}, "it answered 429: it is a standby, or has had too many requests"},
-		{"nothing with 200", func(http.ResponseWriter, *http.Request) {}, "not as its API has it"},
-		{"nothing with 204", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }, "it answered 204"},
-		{"HTML", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "<html>", echo(r)) }, "does the address lead to Vault or OpenBao?"},
-		{"a name that is there twice", func(w http.ResponseWriter, _ *http.Request) {
-			fmt.Fprint(w, `{"auth":{"client_token":"a","client_token":"b"},"data":{"data":{"value":"a","value":"b"}}}`)
-		}, "not as its API has it"},
-		{"other types", func(w http.ResponseWriter, r *http.Request) {
-			fmt.Fprintf(w, `{"auth":[%q],"data":[%q]}`, echo(r), echo(r))
-		}, "not as its API has it"},
-		{"no end of it", func(w http.ResponseWriter, _ *http.Request) {
-			for err := error(nil); err == nil; {
-				_, err = io.WriteString(w, strings.Repeat("x", 1<<10))
-			}
-		}, "more than 2097152 bytes"},
-		{"no HTTP", func(w http.ResponseWriter, r *http.Request) { hijack(w, echo(r)+"\r\n\r\n") }, "does not speak HTTP as it should"},
-		{"a status that is none", func(w http.ResponseWriter, r *http.Request) { hijack(w, "HTTP/1.1 "+echo(r)+"\r\n\r\n") }, "does not speak HTTP as it should"},
-		{"a header that is none", func(w http.ResponseWriter, r *http.Request) {
-			hijack(w, "HTTP/1.1 200 OK\r\n"+echo(r)+"\r\n\r\n")
-		}, "does not speak HTTP as it should"},
-		{"a header without end", func(w http.ResponseWriter, _ *http.Request) {
-			hijack(w, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 1<<20)+"\r\n\r\n")
-		}, "vault cannot be reached"},
-		{"half an answer", func(w http.ResponseWriter, _ *http.Request) {
-			hijack(w, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"data\"")
-		}, "the connection was closed"},
-		{"no answer", func(w http.ResponseWriter, _ *http.Request) { hijack(w, "") }, "the connection was closed"},
-	} {
+	for name, tt := range troubles {
 		for _, when := range []string{"at the login", "at the read"} {
-			t.Run(tt.name+" "+when, func(t *testing.T) {
+			t.Run(name+" "+when, func(t *testing.T) {
 				f, value := newCRMVault(t)
 				store := f.byAppRole()
 				if when == "at the read" {
@@ -88,7 +119,7 @@ func TestTroubleWithTheServer(t *testing.T) {
 				}
 				f.with(func() {
 					f.trouble = func(w http.ResponseWriter, r *http.Request) bool {
-						tt.trouble(w, r)
+						tt.answer(w, echo(r))
 						return true
 					}
 				})
