@@ -35,18 +35,13 @@ func TestTheBoundsOfTokens(t *testing.T) {
 		claims map[string]any
 		want   host.User // the zero User if the token is refused
 	}{
-		"a token of 16 KiB":        {sized(maxToken), ann},
-		"a longer token":           {sized(maxToken + 4), host.User{}},
-		"a value of 1 KiB":         {claims(map[string]any{"preferred_username": long.Username}), long},
-		"a longer value":           {claims(map[string]any{"preferred_username": long.Username + "x"}), host.User{}},
-		"it expires in 9999":       {claims(map[string]any{"exp": maxTime}), ann},
-		"it expires a year later":  {claims(map[string]any{"exp": maxTime + 1}), host.User{}},
-		"it was signed in 1970":    {claims(map[string]any{"iat": 0}), ann},
-		"it was signed before":     {claims(map[string]any{"iat": -1}), host.User{}},
-		"it is from now on":        {claims(map[string]any{"nbf": start.Add(30 * time.Second).Unix()}), ann},
-		"it is from a second on":   {claims(map[string]any{"nbf": start.Add(31 * time.Second).Unix()}), host.User{}},
-		"it expires in one second": {claims(map[string]any{"exp": start.Unix() + 1}), ann},
-		"it has just expired":      {claims(map[string]any{"exp": start.Unix()}), host.User{}},
+		"a token of 16 KiB":     {sized(maxToken), ann},
+		"a longer token":        {sized(maxToken + 4), host.User{}},
+		"a value of 1 KiB":      {claims(map[string]any{"preferred_username": long.Username}), long},
+		"a longer value":        {claims(map[string]any{"preferred_username": long.Username + "x"}), host.User{}},
+		"it expires in 9999":    {claims(map[string]any{"exp": maxTime}), ann},
+		"it was signed in 1970": {claims(map[string]any{"iat": 0}), ann},
+		"it was signed before":  {claims(map[string]any{"iat": -1}), host.User{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if token := s.token(t, test.claims); test.want == (host.User{}) {
@@ -188,5 +183,47 @@ func TestKeyServerNamed(t *testing.T) {
 	err := w.Ready(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "the server of the keys (login.test)") || strings.Contains(err.Error(), "canary") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// The list of keys has the time at which each key was first read. A key with another ID, algorithm or value is another key.
+func TestWhenKeysWereFirstRead(t *testing.T) {
+	same, replaced, renamed, narrowed := newSigner(t, "same", "ES256"), newSigner(t, "replaced", "ES256"), newSigner(t, "old", "ES256"), newSigner(t, "narrowed", "ES256")
+	e := newEndpoint(t, replaced.jwk(), renamed.jwk(), narrowed.jwk(), same.jwk())
+	w := e.session(t)
+	accepted(t, ann)(w.bearer(same.token(t, claims())))
+	e.publish(newSigner(t, "replaced", "ES256").jwk(), renamed.jwk(map[string]any{"kid": "new"}), narrowed.jwk(map[string]any{"alg": "ES256"}), same.jwk())
+	w.clock.Advance(10 * time.Minute)
+	accepted(t, ann)(w.bearer(same.token(t, claims())))
+	first := map[string]time.Duration{}
+	for _, k := range w.Keys().List {
+		first[k.ID] = k.First.Sub(start)
+	}
+	if len(first) != 4 || first["same"] != 0 || first["replaced"] != 10*time.Minute || first["new"] != 10*time.Minute || first["narrowed"] != 10*time.Minute {
+		t.Errorf("the keys were first read after %v", first)
+	}
+}
+
+// The error says what is wrong with the answer to a request for the keys.
+func TestAnswerErrors(t *testing.T) {
+	s := newSigner(t, "k1", "ES256")
+	for name, test := range map[string]struct {
+		status int
+		text   string
+		want   string
+	}{
+		"a status":              {http.StatusServiceUnavailable, document(s.jwk()), "answers with status 503, 200 is wanted"},
+		"metadata of an issuer": {http.StatusOK, `{"issuer": "https://login.test", "jwks_uri": "https://login.test/keys"}`, "the metadata of an issuer: remove jwks_url"},
+		"another object":        {http.StatusOK, `{}`, "it has no member keys"},
+		"keys, and a URL":       {http.StatusOK, strings.Replace(document(s.jwk()), "{", `{"jwks_uri": "https://login.test/keys", `, 1), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEndpoint(t)
+			e.set(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(test.status)
+				_, _ = w.Write([]byte(test.text))
+			})
+			testworld.WantError(t, name, e.session(t).Ready(t.Context()), test.want)
+		})
 	}
 }

@@ -22,8 +22,6 @@ import (
 	"net/http"
 	"net/url"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/keywright/keywright/host"
 )
@@ -198,7 +196,8 @@ func (i *Identifier) Ready(ctx context.Context) error {
 func (i *Identifier) User(r *http.Request) (host.User, error) {
 	switch {
 	case i.session != nil:
-		return i.session.user(r)
+		u, err := i.session.user(r)
+		return u, i.session.challenge(err)
 	case i.header != nil:
 		return i.header.user(r)
 	}
@@ -211,7 +210,8 @@ func (i *Identifier) Claims(r *http.Request) (map[string]any, error) {
 	if i.session == nil {
 		return nil, nil
 	}
-	return i.session.verified(r)
+	claims, err := i.session.verify(r)
+	return claims, i.session.challenge(err)
 }
 
 // Keys are the keys that verify session tokens, for operators. None of it is secret.
@@ -252,22 +252,45 @@ func (i *Identifier) Close() error {
 	return nil
 }
 
-// maxValue limits a field of the user, in bytes.
-const maxValue = 1024
+// Errors of [Identifier.User] and [Identifier.Claims]. Each is wrapped in an [*Error]; test for it with errors.Is.
+var (
+	// ErrUnauthenticated is returned if the request has no session, or an invalid one. Respond with status 401.
+	ErrUnauthenticated = errors.New("there is no valid session")
+	// ErrAmbiguous is returned if the request names its user in two ways, because another program may have read the other
+	// one. Respond with status 400.
+	ErrAmbiguous = errors.New("the request says in more than one way who its user is")
+	// ErrUnavailable is returned if the keys that verify sessions cannot be read now. Respond with status 503.
+	ErrUnavailable = errors.New("sessions cannot be verified now")
+)
 
-// fit returns what is wrong with a value for a field of the user, or "" if it is valid. Values end up in headers, URLs and
-// logs.
-func fit(value string) string {
-	if len(value) > maxValue {
-		return "is too long"
+// An Error explains why the user of a request could not be found. Its text is for the operator's log, not for the caller. It
+// never contains the token or the value of a claim or header.
+type Error struct {
+	// Challenge is the value for WWW-Authenticate in the response (RFC 6750 section 3). If it is empty, the response has no
+	// such header.
+	Challenge string
+
+	kind   error
+	reason string
+	// missing is true if the request has no token.
+	missing bool
+	// cause is an underlying error, such as that of the request's context. It may be nil.
+	cause error
+}
+
+func (e *Error) Error() string { return e.kind.Error() + ": " + e.reason }
+
+// Unwrap returns [ErrUnauthenticated], [ErrAmbiguous] or [ErrUnavailable], and the underlying error if there is one.
+func (e *Error) Unwrap() []error {
+	if e.cause == nil {
+		return []error{e.kind}
 	}
-	if !utf8.ValidString(value) {
-		return "is not valid UTF-8"
-	}
-	for _, r := range value {
-		if unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp) {
-			return "has control characters"
-		}
-	}
-	return ""
+	return []error{e.kind, e.cause}
+}
+
+func unauthenticated(reason string) *Error { return &Error{kind: ErrUnauthenticated, reason: reason} }
+func ambiguous(reason string) *Error       { return &Error{kind: ErrAmbiguous, reason: reason} }
+
+func unavailable(reason string, cause error) *Error {
+	return &Error{kind: ErrUnavailable, reason: reason, cause: cause}
 }

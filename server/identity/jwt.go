@@ -60,28 +60,23 @@ func newSession(ctx context.Context, c *JWT, o Options) *session {
 }
 
 func (s *session) user(r *http.Request) (host.User, error) {
-	claims, err := s.verified(r)
+	claims, err := s.verify(r)
 	if err != nil {
 		return host.User{}, err
 	}
 	u, err := s.read(claims)
 	if err != nil {
-		return host.User{}, s.challenge(err)
+		return host.User{}, err
 	}
-	if s.passToken { // verified has checked both
+	if s.passToken { // verify has checked both
 		u.Token, _ = s.token(r.Header)
 		u.TokenExpires, _, _ = timeOf(claims, "exp")
 	}
 	return u, nil
 }
 
-// verified checks the signature and the registered claims of the request's token, and returns its claims, without an
+// verify checks the signature and the registered claims of the request's token, and returns its claims, without an
 // unverified email address.
-func (s *session) verified(r *http.Request) (map[string]any, error) {
-	claims, err := s.verify(r)
-	return claims, s.challenge(err)
-}
-
 func (s *session) verify(r *http.Request) (map[string]any, error) {
 	text, err := s.token(r.Header)
 	if err != nil {

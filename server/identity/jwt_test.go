@@ -1,13 +1,17 @@
 package identity_test
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"net/http"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -16,19 +20,6 @@ import (
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/identity"
 )
-
-func TestATokenNamesTheUser(t *testing.T) {
-	for _, algorithm := range append(identity.Asymmetric(), "HS256", "HS384", "HS512") {
-		t.Run(algorithm, func(t *testing.T) {
-			s := newSigner(t, "k1", algorithm)
-			c := config(t, s.jwk())
-			if algorithm[:2] == "HS" {
-				c.JWT.Algorithms = []string{algorithm}
-			}
-			accepted(t, ann)(newSession(t, c, nil).bearer(s.token(t, claims())))
-		})
-	}
-}
 
 // The user of a verified session has its token, with the time of its expiry, if there are hosts that may get it.
 func TestTheUserHasTheSessionsToken(t *testing.T) {
@@ -231,32 +222,28 @@ func TestForgedTokens(t *testing.T) {
 
 func TestTheAlgorithmHasToFitTheKeyAndTheList(t *testing.T) {
 	rsaKey, p256, p384 := newSigner(t, "rsa", "RS256"), newSigner(t, "p256", "ES256"), newSigner(t, "p384", "ES384")
+	invalid := identity.ErrUnauthenticated
 	for name, test := range map[string]struct {
 		keys       []map[string]any
 		algorithms []string
 		signer     *signer
-		ok         bool
+		err        error
 	}{
-		"fits":                             {keys: []map[string]any{rsaKey.jwk()}, signer: rsaKey, ok: true},
-		"not in the list":                  {keys: []map[string]any{rsaKey.jwk()}, algorithms: []string{"ES256", "PS256"}, signer: rsaKey},
-		"the JWK is for another":           {keys: []map[string]any{rsaKey.jwk(map[string]any{"alg": "PS256"})}, signer: rsaKey},
-		"the JWK is for encryption":        {keys: []map[string]any{rsaKey.jwk(map[string]any{"use": "enc"}), p256.jwk()}, signer: rsaKey},
-		"the JWK is for signing only":      {keys: []map[string]any{rsaKey.jwk(map[string]any{"key_ops": []string{"sign"}}), p256.jwk()}, signer: rsaKey},
-		"the JWK is for verifying":         {keys: []map[string]any{rsaKey.jwk(map[string]any{"key_ops": []string{"verify"}})}, signer: rsaKey, ok: true},
-		"another curve":                    {keys: []map[string]any{p256.jwk(map[string]any{"kid": "p384"})}, signer: p384},
-		"keys of one id and several types": {keys: []map[string]any{p256.jwk(map[string]any{"kid": "x"}), rsaKey.jwk(map[string]any{"kid": "x"})}, signer: &signer{id: "x", algorithm: "RS256", private: rsaKey.private}, ok: true},
-		"two keys of one id and type":      {keys: []map[string]any{newSigner(t, "x", "ES256").jwk(), p256.jwk(map[string]any{"kid": "x"})}, signer: &signer{id: "x", algorithm: "ES256", private: p256.private}},
+		"fits":                             {keys: []map[string]any{rsaKey.jwk()}, signer: rsaKey},
+		"not in the list":                  {keys: []map[string]any{rsaKey.jwk()}, algorithms: []string{"ES256", "PS256"}, signer: rsaKey, err: invalid},
+		"the JWK is for another":           {keys: []map[string]any{rsaKey.jwk(map[string]any{"alg": "PS256"})}, signer: rsaKey, err: invalid},
+		"the JWK is for encryption":        {keys: []map[string]any{rsaKey.jwk(map[string]any{"use": "enc"}), p256.jwk()}, signer: rsaKey, err: invalid},
+		"the JWK is for signing only":      {keys: []map[string]any{rsaKey.jwk(map[string]any{"key_ops": []string{"sign"}}), p256.jwk()}, signer: rsaKey, err: invalid},
+		"the JWK is for verifying":         {keys: []map[string]any{rsaKey.jwk(map[string]any{"key_ops": []string{"verify"}})}, signer: rsaKey},
+		"another curve":                    {keys: []map[string]any{p256.jwk(map[string]any{"kid": "p384"})}, signer: p384, err: invalid},
+		"keys of one id and several types": {keys: []map[string]any{p256.jwk(map[string]any{"kid": "x"}), rsaKey.jwk(map[string]any{"kid": "x"})}, signer: &signer{id: "x", algorithm: "RS256", private: rsaKey.private}},
+		"two keys of one id and type":      {keys: []map[string]any{newSigner(t, "x", "ES256").jwk(), p256.jwk(map[string]any{"kid": "x"})}, signer: &signer{id: "x", algorithm: "ES256", private: p256.private}, err: invalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := config(t, test.keys...)
 			c.JWT.Algorithms = test.algorithms
 			token := test.signer.token(t, claims())
-			u, err := newSession(t, c, nil).bearer(token)
-			if test.ok {
-				accepted(t, ann)(u, err)
-				return
-			}
-			refused(t, identity.ErrUnauthenticated, token)(u, err)
+			outcome(t, ann, test.err, token)(newSession(t, c, nil).bearer(token))
 		})
 	}
 	t.Run("a short secret", func(t *testing.T) {
@@ -318,4 +305,40 @@ func TestClaimsBecomeTheUser(t *testing.T) {
 func withTenant(u host.User, tenant string) host.User {
 	u.TenantID = tenant
 	return u
+}
+
+// For each algorithm, a token that another implementation signed is accepted.
+func TestIndependentTokens(t *testing.T) {
+	algorithms := append(identity.Asymmetric(), "HS256", "HS384", "HS512")
+	var keys []map[string]any
+	var input bytes.Buffer
+	for _, algorithm := range algorithms {
+		s := newSigner(t, "key-of-"+algorithm, algorithm)
+		keys = append(keys, s.jwk(map[string]any{"alg": algorithm}))
+		secret, ok := s.private.([]byte)
+		if !ok {
+			pkcs8 := testworld.Must(x509.MarshalPKCS8PrivateKey(s.private))(t)
+			secret = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
+		}
+		line, _ := json.Marshal(map[string]any{"claims": claims(), "algorithm": algorithm, "key": string(secret), "kid": s.id})
+		input.Write(append(line, '\n'))
+	}
+	sign := exec.CommandContext(t.Context(), "/usr/bin/python3", "testdata/sign.py")
+	sign.Stdin, sign.Stderr = &input, os.Stderr
+	output, err := sign.Output()
+	if err != nil {
+		t.Fatalf("python3-jwt cannot be run; `make deps` installs it: %v", err)
+	}
+	tokens := strings.Fields(string(output))
+	if len(tokens) != len(algorithms) {
+		t.Fatalf("%d tokens for %d algorithms", len(tokens), len(algorithms))
+	}
+	c := config(t, keys...)
+	c.JWT.Algorithms = algorithms
+	w := newSession(t, c, nil)
+	for i, token := range tokens {
+		accepted(t, ann)(w.bearer(token))
+		refused(t, identity.ErrUnauthenticated, token)(w.bearer(flip(token)))
+		refused(t, identity.ErrUnauthenticated, token)(w.bearer(tokens[(i+1)%len(tokens)][:strings.LastIndex(tokens[(i+1)%len(tokens)], ".")] + token[strings.LastIndex(token, "."):]))
+	}
 }

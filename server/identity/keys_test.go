@@ -363,9 +363,7 @@ func TestUnusableFile(t *testing.T) {
 	}
 	c := config(t)
 	c.JWT.JWKSFile = dir
-	if _, err := identity.New(t.Context(), c, identity.Options{}); err == nil || !strings.Contains(err.Error(), "not a regular file") {
-		t.Errorf("a directory: %v", err)
-	}
+	testworld.Fails(identity.New(t.Context(), c, identity.Options{}))(t, "not a regular file")
 }
 
 // slowWorld returns a world with the clock of a synctest bubble.

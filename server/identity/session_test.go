@@ -238,8 +238,20 @@ func (w *session) bearer(token string) (host.User, error) {
 	return w.User(request("Authorization", "Bearer "+token))
 }
 
-// refused returns a function that checks that there is no user, and an error of a kind that does not contain the canaries. The
-// function returns the error.
+// outcome returns a function that checks that there is this user, or if kind is not nil what refused checks.
+func outcome(t *testing.T, want host.User, kind error, canaries ...string) func(host.User, error) {
+	return func(u host.User, err error) {
+		t.Helper()
+		if kind == nil {
+			accepted(t, want)(u, err)
+		} else {
+			refused(t, kind, canaries...)(u, err)
+		}
+	}
+}
+
+// refused returns a function that checks that there is no user, and an error of a kind that does not contain the canaries, and has no
+// challenge unless another session could help. The function returns the error.
 func refused(t *testing.T, kind error, canaries ...string) func(host.User, error) error {
 	return func(u host.User, err error) error {
 		t.Helper()
@@ -251,6 +263,9 @@ func refused(t *testing.T, kind error, canaries ...string) func(host.User, error
 		if !errors.As(err, &detail) {
 			t.Errorf("%T is not an *Error", err)
 			return err
+		}
+		if detail.Challenge != "" && errors.Is(kind, identity.ErrUnavailable) {
+			t.Errorf("WWW-Authenticate is %q while keys are unavailable, want none", detail.Challenge)
 		}
 		for _, canary := range canaries {
 			for part := range strings.SplitSeq(canary, ".") {
