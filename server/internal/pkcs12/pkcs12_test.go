@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -158,43 +159,30 @@ func TestEncryptedKeyInEncryptedPart_threats_411(t *testing.T) {
 // without returns a file that is not encrypted, with each bag of a kind a number of times.
 func without(t *testing.T, file []byte, kind asn1.ObjectIdentifier, times int) []byte {
 	t.Helper()
-	type data struct {
-		Type    asn1.ObjectIdentifier
-		Content []byte `asn1:"tag:0,explicit"`
-	}
-	var outer struct {
-		Version int
-		Safe    data
-	}
-	var infos []data
 	read := func(der []byte, into any) {
 		t.Helper()
 		testworld.Must(asn1.Unmarshal(der, into))(t)
 	}
-	write := func(value any) []byte {
-		t.Helper()
-		return testworld.Must(asn1.Marshal(value))(t)
+	var outer struct {
+		Version int
+		Safe    plainContent
 	}
+	var infos []plainContent
 	read(file, &outer)
-	read(outer.Safe.Content, &infos)
+	read(outer.Safe.Data, &infos)
 	for i := range infos {
 		var bags, changed []asn1.RawValue
-		read(infos[i].Content, &bags)
+		read(infos[i].Data, &bags)
 		for _, bag := range bags {
-			var one struct {
-				Kind  asn1.ObjectIdentifier
-				Value asn1.RawValue
-			}
+			var one safeBag
+			n := 1
 			if _, err := asn1.Unmarshal(bag.FullBytes, &one); err == nil && one.Kind.Equal(kind) {
-				for range times {
-					changed = append(changed, bag)
-				}
-				continue
+				n = times
 			}
-			changed = append(changed, bag)
+			changed = append(changed, slices.Repeat([]asn1.RawValue{bag}, n)...)
 		}
-		infos[i].Content = write(changed)
+		infos[i].Data = marshal(changed)
 	}
-	outer.Safe.Content = write(infos)
-	return write(outer)
+	outer.Safe.Data = marshal(infos)
+	return marshal(outer)
 }

@@ -15,7 +15,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/golang-jwt/jwt/v5"
 
@@ -73,10 +72,7 @@ func (s *setup) connect(keys host.Keys, algorithm, key string) (*host.Connector,
 		a.token = strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	}))
 	s.t.Cleanup(server.Close)
-	h, err := host.New(s.t.Context(), host.Config{Keys: keys, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	h := testworld.Must(host.New(s.t.Context(), host.Config{Keys: keys, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}}))(s.t)
 	s.t.Cleanup(func() { _ = h.Close(s.t.Context()) })
 	connector := testworld.Must(h.NewConnector(s.t.Context(), host.ConnectorConfig{Name: "api", Origins: []string{server.URL}, Auth: host.Auth{
 		Type: "jwt", Config: map[string]any{"algorithm": algorithm, "private_key": "{{ get_key(" + key + ") }}", "claims": map[string]any{"iss": "me", "exp": "{{ now(60) }}"}},
@@ -221,19 +217,4 @@ func TestMAC(t *testing.T) {
 	if got, _, err := keys.Sign(t.Context(), host.Key{Name: "app-aes"}, "HS256", []byte("data")); err != nil || len(got) != 32 {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
-}
-
-// The description of a key is asked for once in a minute, and after a refusal.
-func TestDescriptionCache(t *testing.T) {
-	s := newSetup(t)
-	s.create("app-key", "ed25519")
-	connector, _ := s.connect(s.keys(), "EdDSA", "'app-key'")
-	for range 3 {
-		testworld.Check(t, s.send(connector))
-	}
-	s.wantAsked(1, "GET /v1/transit/keys/app-key")
-	s.ahead += time.Minute
-	testworld.Check(t, s.send(connector))
-	s.wantAsked(2, "GET /v1/transit/keys/app-key")
-	s.wantAsked(4, "POST /v1/transit/sign/app-key")
 }
