@@ -20,6 +20,26 @@ func numbered(n int, format string) string {
 // times repeats a text until it has n bytes.
 func times(n int, text string) string { return strings.Repeat(text, max(1, n/len(text))) }
 
+// listOf returns a file whose one connector has a list of n bytes as a claim, with the same text again and again.
+func listOf(n int, text string) string {
+	return claims + "        a:\n" + times(n, "        - "+text+"\n")
+}
+
+// many returns a file of connectors with n bytes. Each has further members.
+func many(n int, further string) string {
+	return "connectors:\n" + numbered(n, "- {name: A%[1]d, url: 'https://a.example', "+further+"}\n")
+}
+
+// withResponse returns a file of connectors with n bytes. Each has the members of a response.
+func withResponse(n int, response string) string {
+	return many(n, "auth: {type: none}, response: {"+response+"}")
+}
+
+// withMember returns a file of one connector, whose url has a query, with a member of n bytes: items with a number.
+func withMember(n int, query, name, item string) string {
+	return "connectors:\n- name: A\n  url: https://a.example" + query + "\n  auth: {type: none}\n  " + name + ":\n" + numbered(n, item)
+}
+
 // attacks are functions that return files of n bytes which might cost a reader more than their size.
 var attacks = map[string]func(n int) string{
 	"brackets":               func(n int) string { return times(n, "[") },
@@ -30,10 +50,10 @@ var attacks = map[string]func(n int) string{
 		return "a: [" + times(n, strings.Repeat("[", 97)+strings.Repeat("]", 97)+",") + "]"
 	},
 	"patterns of matches": func(n int) string {
-		return "connectors:\n" + numbered(n, `- {name: A%d, url: 'https://a.example', auth: {type: none}, response: {filter: 'record matches "(?:.b){1000}"', body: 'body_text matches "(?:.b){1000}"'}}`+"\n")
+		return withResponse(n, `filter: 'record matches "(?:.b){1000}"', body: 'body_text matches "(?:.b){1000}"'`)
 	},
 	"classes of patterns": func(n int) string {
-		return "connectors:\n" + numbered(n, `- {name: A%d, url: 'https://a.example', auth: {type: none}, response: {filter: 'record matches "\\pL\\pL\\pL\\pL\\pL\\pL\\pL"'}}`+"\n")
+		return withResponse(n, `filter: 'record matches "\\pL\\pL\\pL\\pL\\pL\\pL\\pL"'`)
 	},
 	"a list":                   func(n int) string { return "a: [" + times(n, "a,") + "]" },
 	"empty lists":              func(n int) string { return "a: [" + times(n, "[],") + "]" },
@@ -79,9 +99,7 @@ var attacks = map[string]func(n int) string{
 		return "a0: &a0 [a,a]\n" + pairs(n, "a%[1]d: &a%[1]d [*a%[2]d,*a%[2]d]\n")
 	},
 	"nesting by aliases": func(n int) string { return "a0: &a0 [a]\n" + pairs(n, "a%[1]d: &a%[1]d [*a%[2]d]\n") },
-	"connectors": func(n int) string {
-		return "connectors:\n" + numbered(n, "- {name: A%d, url: 'https://a.example', auth: {type: none}}\n")
-	},
+	"connectors":         func(n int) string { return many(n, "auth: {type: none}") },
 	"a long url, repeated": func(n int) string {
 		return "connectors:\n- {name: A, url: &u 'https://a.example/" + times(min(n, 60_000), "x") + "', auth: {type: none}}\n" +
 			numbered(n/2, "- {name: A%d, url: *u, auth: {type: none}}\n")
@@ -96,62 +114,42 @@ var attacks = map[string]func(n int) string{
 	"connectors of aliases": func(n int) string {
 		return "connectors:\n- &a {name: A, url: 'https://a.example', auth: {type: none}}\n" + times(n, "- *a\n")
 	},
-	"claims":          func(n int) string { return claims + numbered(n, "        a%d: b\n") },
-	"texts as claims": func(n int) string { return claims + "        a:\n" + times(n, "        - b\n") },
-	"secrets":         func(n int) string { return claims + numbered(n, "        a%[1]d: \"{{ get_secret('s%[1]d') }}\"\n") },
-	"secrets in one text": func(n int) string {
-		return claims + "        a:\n" + times(n, "        - \""+numbered(8000, "{{ get_secret('s%d') }}")+"\"\n")
-	},
-	"bad secrets": func(n int) string { return claims + numbered(n, "        a%[1]d: \"{{ get_secret(%[1]d) }}\"\n") },
-	"expressions": func(n int) string {
-		return claims + "        a:\n" + times(n, "        - \""+strings.Repeat("{{1}}", 256)+"\"\n")
-	},
+	"claims":              func(n int) string { return claims + numbered(n, "        a%d: b\n") },
+	"texts as claims":     func(n int) string { return listOf(n, "b") },
+	"secrets":             func(n int) string { return claims + numbered(n, "        a%[1]d: \"{{ get_secret('s%[1]d') }}\"\n") },
+	"secrets in one text": func(n int) string { return listOf(n, `"`+numbered(8000, "{{ get_secret('s%d') }}")+`"`) },
+	"bad secrets":         func(n int) string { return claims + numbered(n, "        a%[1]d: \"{{ get_secret(%[1]d) }}\"\n") },
+	"expressions":         func(n int) string { return listOf(n, `"`+strings.Repeat("{{1}}", 256)+`"`) },
 	"expressions before a long text": func(n int) string {
-		return claims + "        a:\n" + times(n, "        - \""+strings.Repeat("{{1}}", 256)+strings.Repeat("x", 60000)+"\"\n")
+		return listOf(n, `"`+strings.Repeat("{{1}}", 256)+strings.Repeat("x", 60000)+`"`)
 	},
-	"long expressions": func(n int) string {
-		return claims + "        a:\n" + times(n, "        - \"{{ "+strings.Repeat("1+", 254)+"1 }}\"\n")
-	},
+	"long expressions": func(n int) string { return listOf(n, `"{{ `+strings.Repeat("1+", 254)+`1 }}"`) },
 	"deep expressions": func(n int) string {
-		return claims + "        a:\n" + times(n, "        - \"{{ "+strings.Repeat("(", 255)+"1"+strings.Repeat(")", 255)+" }}\"\n")
+		return listOf(n, `"{{ `+strings.Repeat("(", 255)+"1"+strings.Repeat(")", 255)+` }}"`)
 	},
 	"open expressions": func(n int) string { return claims + "        a: \"" + times(n, "{{ ") + "\"\n" },
 	"unknown members":  func(n int) string { return "connectors:\n- name: A\n" + numbered(n, "  urm%d: x\n") },
 	"unknown fields": func(n int) string {
 		return strings.TrimSuffix(claims, "      claims:\n") + numbered(n, "      clams%d: b\n")
 	},
-	"headers": func(n int) string {
-		return "connectors:\n- name: A\n  url: https://a.example\n  auth: {type: none}\n  headers:\n" + numbered(n, "  - {name: a%d, value: b}\n")
-	},
+	"headers": func(n int) string { return withMember(n, "", "headers", "  - {name: a%d, value: b}\n") },
 	"query": func(n int) string {
-		return "connectors:\n- name: A\n  url: https://a.example/?" + strings.Repeat("a=b&", 15000) + "\n  auth: {type: none}\n  query:\n" + numbered(n, "  - {name: a%d, value: b}\n")
+		return withMember(n, "/?"+strings.Repeat("a=b&", 15000), "query", "  - {name: a%d, value: b}\n")
 	},
-	"methods": func(n int) string {
-		return "connectors:\n- name: A\n  url: https://a.example\n  auth: {type: none}\n  method:\n" + numbered(n, "  - A%d\n")
-	},
-	"paths": func(n int) string {
-		return "connectors:\n- name: A\n  url: https://a.example\n  auth: {type: none}\n  paths:\n" + numbered(n, "  - /a%d\n")
-	},
-	"wrong types": func(n int) string {
-		return "connectors:\n" + numbered(n, "- {name: A%d, url: 'https://a.example', auth: {type: nona}}\n")
-	},
-	"filters": func(n int) string {
-		return "connectors:\n" + numbered(n, "- {name: A%d, url: 'https://a.example', auth: {type: none}, response: {filter: record.a == user.email, body: response.body}}\n")
-	},
-	"long filters": func(n int) string {
-		return "connectors:\n" + numbered(n, "- {name: A%d, url: 'https://a.example', auth: {type: none}, response: {filter: "+strings.Repeat("1==1 and ", 500)+"1==1}}\n")
-	},
+	"methods":      func(n int) string { return withMember(n, "", "method", "  - A%d\n") },
+	"paths":        func(n int) string { return withMember(n, "", "paths", "  - /a%d\n") },
+	"wrong types":  func(n int) string { return many(n, "auth: {type: nona}") },
+	"filters":      func(n int) string { return withResponse(n, "filter: record.a == user.email, body: response.body") },
+	"long filters": func(n int) string { return withResponse(n, "filter: "+strings.Repeat("1==1 and ", 500)+"1==1") },
 	"deep filters": func(n int) string {
-		return "connectors:\n" + numbered(n, "- {name: A%d, url: 'https://a.example', auth: {type: none}, response: {filter: "+strings.Repeat("(", 1000)+"1==1"+strings.Repeat(")", 1000)+"}}\n")
+		return withResponse(n, "filter: "+strings.Repeat("(", 1000)+"1==1"+strings.Repeat(")", 1000))
 	},
 	"names in filters": func(n int) string {
-		return "connectors:\n" + numbered(n, "- {name: A%d, url: 'https://a.example', auth: {type: none}, response: {filter: "+strings.Repeat("record.a.b.c.d==record.e and ", 100)+"1==1}}\n")
+		return withResponse(n, "filter: "+strings.Repeat("record.a.b.c.d==record.e and ", 100)+"1==1")
 	},
-	"objects in bodies": func(n int) string {
-		return "connectors:\n" + numbered(n, "- {name: A%d, url: 'https://a.example', auth: {type: none}, response: {body: \"{"+numbered(9000, "a%d:1,")+"a:1}\"}}\n")
-	},
+	"objects in bodies": func(n int) string { return withResponse(n, `body: "{`+numbered(9000, "a%d:1,")+`a:1}"`) },
 	"api keys": func(n int) string {
-		return "connectors:\n" + numbered(n, "- {name: A%[1]d, url: 'https://a.example', auth: {type: api_key, config: {key: X, value: \"{{ get_secret('s%[1]d') }}\", in: header}}}\n")
+		return many(n, `auth: {type: api_key, config: {key: X, value: "{{ get_secret('s%[1]d') }}", in: header}}`)
 	},
 	"plugins": func(n int) string { return "plugins:\n" + numbered(n, "- {path: a%d.wasm}\n") },
 	"stores":  func(n int) string { return "secrets:\n" + times(n, "- {type: env}\n") },

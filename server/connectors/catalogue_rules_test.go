@@ -167,13 +167,7 @@ func TestRulesHaveTheirPages(t *testing.T) {
 func membersOf(t *testing.T, rule catalogue.Rule) []string {
 	t.Helper()
 	var members map[string]any
-	text, err := yaml.Dump(rule)
-	if err == nil {
-		err = yaml.Load(text, &members)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, yaml.Load(testworld.Must(yaml.Dump(rule))(t), &members))
 	known := slices.Clone(rule.None)
 	for name := range members {
 		known = append(known, name)
@@ -251,9 +245,6 @@ func TestBrokenRules(t *testing.T) {
 		"no secret":           {grant(func(r *http.Request) { r.Form.Del("client_secret") }), "nothing"},
 		"scopes with a comma": {grant(func(r *http.Request) { r.Form.Set("scope", "a,b") }), "the scopes"},
 	} {
-		err := broken([]catalogue.Rule{rule}, c.request)
-		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%s: err = %v", name, err)
-		}
+		testworld.WantError(t, name, broken([]catalogue.Rule{rule}, c.request), c.want)
 	}
 }

@@ -25,6 +25,8 @@ import (
 	"time"
 
 	jose "github.com/golang-jwt/jwt/v5"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // signedAccounts returns the accounts of products whose requests, or token requests, are signed.
@@ -33,11 +35,7 @@ func signedAccounts(t *testing.T) map[string]account {
 	pkcs1, keyFile, public := keys(t)
 	const accessKey = "AKIAIOSFODNN7EXAMPLE"
 	aws := map[string]string{"eu-central-1": "eu-west-3", "AKIA-YOUR-KEY-ID": accessKey}
-	der, err := x509.MarshalPKIXPublicKey(public)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fingerprint := sha256.Sum256(der)
+	fingerprint := sha256.Sum256(testworld.Must(x509.MarshalPKIXPublicKey(public))(t))
 	all := map[string]account{
 		"amazon-s3": {
 			secrets: one("amazon-s3", s3Secret), set: map[string]string{"your-bucket": "reports", "eu-central-1": "eu-central-1", "AKIA-YOUR-KEY-ID": accessKey},
@@ -54,22 +52,16 @@ func signedAccounts(t *testing.T) map[string]account {
 		"docusign": {
 			secrets: one("docusign", pkcs1), set: map[string]string{"your-server": "na4", "your-account-id": "624e3e00", "your-integration-key": "7c2b8d7e", "your-user-id": "464f7988"},
 			api: tokens("https://account.docusign.com/oauth/token", answer, request("GET https://na4.docusign.net/restapi/v2.1/accounts/624e3e00/users", bearing(apiToken)),
-				assertion(public, "signature impersonation", "7c2b8d7e", "464f7988", "account.docusign.com")),
+				assertion(public, time.Hour, "signature impersonation", "7c2b8d7e", "464f7988", "account.docusign.com")),
 		},
 		"github-app": {
 			secrets: one("github-app", pkcs1), set: map[string]string{"your-client-id": "Iv1.8a61f9b3a7aba766", "1234567890": "1234"},
-			api: tokens("https://api.github.com/app/installations/1234/access_tokens",
-				`{"token":"`+githubToken+`","expires_at":"`+time.Now().Add(time.Hour).UTC().Format(time.RFC3339)+`"}`,
-				request("GET https://api.github.com/installation/repositories", bearing(githubToken)),
-				func(r *http.Request) error {
-					_, err := verify(public, r.Header.Get("Authorization"), jose.WithIssuer("Iv1.8a61f9b3a7aba766"), jose.WithIssuedAt())
-					return err
-				}),
+			api: gitHubApp(public),
 		},
 		"google-drive": {
 			secrets: one("google-drive", keyFile), optional: "private_key_id", // Google finds the key without it
 			api: tokens("https://oauth2.googleapis.com/token", answer, request("GET https://www.googleapis.com/drive/v3/about", asks("fields", "user"), bearing(apiToken)),
-				assertion(public, "https://www.googleapis.com/auth/drive.readonly", googleEmail, "", "https://oauth2.googleapis.com/token")),
+				assertion(public, time.Hour, "https://www.googleapis.com/auth/drive.readonly", googleEmail, "", "https://oauth2.googleapis.com/token")),
 		},
 		"google-pub-sub": {
 			secrets: one("google-pub-sub", keyFile), set: one("your-project-id", "acme-prod"),
@@ -80,9 +72,9 @@ func signedAccounts(t *testing.T) map[string]account {
 		},
 		"salesforce": {
 			secrets: one("salesforce", pkcs1), set: map[string]string{"your-domain": "acme", "your-consumer-key": "3MVG9", "user@your-company.example": "integration@acme.example"},
-			api: tokens("https://acme.my.salesforce.com/services/oauth2/token", `{"access_token":"`+apiToken+`","instance_url":"https://acme.my.salesforce.com","token_type":"Bearer"}`,
-				request("GET https://acme.my.salesforce.com/services/data/v64.0/limits", bearing(apiToken)),
-				assertion(public, "", "3MVG9", "integration@acme.example", "https://login.salesforce.com")),
+			api: salesforceAPI(
+				public, "https://acme.my.salesforce.com/services/oauth2/token", "GET https://acme.my.salesforce.com/services/data/v64.0/limits", "3MVG9",
+			),
 			optional: "token_ttl",
 		},
 		"snowflake": {
@@ -106,8 +98,30 @@ func signedAccounts(t *testing.T) map[string]account {
 	return all
 }
 
-// assertion checks a grant of RFC 7523: an assertion for a subject, unless that is "", which ends within an hour.
-func assertion(public *rsa.PublicKey, scope, issuer, subject, audience string) check {
+// salesforceAPI is Salesforce's token endpoint and its REST API. An assertion ends within 5 minutes. The answer has no expires_in.
+func salesforceAPI(public *rsa.PublicKey, tokenURL, target, app string) http.HandlerFunc {
+	return tokens(tokenURL, `{"access_token":"`+apiToken+`","instance_url":"https://acme.my.salesforce.com","token_type":"Bearer"}`,
+		request(target, bearing(apiToken)),
+		assertion(public, 5*time.Minute, "", app, "integration@acme.example", "https://login.salesforce.com"))
+}
+
+// gitHubApp is the part of GitHub's REST API that issues installation access tokens, and a resource that needs one. An app's JWT lasts
+// for 10 minutes at most, is not from the future, and has the app's client ID as iss. Each request has a User-Agent.
+func gitHubApp(public *rsa.PublicKey, checks ...check) http.HandlerFunc {
+	document := `{"token":"` + githubToken + `","expires_at":"` + time.Now().Add(time.Hour).UTC().Format(time.RFC3339) + `"}`
+	ofApp := func(r *http.Request) error {
+		claims, err := verify(public, r.Header.Get("Authorization"), jose.WithIssuer("Iv1.8a61f9b3a7aba766"), jose.WithIssuedAt())
+		if err == nil && (time.Until(claims.ExpiresAt.Time) > 10*time.Minute || r.UserAgent() == "") {
+			err = fmt.Errorf("claims: %+v, User-Agent: %s", claims, r.UserAgent())
+		}
+		return err
+	}
+	return tokens("https://api.github.com/app/installations/1234/access_tokens", document,
+		request("GET https://api.github.com/installation/repositories", bearing(githubToken)), append(checks, ofApp)...)
+}
+
+// assertion checks a grant of RFC 7523: an assertion for a subject, unless that is "", which ends within a time.
+func assertion(public *rsa.PublicKey, life time.Duration, scope, issuer, subject, audience string) check {
 	return func(r *http.Request) error {
 		claims, err := verify(public, r.PostFormValue("assertion"), jose.WithIssuer(issuer), jose.WithAudience(audience))
 		switch {
@@ -115,7 +129,7 @@ func assertion(public *rsa.PublicKey, scope, issuer, subject, audience string) c
 			return err
 		case r.PostFormValue("grant_type") != "urn:ietf:params:oauth:grant-type:jwt-bearer":
 			return fmt.Errorf("form: %v", r.PostForm)
-		case claims.Scope != scope || claims.Subject != subject || time.Until(claims.ExpiresAt.Time) > time.Hour:
+		case claims.Scope != scope || claims.Target != "" || claims.Subject != subject || time.Until(claims.ExpiresAt.Time) > life:
 			return fmt.Errorf("claims: %+v", claims)
 		}
 		return nil
@@ -137,10 +151,7 @@ func snowflake(public *rsa.PublicKey, user, fingerprint string) check {
 func appleAccount(t *testing.T) map[string]account {
 	t.Helper()
 	const issuer, id = "57246542-96fe-1a63-e053-0824d011072a", "2X9R4HXF34"
-	key, err := p256Key()
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testworld.Must(p256Key())(t)
 	return map[string]account{"app-store-connect": {
 		secrets: one("app-store-connect", p256Text(t, p256Key)), set: map[string]string{"your-issuer-id": issuer, "YOUR-KEY-ID": id},
 		api: request("GET https://api.appstoreconnect.apple.com/v1/apps", func(r *http.Request) error {
@@ -213,7 +224,7 @@ func netSuite(r *http.Request) error {
 	for _, name := range slices.Sorted(maps.Keys(p)) {
 		sorted = append(sorted, name+"="+p[name])
 	}
-	base := r.Method + "&" + awsEncode("https://"+r.Host+r.URL.Path, "") + "&" + awsEncode(strings.Join(sorted, "&"), "")
+	base := r.Method + "&" + percentEncoded("https://"+r.Host+r.URL.Path) + "&" + percentEncoded(strings.Join(sorted, "&"))
 	m := hmac.New(sha256.New, []byte("d26ad321&c29a677d"))
 	m.Write([]byte(base))
 	if want := base64.StdEncoding.EncodeToString(m.Sum(nil)); signature != want {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/files"
 	"github.com/keywright/keywright/server/identity"
 	"github.com/keywright/keywright/server/internal/serve/httpserver"
 )
@@ -24,18 +25,9 @@ func (l *loader) checkFiles(ctx context.Context, root *node) {
 	}
 	l.ownCertificate(root)
 	l.sessionKeys(ctx, root)
-	authorities := func(n *node, path string) {
-		if m := n.get("ca_file"); m != nil {
-			l.checkAuthorities(m.value, path+".ca_file")
-		}
-	}
-	if m := root.get("egress"); m != nil {
-		authorities(m.value, "egress")
-	}
-	if m := root.get("secrets"); m != nil {
-		for i, store := range m.value.items {
-			authorities(store, fmt.Sprintf("secrets[%d]", i))
-		}
+	l.checkAuthorities(root, "", "egress.ca_file")
+	for i := range l.file.Secrets {
+		l.checkAuthorities(root, "", fmt.Sprintf("secrets[%d].ca_file", i))
 	}
 }
 
@@ -45,9 +37,7 @@ func (l *loader) isReadable(n *node, path, name string) bool {
 	var why string
 	info, err := os.Stat(name)
 	if err == nil && info.Mode().IsRegular() { // to open a pipe would block until its other end is opened
-		var file *os.File
-		if file, err = os.Open(name); err == nil {
-			_ = file.Close()
+		if _, err = files.Read(name, 0); err == nil {
 			return true
 		}
 	}
@@ -61,34 +51,34 @@ func (l *loader) isReadable(n *node, path, name string) bool {
 	default:
 		why = "cannot be read: " + cause(err)
 	}
+	add := l.warn
 	if l.options.ReadSecrets || err == nil {
-		l.report(n.Place, path, "%s, and `serve` does not start without it", why)
-	} else {
-		l.warn(n.Place, path, "%s, and `serve` does not start without it", why)
+		add = l.report
 	}
+	add(n.Place, path, "%s, and `serve` does not start without it", why)
 	return false
 }
 
 // ownCertificate checks the certificate of the gateway and its key, as `serve` does at its start.
 func (l *loader) ownCertificate(root *node) {
-	files := l.set.Settings.TLS
+	pair := l.set.Settings.TLS
 	n, _, found := root.locate("gateway.tls")
-	if !found || files.Cert == "" || files.Key == "" {
+	if !found || pair.Cert == "" || pair.Key == "" {
 		return // already reported
 	}
 	cert, key := n.get("cert").value, n.get("key").value
 	const certPath, keyPath = "gateway.tls.cert", "gateway.tls.key"
-	certReadable, keyReadable := l.isReadable(cert, certPath, files.Cert), l.isReadable(key, keyPath, files.Key)
+	certReadable, keyReadable := l.isReadable(cert, certPath, pair.Cert), l.isReadable(key, keyPath, pair.Key)
 	if !certReadable {
 		return
 	}
-	chain, err := certificates(files.Cert)
+	chain, err := certificates(pair.Cert)
 	if err != nil {
 		l.report(cert.Place, certPath, "%v", err)
 		return
 	}
 	if keyReadable {
-		if _, err := httpserver.ReadPair(httpserver.Files(files)); err != nil {
+		if _, err := httpserver.ReadPair(httpserver.Files(pair)); err != nil {
 			l.report(key.Place, keyPath, "%v", err)
 		}
 	}
@@ -99,12 +89,15 @@ func (l *loader) ownCertificate(root *node) {
 	l.warnOfEnds(chain, cert, certPath)
 }
 
-// checkAuthorities warns of authorities that have ended, or end soon. What is wrong with the file otherwise is reported already.
-func (l *loader) checkAuthorities(n *node, path string) {
+// checkAuthorities warns of authorities that have ended, or end soon, in the file that the member at a path within n names, if it is there.
+// What is wrong with the file otherwise is reported already. n has the path prefix.
+func (l *loader) checkAuthorities(n *node, prefix, path string) {
+	n, _, found := n.locate(path)
 	name, _ := n.value.(string)
-	if name == "" {
+	if !found || name == "" {
 		return
 	}
+	path = prefix + path
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(l.dir, name)
 	}

@@ -59,7 +59,9 @@ func (l *loader) connect(ctx context.Context, c *definition) {
 	}
 	l.checkSecrets(ctx, c, connected.Upstream(), connected.Secrets())
 	l.set.Connectors = append(l.set.Connectors, connected)
-	l.warnOfConsent(c, l.set.ConsentNotice(connected))
+	if notice := l.set.ConsentNotice(connected); notice != "" {
+		l.warn(c.member.place("auth.type"), c.path(), "%s", notice)
+	}
 }
 
 // checkSecrets checks the secrets that a connector names.

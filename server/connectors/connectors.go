@@ -36,7 +36,6 @@ import (
 	"github.com/keywright/keywright/internal/files"
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/server/gateway"
-	"github.com/keywright/keywright/server/identity"
 	"github.com/keywright/keywright/server/internal/registry/lock"
 )
 
@@ -117,64 +116,6 @@ type Set struct {
 	stores []any
 }
 
-// Settings configures the gateway: the member gateway of the file. See [gateway.Setup] for Hosts and Origins.
-type Settings struct {
-	// Hosts are the host names at which callers may reach the gateway, with a port if it must be that one. Without them,
-	// those of the loopback.
-	Hosts []string `file:",host"`
-	// Origins are the origins of pages that may call the gateway from a browser, such as https://app.example.com. Without
-	// them, none but its own.
-	Origins []string `file:",origin"`
-	// Consent says where users connect their accounts, for connectors that need the consent of each user.
-	Consent gateway.Consent
-	// User says who the user of a request is. Without it, requests have no user.
-	//
-	// Paths of files are absolute or relative to the working directory.
-	User identity.Config
-	// TLS has the certificate of the listener for callers. Without it, callers use plain HTTP, and a proxy in front has TLS.
-	TLS TLS
-	// Traces is the URL of a collector for traces, OTLP over HTTP, such as http://localhost:4318/v1/traces.
-	Traces string `file:",collector"`
-	// AccessLog logs each request of a caller, also those that succeed.
-	AccessLog bool `default:"false"`
-	// Audit is the log of the uses of credentials, chained by hashes: a file, or stdout.
-	Audit *Audit
-	// AccessLogUsers logs the ID of the user with each request. It is personal data. It needs AccessLog.
-	AccessLogUsers bool `default:"false"`
-}
-
-// Audit configures the log of the uses of credentials: each is a line of JSON with a hash over the line before it.
-type Audit struct {
-	// File is the path of the audit log. Its directory must exist.
-	File string `file:",path"`
-	// Stdout writes the audit log to stdout, which then has nothing else.
-	Stdout bool `default:"false"`
-	// OnError says what happens to requests while the audit log cannot be written.
-	//
-	// It is [AuditRefuse] or [AuditContinue]. Empty means AuditRefuse.
-	OnError string `default:"refuse"`
-}
-
-// Values of OnError in [Audit].
-const (
-	// AuditRefuse refuses requests: no credential is used without a line.
-	AuditRefuse = "refuse"
-	// AuditContinue answers requests. Those whose lines do not fit into memory are counted only.
-	AuditContinue = "continue"
-)
-
-// TLS holds the paths of a certificate with its chain, and of its key, each in PEM. The zero value means plain HTTP. The paths
-// are absolute or relative to the working directory.
-type TLS struct {
-	// Cert is the path of the certificate with its chain, in PEM.
-	Cert string `file:",required,path"`
-	// Key is the path of the private key, in PEM. It may not be open to everybody on the machine.
-	Key string `file:",required,path"`
-}
-
-// HasUsers reports whether requests have users, by sessions or by headers of a proxy.
-func (s Settings) HasUsers() bool { return s.User.Mode != "" && s.User.Mode != identity.ModeNone }
-
 // Load reads the file name. If the file has problems, Load returns an [*Error] that lists all of them, up to 100. If ctx ends,
 // it returns the error of ctx. The caller must close the Set.
 func Load(ctx context.Context, name string, o Options) (*Set, error) {
@@ -245,34 +186,33 @@ func Read(ctx context.Context, name string, text []byte, o Options) (*Set, error
 // Find returns the connector with a permalink or name. It returns an error if there is none, or if several have the name.
 func (s *Set) Find(name string) (*gateway.Connector, error) {
 	var matches []*gateway.Connector
-	permalinks := make([]string, 0, len(s.Connectors))
+	var permalinks []string
 	for _, c := range s.Connectors {
-		permalinks = append(permalinks, c.Definition().Permalink)
-		if c.Definition().Permalink == name {
+		d := c.Definition()
+		if d.Permalink == name {
 			return c, nil
 		}
-		if c.Definition().Name == name {
+		if d.Name == name {
 			matches = append(matches, c)
 		}
+		permalinks = append(permalinks, d.Permalink)
 	}
-	switch len(matches) {
-	case 1:
+	label, more := host.Printable(name), ""
+	suggestion, similar := problem.Nearest(name, permalinks)
+	const limit = 20
+	switch {
+	case len(matches) == 1:
 		return matches[0], nil
-	case 0:
-		if len(permalinks) == 0 {
-			return nil, errors.New("the file has no connectors")
-		}
-		if suggestion, ok := problem.Nearest(name, permalinks); ok {
-			return nil, fmt.Errorf("there is no connector %q; did you mean %q?", host.Printable(name), suggestion)
-		}
-		const limit = 20
-		more := ""
-		if len(permalinks) > limit {
-			permalinks, more = permalinks[:limit], fmt.Sprintf(" and %d more", len(permalinks)-limit)
-		}
-		return nil, fmt.Errorf("there is no connector %q; there are %s%s", host.Printable(name), strings.Join(permalinks, ", "), more)
+	case len(matches) > 1:
+		return nil, fmt.Errorf("%d connectors have the name %q: use a permalink", len(matches), label)
+	case len(permalinks) == 0:
+		return nil, errors.New("the file has no connectors")
+	case similar:
+		return nil, fmt.Errorf("there is no connector %q; did you mean %q?", label, suggestion)
+	case len(permalinks) > limit:
+		permalinks, more = permalinks[:limit], fmt.Sprintf(" and %d more", len(permalinks)-limit)
 	}
-	return nil, fmt.Errorf("%d connectors have the name %q: use a permalink", len(matches), host.Printable(name))
+	return nil, fmt.Errorf("there is no connector %q; there are %s%s", label, strings.Join(permalinks, ", "), more)
 }
 
 // CheckSecret reads a secret, and drops its value. name is one of [host.Connector.Secrets], and u is the user whose secret it is, or
@@ -337,10 +277,14 @@ type loader struct {
 }
 
 func newLoader(ctx context.Context, name string, text []byte, o Options) *loader {
+	now := o.Host.Clock
+	if now == nil {
+		now = time.Now
+	}
 	return &loader{
 		definer: definer{
 			ctx: ctx, dir: filepath.Dir(name), source: source{text: strings.TrimPrefix(string(text), "\ufeff")},
-			hostEgress: o.Host.Egress, trusted: map[string]*tls.Config{}, suggestions: map[*node][]string{},
+			hostEgress: o.Host.Egress, trusted: map[string]*tls.Config{}, suggestions: map[*node][]string{}, now: now,
 		},
 		options: o, set: &Set{ClientCertificates: map[string]*host.ClientCertificate{}},
 	}

@@ -113,39 +113,6 @@ func TestAThousandConnectors(t *testing.T) {
 	}
 }
 
-// ending is a store of secrets that ends a context when a secret is read for the nth time.
-type ending struct {
-	left   int
-	cancel context.CancelFunc
-}
-
-func (e *ending) Secret(ctx context.Context, _ string) (string, error) {
-	if e.left--; e.left == 0 {
-		e.cancel()
-	}
-	return "value", ctx.Err()
-}
-
-// When the context ends, reading returns its error and no problems of the file (threats.md 54).
-func TestReadingEndsWithItsContext(t *testing.T) {
-	canceled, cancel := context.WithCancel(t.Context())
-	cancel()
-	for name, text := range map[string]string{"YAML": claims + "        a: b\n", "JSON": `{"connectors": []}`} {
-		if _, err := Read(canceled, "connectors.yaml", []byte(text), Options{}); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s, before it began: %v", name, err)
-		}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	asked := &ending{left: 3, cancel: cancel}
-	_, err := Read(ctx, "connectors.yaml", []byte(attacks["api keys"](100_000)), Options{ReadSecrets: true, Host: host.Config{Secrets: asked}})
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("in the middle: %v", err)
-	}
-	if asked.left < -3 {
-		t.Errorf("%d secrets were asked for after the context had ended", -asked.left)
-	}
-}
-
 // The first hundred problems are listed, and the number of the others (threats.md 54).
 func TestManyProblems(t *testing.T) {
 	for name, text := range map[string]string{
@@ -170,4 +137,59 @@ func numberedLines(n int, format string) string {
 		fmt.Fprintf(&b, format, i)
 	}
 	return b.String()
+}
+
+// Any file is read or refused at a cost in proportion to its size (threats.md 54).
+func FuzzCost(f *testing.F) {
+	for _, attack := range attacks {
+		f.Add(attack(2000))
+	}
+	h := newHost(f)
+	f.Fuzz(func(t *testing.T, text string) {
+		if len(text) > 64<<10 {
+			return
+		}
+		cost, _ := costOf(t, h, text)
+		// The first call of a plugin creates an instance of some 24 MiB.
+		if most := uint64(32<<20 + 2<<10*len(text)); cost > most {
+			t.Errorf("%d bytes of text allocate %d bytes", len(text), cost)
+		}
+	})
+}
+
+// Any file results in connectors or problems, and not in a panic.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{
+		"connectors:\n- name: a\n  url: https://a.example\n  auth: {type: none}\n",
+		"a: &a [*a]\nb: {<<: *a}\n? x\n: |\n  y\n- &b\n",
+		`{"connectors": [{"name": "x", "auth": {"config": {"a": [1e3, "\u00e9"]}}}]}`,
+		"plugins: [{path: x, sha256: 1, grants: [y]}]\n--- \n%TAG\n...\n",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if len(text) > 4096 {
+			return
+		}
+		var p problems
+		root := parse(t.Context(), text, &p)
+		if root == nil {
+			if len(p.all) == 0 {
+				t.Fatal("neither a document nor a problem")
+			}
+			return
+		}
+		d := definer{problems: p, source: source{text: text}, ctx: t.Context(), suggestions: map[*node][]string{}}
+		connectors, _ := d.document(root)
+		for _, c := range connectors {
+			if n, _, _ := c.member.locate("auth.config"); n != nil {
+				d.source.character(n, 3)
+			}
+		}
+		for _, wrong := range d.sorted(nil, moreProblems) {
+			if wrong.Message == "" || wrong.Line < 0 {
+				t.Fatalf("wrong = %+v", wrong)
+			}
+		}
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/contract"
@@ -141,6 +142,8 @@ type definer struct {
 	parts  []part
 	// ctx ends the reading of parts.
 	ctx context.Context
+	// now returns the time of the host.
+	now func() time.Time
 	// environment is true if one of the file's stores is the environment.
 	environment bool
 	// keys is the store of keys of the file, or nil.

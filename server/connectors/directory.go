@@ -24,20 +24,6 @@ type part struct {
 	offset int
 }
 
-// lineBreaks are the line breaks of YAML.
-const lineBreaks = "\n\r\u0085\u2028\u2029"
-
-// padded returns a text that ends in a line break and has no fewer line feeds than any parser counts lines.
-func padded(text string) string {
-	breaks := 0
-	for _, c := range text {
-		if strings.ContainsRune(lineBreaks, c) {
-			breaks++
-		}
-	}
-	return text + strings.Repeat("\n", 1+breaks-strings.Count(text, "\n"))
-}
-
 // yamlOf returns a text, or "" if it is JSON, whose marks do not count.
 func yamlOf(text string) string {
 	if json.Valid([]byte(text)) {
@@ -59,11 +45,11 @@ func (d *definer) directory(root *node) {
 		d.report(where, "connectors_dir", "%v", err)
 		return
 	}
-	text := padded(d.source.text)
+	text := d.source.text + "\n"
 	yaml := yamlOf(d.source.text)
 	for i := range parts {
 		parts[i].offset = strings.Count(text, "\n")
-		text += padded(parts[i].text)
+		text += parts[i].text + "\n"
 		yaml += yamlOf(parts[i].text)
 	}
 	if marks(yaml) > 0 {

@@ -4,8 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/keywright/keywright/server/gateway"
 )
 
 // A PluginRef is a plugin of a file that comes from a registry.
@@ -74,4 +80,144 @@ func replaceRef(root *node, text string, index int, old, ref string) string {
 	}
 	lines[place.Line-1] = strings.Replace(lines[place.Line-1], old, ref, 1)
 	return strings.Join(lines, "")
+}
+
+// AddConnector returns the text of a file with another connector behind the others: the lines of an item of a list, the first of
+// which begins with a hyphen. All else stays as it is. It returns an error for a file that it cannot change so, such as one in JSON.
+func AddConnector(ctx context.Context, text []byte, item string) ([]byte, error) {
+	oldRoot, err := rootOf(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	changed := []byte(addItem(string(text), oldRoot.get("connectors"), "connectors", item))
+	if newRoot, err := rootOf(ctx, changed); err != nil || !hasOneMore(oldRoot, newRoot) {
+		return nil, errors.Join(ctx.Err(), errors.New("the file is written in a way that only you can change: leave out -c, and put the connector into it"))
+	}
+	return changed, nil
+}
+
+// hasOneMore reports whether a file has one connector more than it had, and is otherwise the same.
+func hasOneMore(oldRoot, newRoot *node) bool {
+	want, _ := oldRoot.decoded().(map[string]any)
+	got, _ := newRoot.decoded().(map[string]any)
+	had, _ := want["connectors"].([]any)
+	items, _ := got["connectors"].([]any)
+	if len(items) != len(had)+1 {
+		return false
+	}
+	want["connectors"] = append(had, items[len(had)])
+	return reflect.DeepEqual(want, got)
+}
+
+// addItem adds an item behind the last one of a list, or a list with the item at the end of the file. It returns the text as it is
+// if the list is not written with a line for each hyphen.
+func addItem(text string, list *member, name, item string) string {
+	if list == nil || len(list.value.items) == 0 && list.value.isNull() {
+		if text != "" && !strings.HasSuffix(text, "\n") {
+			text += "\n"
+		}
+		if list == nil {
+			text += name + ":\n"
+		}
+		return text + indented(item, "  ")
+	}
+	if len(list.value.items) == 0 {
+		return text
+	}
+	lines := strings.SplitAfter(text, "\n")
+	first := list.value.items[len(list.value.items)-1].Line
+	if first < 1 || first > len(lines) {
+		return text
+	}
+	indent, _, _ := strings.Cut(lines[first-1], "-")
+	if strings.TrimSpace(indent) != "" {
+		return text
+	}
+	end := endOfItem(lines, first, len(indent))
+	if !strings.HasSuffix(lines[end-1], "\n") {
+		lines[end-1] += "\n"
+	}
+	return strings.Join(slices.Insert(lines, end, indented(item, indent)), "")
+}
+
+// endOfItem returns the number of the last line of an item that begins in a line, without the comments and empty lines behind it.
+func endOfItem(lines []string, first, indent int) int {
+	end := first
+	for i := first; i < len(lines); i++ {
+		rest := strings.TrimLeft(lines[i], " ")
+		switch {
+		case strings.TrimSpace(rest) == "" || strings.HasPrefix(rest, "#"):
+			continue
+		case len(lines[i])-len(rest) <= indent:
+			return end
+		}
+		end = i + 1
+	}
+	return end
+}
+
+func indented(text, indent string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString(indent + line)
+	}
+	return b.String()
+}
+
+// A Layout says which connectors a file has, and where others belong.
+type Layout struct {
+	// Files has the path of the file of each connector, by permalink: that of the file itself, or of one of its directory.
+	Files map[string]string
+	// Dir is the path of the directory that the member connectors_dir names, or "".
+	Dir string
+	// Listed reports whether the file itself has connectors.
+	Listed bool
+}
+
+// LayoutOf returns the layout of the file name, whose text it gets. It looks at nothing else of the file, and of files of the directory
+// that cannot be read.
+func LayoutOf(ctx context.Context, name string, text []byte) (Layout, error) {
+	root, err := rootOf(ctx, text)
+	if err != nil {
+		return Layout{}, err
+	}
+	layout := Layout{Files: map[string]string{}}
+	if m := root.get("connectors"); m != nil {
+		layout.Listed = true
+		layout.add(name, m.value)
+	}
+	dir, ok := stringOf(root.get("connectors_dir"))
+	if !ok || strings.TrimSpace(dir) == "" {
+		return layout, nil
+	}
+	if layout.Dir = dir; !filepath.IsAbs(dir) {
+		layout.Dir = filepath.Join(filepath.Dir(name), dir)
+	}
+	if _, err := os.Stat(layout.Dir); errors.Is(err, fs.ErrNotExist) {
+		return layout, nil
+	}
+	d := &definer{source: source{text: string(text)}, ctx: ctx}
+	parts, err := d.readParts(layout.Dir)
+	if err != nil {
+		return Layout{}, fmt.Errorf("connectors_dir %w", err)
+	}
+	for _, p := range parts {
+		if n := d.part(p); n != nil && n.get("connectors") != nil {
+			layout.add(p.name, n.get("connectors").value)
+		}
+	}
+	return layout, nil
+}
+
+// add adds the connectors of a list in a file.
+func (l *Layout) add(file string, list *node) {
+	for _, item := range list.items {
+		permalink, ok := stringOf(item.get("permalink"))
+		if name, _ := stringOf(item.get("name")); !ok {
+			permalink = gateway.Permalink(name)
+		}
+		if l.Files[permalink] == "" {
+			l.Files[permalink] = file
+		}
+	}
 }

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
@@ -43,10 +41,7 @@ func TestEgressProblems(t *testing.T) {
 		"a path":         {"{proxy: http://proxy.example/a}", []string{`connectors.yaml:7:17: egress.proxy: has more than scheme, host and port`}},
 		"good":           {"{allow: [169.254.169.254, 10.0.0.0/8, 192.0.2.7, fd00::/16], proxy: none}", nil},
 	} {
-		_, got := load(t, weather+"egress: "+c.egress, connectors.Options{})
-		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%s: diff = %s", name, diff)
-		}
+		wantProblems(t, weather+"egress: "+c.egress, connectors.Options{}, c.want...)
 		own := strings.TrimSuffix(weather, "\n") + "\n    egress: " + c.egress
 		if _, got := load(t, own, connectors.Options{}); (len(got) > 0) != (len(c.want) > 0) || len(got) > 0 && !strings.Contains(got[0], " connectors.weather-api.egress") {
 			t.Errorf("%s, in a connector: %q", name, got)
@@ -70,10 +65,7 @@ connectors:
     auth: {type: none}
     egress: {plain_http: [sidecar]}
 `
-	const want = "connectors.yaml:11:10: connectors.replaced.url: is plain http, which sends everything in the open: use https, or name the host in plain_http of egress"
-	if _, got := load(t, text, connectors.Options{}); len(got) != 1 || got[0] != want {
-		t.Errorf("the problems are %q", got)
-	}
+	wantProblems(t, text, connectors.Options{}, "connectors.yaml:11:10: connectors.replaced.url: is plain http, …")
 }
 
 // threats.md 312: plain_http of the file is for the keys and the issuer of sessions and for Vault as well.
@@ -85,9 +77,7 @@ gateway: {user: {type: jwt, jwt: {issuer: 'http://login', audiences: [a]KEYS}}}
 `
 	for keys, member := range map[string]string{"": "issuer", ", jwks_url: 'http://login/jwks'": "jwks_url"} {
 		text := strings.Replace(rest, "KEYS", keys, 1)
-		if _, got := load(t, "egress: {plain_http: [vault, login]}"+text, connectors.Options{}); len(got) > 0 {
-			t.Errorf("%s: the problems are %q", member, got)
-		}
+		loadGood(t, "egress: {plain_http: [vault, login]}"+text, connectors.Options{})
 		_, got := load(t, "egress: {plain_http: [elsewhere]}"+text, connectors.Options{})
 		if all := strings.Join(got, "\n"); len(got) != 2 || !strings.Contains(all, "secrets[0].address: is plain http") || !strings.Contains(all, "gateway.user.jwt."+member+": is plain http") {
 			t.Errorf("%s without it: the problems are %q", member, got)
@@ -125,11 +115,7 @@ func TestEgressOfAFileAndOfAConnector(t *testing.T) {
 		if c.file != "" {
 			text += "egress: " + c.file
 		}
-		set, problems := load(t, strings.ReplaceAll(text, "CA", ca), connectors.Options{})
-		if problems != nil {
-			t.Errorf("%s: problems = %q", name, problems)
-			continue
-		}
+		set := loadGood(t, strings.ReplaceAll(text, "CA", ca), connectors.Options{})
 		if used := strings.Contains(text, "CA"); used != (len(set.Files) == 1 && set.Files[0] == ca) {
 			t.Errorf("%s: a change of %q is noticed", name, set.Files)
 		}
@@ -150,10 +136,7 @@ func TestEgressOfTheOptions(t *testing.T) {
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
 	t.Cleanup(api.Close)
 	options.Host.Egress.AllowHTTP = true
-	set, problems := load(t, "connectors:\n  - {name: Inside, url: '"+api.URL+"', auth: {type: none}, egress: {allow: 10.0.0.0/8}}\n", options)
-	if problems != nil {
-		t.Fatal(problems)
-	}
+	set := loadGood(t, "connectors:\n  - {name: Inside, url: '"+api.URL+"', auth: {type: none}, egress: {allow: 10.0.0.0/8}}\n", options)
 	r := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, api.URL, nil))(t)
 	response := testworld.Must(set.Connectors[0].Upstream().Transport(nil).RoundTrip(r))(t)
 	_ = response.Body.Close()

@@ -8,7 +8,67 @@ import (
 
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/internal/urlcheck"
+	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/identity"
 )
+
+// Settings configures the gateway: the member gateway of the file. See [gateway.Setup] for Hosts and Origins.
+type Settings struct {
+	// Hosts are the host names at which callers may reach the gateway, with a port if it must be that one. Without them,
+	// those of the loopback.
+	Hosts []string `file:",host"`
+	// Origins are the origins of pages that may call the gateway from a browser, such as https://app.example.com. Without
+	// them, none but its own.
+	Origins []string `file:",origin"`
+	// Consent says where users connect their accounts, for connectors that need the consent of each user.
+	Consent gateway.Consent
+	// User says who the user of a request is. Without it, requests have no user.
+	//
+	// Paths of files are absolute or relative to the working directory.
+	User identity.Config
+	// TLS has the certificate of the listener for callers. Without it, callers use plain HTTP, and a proxy in front has TLS.
+	TLS TLS
+	// Traces is the URL of a collector for traces, OTLP over HTTP, such as http://localhost:4318/v1/traces.
+	Traces string `file:",collector"`
+	// AccessLog logs each request of a caller, also those that succeed.
+	AccessLog bool `default:"false"`
+	// Audit is the log of the uses of credentials, chained by hashes: a file, or stdout.
+	Audit *Audit
+	// AccessLogUsers logs the ID of the user with each request. It is personal data. It needs AccessLog.
+	AccessLogUsers bool `default:"false"`
+}
+
+// Audit configures the log of the uses of credentials: each is a line of JSON with a hash over the line before it.
+type Audit struct {
+	// File is the path of the audit log. Its directory must exist.
+	File string `file:",path"`
+	// Stdout writes the audit log to stdout, which then has nothing else.
+	Stdout bool `default:"false"`
+	// OnError says what happens to requests while the audit log cannot be written.
+	//
+	// It is [AuditRefuse] or [AuditContinue]. Empty means AuditRefuse.
+	OnError string `default:"refuse"`
+}
+
+// Values of OnError in [Audit].
+const (
+	// AuditRefuse refuses requests: no credential is used without a line.
+	AuditRefuse = "refuse"
+	// AuditContinue answers requests. Those whose lines do not fit into memory are counted only.
+	AuditContinue = "continue"
+)
+
+// TLS holds the paths of a certificate with its chain, and of its key, each in PEM. The zero value means plain HTTP. The paths
+// are absolute or relative to the working directory.
+type TLS struct {
+	// Cert is the path of the certificate with its chain, in PEM.
+	Cert string `file:",required,path"`
+	// Key is the path of the private key, in PEM. It may not be open to everybody on the machine.
+	Key string `file:",required,path"`
+}
+
+// HasUsers reports whether requests have users, by sessions or by headers of a proxy.
+func (s Settings) HasUsers() bool { return s.User.Mode != "" && s.User.Mode != identity.ModeNone }
 
 // settings checks the member gateway and returns it.
 func (d *definer) settings(root *node) Settings {

@@ -1,24 +1,22 @@
+//go:build !race
+
+// Under the race detector these tests take long, and they do one thing after another. make test runs them without it.
+
 package connectors_test
 
 import (
-	"context"
-	"crypto/rand"
-	"crypto/rsa"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/json"
-	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	jose "github.com/golang-jwt/jwt/v5"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
@@ -27,11 +25,70 @@ import (
 
 // A product is an API that a few lines of YAML are enough for.
 type product struct {
-	secrets host.MapSecrets
+	account
 	// request is the method and path of the request, and body its form.
 	request, body string
-	// api answers as the product documents it, at all its hosts. It answers with an error unless the credential is right.
-	api http.HandlerFunc
+}
+
+// products returns the products, by the names that their connectors have in docs/auth-types.md.
+func products(t *testing.T) map[string]product {
+	t.Helper()
+	github, google, public := keys(t)
+	const (
+		telegram   = "123456:ABC-DEF1234ghIkl-zyx57W2v1u123ew11"
+		salesforce = "3MVG99OxTyEMCQ3gNp2PjkqeZKxnmAiG1xV4oHh9AKL_rSK.BoSVPGZHQukXnVjzRgSuQqGn75NL7yfkQcyy7"
+		googleURL  = "https://oauth2.googleapis.com/token"
+		cloudRun   = "https://hello-abc-uc.a.run.app"
+	)
+	plain := func(r *http.Request) error {
+		if strings.Contains(r.RequestURI, "%") {
+			return errors.New(r.RequestURI)
+		}
+		return nil
+	}
+	forCloudRun := func(r *http.Request) error {
+		claims, err := verify(public, r.PostFormValue("assertion"), jose.WithIssuer(googleEmail), jose.WithAudience(googleURL))
+		if err == nil && (claims.Target != cloudRun || claims.Scope != "" || time.Until(claims.ExpiresAt.Time) > time.Hour) {
+			err = fmt.Errorf("claims: %+v", claims)
+		}
+		return err
+	}
+	return map[string]product{
+		"Zendesk": {
+			withPassword("zendesk", "jdoe@example.com/token", "6wiIBWbGkBMo1mRDMuVw", "GET https://acme.zendesk.com/api/v2/tickets.json"),
+			"GET /api/v2/tickets.json", "",
+		},
+		"PagerDuty": {
+			withHeader("pagerduty", "y_NbAkKc66ryYTWUXYEu", "GET https://api.pagerduty.com/users", "Authorization", "Token token="),
+			"GET /users", "",
+		},
+		"Opsgenie": {
+			withHeader("opsgenie", "eb243592-faa2-4ba2", "GET https://api.opsgenie.com/v2/alerts", "Authorization", "GenieKey "),
+			"GET /v2/alerts", "",
+		},
+		"Telegram": {
+			account{secrets: one("telegram", telegram), api: request("GET https://api.telegram.org/bot"+telegram+"/getMe", plain)},
+			"GET /bot{token}/getMe", "",
+		},
+		"Rocket.Chat": {rocketChat("chat", `pass"word\`, "chat.example.com"), "GET /api/v1/me", ""},
+		"Salesforce": {account{secrets: one("salesforce.pem", github), api: salesforceAPI(
+			public, "https://login.salesforce.com/services/oauth2/token", "GET https://acme.my.salesforce.com/services/data/v60.0/sobjects", salesforce,
+		)}, "GET /services/data/v60.0/sobjects", ""},
+		"S3": {
+			account{secrets: one("aws-secret-access-key", s3Secret), api: answers(verifyS3)},
+			"PUT /2026/J%C3%A4nner%20report+%281%29.txt?x-id=PutObject&partNumber=1", "the report",
+		},
+		"GitHub": {account{secrets: one("github.pem", github), api: gitHubApp(
+			public, sends("Accept", "application/vnd.github+json"), contains(`{"permissions":{"contents":"read"},"repositories":["hello-world"]}`),
+		)}, "GET /installation/repositories", ""},
+		"Drive": {account{secrets: one("sa.json", google), api: tokens(
+			googleURL, answer, request("GET https://www.googleapis.com/v1/things", bearing(apiToken)),
+			assertion(public, time.Hour, "https://www.googleapis.com/auth/drive.readonly", googleEmail, "", googleURL),
+		)}, "GET /v1/things", ""},
+		"Cloud Run": {account{secrets: one("sa.json", google), api: tokens(
+			googleURL, `{"id_token":"`+apiToken+`"}`, request("GET "+cloudRun+"/v1/things", bearing(apiToken)), forCloudRun,
+		)}, "GET /v1/things", ""},
+	}
 }
 
 // Each product gets the credential that it documents, from the YAML in docs/auth-types.md alone, and a second request asks for
@@ -47,11 +104,8 @@ func TestProducts(t *testing.T) {
 				mu.Unlock()
 				p.api(w, r)
 			})
-			options := connectors.Options{Host: host.Config{Secrets: p.secrets, Base: base}}
-			set, problems := load(t, "connectors:\n"+documented(t, name), options)
-			if problems != nil {
-				t.Fatal(strings.Join(problems, "\n"))
-			}
+			options := connectors.Options{Host: host.Config{Secrets: host.MapSecrets(p.secrets), Base: base}}
+			set := loadGood(t, "connectors:\n"+documented(t, name), options)
 			client := &http.Client{Transport: set.Connectors[0].Upstream().Transport(base)}
 			for range 2 {
 				method, path, _ := strings.Cut(p.request, " ")
@@ -85,94 +139,4 @@ func documented(t *testing.T, name string) string {
 	}
 	text = strings.SplitN(text, "\n```", 2)[0] // the end of the example
 	return "- name: " + strings.SplitN(name+"\n"+text, "\n- name: ", 2)[0] + "\n"
-}
-
-// served returns a transport that sends the requests for all hosts to one server.
-func served(t *testing.T, handler http.HandlerFunc) http.RoundTripper {
-	t.Helper()
-	server := httptest.NewTLSServer(handler)
-	t.Cleanup(server.Close)
-	roots := x509.NewCertPool()
-	roots.AddCert(server.Certificate())
-	transport := &http.Transport{
-		TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "example.com"},
-		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, network, server.Listener.Addr().String())
-		},
-	}
-	t.Cleanup(transport.CloseIdleConnections)
-	return transport
-}
-
-// The host of a file has the built-in types that its connectors use, each once, and a type by its alias.
-func TestBuiltInTypesOfAFile(t *testing.T) {
-	const text = `connectors:
-  - {name: A, url: 'https://a.example', auth: {type: basic, config: {username: a}}}
-  - {name: B, url: 'https://b.example', auth: {type: apikey, config: {in: header, key: X-Key, value: v}}}
-  - {name: C, url: 'https://c.example', auth: {type: basic, config: {username: c}}}
-`
-	set, problems := load(t, text, connectors.Options{})
-	if problems != nil {
-		t.Fatal(strings.Join(problems, "\n"))
-	}
-	var types []string
-	for _, p := range set.Host.Plugins() {
-		types = append(types, p.Type)
-		if !p.BuiltIn {
-			t.Errorf("%s is not built in", p.Type)
-		}
-	}
-	if want := []string{"basic", "api_key"}; !slices.Equal(types, want) {
-		t.Errorf("the host has %q, want %q", types, want)
-	}
-}
-
-// answers returns a handler that answers {"ok":true} if the request is right, and otherwise 401 with the reason.
-func answers(check func(*http.Request) error) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if err := check(r); err != nil {
-			w.WriteHeader(http.StatusUnauthorized)
-			_ = json.NewEncoder(w).Encode(map[string]any{"ok": false, "error": err.Error()})
-			return
-		}
-		_, _ = io.WriteString(w, `{"ok":true}`)
-	}
-}
-
-// header returns a handler that wants a header.
-func header(name, value string) http.HandlerFunc {
-	return answers(func(r *http.Request) error {
-		if got := r.Header[name]; !slices.Equal(got, []string{value}) {
-			return fmt.Errorf("%s: %q", name, got)
-		}
-		return nil
-	})
-}
-
-// user returns a handler that wants a user name and a password.
-func user(name, password string) http.HandlerFunc {
-	return answers(func(r *http.Request) error {
-		if gotName, gotPassword, ok := r.BasicAuth(); !ok || gotName != name || gotPassword != password {
-			return fmt.Errorf("user %q with %q", gotName, gotPassword)
-		}
-		return nil
-	})
-}
-
-// rsaKey makes the key of all products. Making a key takes longer than a test.
-var rsaKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })
-
-// keys returns a key as GitHub's PEM file and as Google's JSON file, and its public half.
-func keys(t *testing.T) (github, google string, public *rsa.PublicKey) {
-	t.Helper()
-	key := testworld.Must(rsaKey())(t)
-	github = string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}))
-	der := testworld.Must(x509.MarshalPKCS8PrivateKey(key))(t)
-	file := testworld.Must(json.MarshalIndent(map[string]string{
-		"type": "service_account", "project_id": "my-project", "private_key_id": googleKeyID,
-		"private_key":  string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
-		"client_email": googleEmail, "client_id": "103200000000000000000", "auth_uri": "https://accounts.google.com/o/oauth2/auth",
-		"token_uri": "https://oauth2.googleapis.com/token", "universe_domain": "googleapis.com",
-	}, "", "  "))(t)
-	return github, string(file), &key.PublicKey
 }

@@ -102,32 +102,22 @@ func TestTextsOfPluginsInASchema(t *testing.T) {
 			{Name: "b", Kind: abi.KindString, Pattern: "[a-z]", PatternMessage: evil},
 		},
 	}}})
-	var walk func(value any)
-	walk = func(value any) {
-		switch value := value.(type) {
-		case map[string]any:
-			for name, below := range value {
-				switch {
-				case name == "$ref" && below != "#/definitions/evil":
-					t.Errorf("the schema refers to %v", below)
-				case strings.HasPrefix(name, "markdown"), name == "defaultSnippets", name == "$id":
-					t.Errorf("the schema has %s: %v", name, below)
-				}
-				shown := strings.Contains(strings.ToLower(name), "description") || name == "patternErrorMessage"
-				if said := fmt.Sprint(below); shown && host.Printable(said) != said {
-					t.Errorf("%s is %q", name, said)
-				}
-				walk(below)
-			}
-		case []any:
-			for _, below := range value {
-				walk(below)
-			}
-		}
-	}
 	var document any
 	testworld.Check(t, json.Unmarshal(text, &document))
-	walk(document)
+	eachSchema(document, func(s schema) {
+		for name, below := range s {
+			switch {
+			case name == "$ref" && below != "#/definitions/evil":
+				t.Errorf("the schema refers to %v", below)
+			case strings.HasPrefix(name, "markdown"), name == "defaultSnippets", name == "$id":
+				t.Errorf("the schema has %s: %v", name, below)
+			}
+			shown := strings.Contains(strings.ToLower(name), "description") || name == "patternErrorMessage"
+			if said := fmt.Sprint(below); shown && host.Printable(said) != said {
+				t.Errorf("%s is %q", name, said)
+			}
+		}
+	})
 }
 
 // An editor shows the words of a plugin for a text that does not match the pattern of its field, under each name of the field.
@@ -195,7 +185,5 @@ func TestPlugins(t *testing.T) {
 			t.Errorf("%q: the last of %d types is %s", test.file, len(all), all[len(all)-1].Type)
 		}
 	}
-	if _, err := Plugins(t.Context(), filepath.Join(dir, "other.yaml"), o); err == nil || !strings.Contains(err.Error(), "there is no such file") {
-		t.Errorf("a file that is not there: %v", err)
-	}
+	testworld.Fails(Plugins(t.Context(), filepath.Join(dir, "other.yaml"), o))(t, "there is no such file")
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/state"
 )
 
 // State is the member state of a file: the store that keeps tokens and grants beyond the end of the process, and for all
@@ -60,13 +61,13 @@ func (s *State) Type() string { return s.settings.Type }
 // and hold neither a key nor a URL.
 func (s *State) Read(ctx context.Context) (StateSettings, error) {
 	read := s.settings
-	render, err := s.renderer(ctx)
+	h, err := s.host(ctx)
 	if err != nil {
 		return StateSettings{}, err
 	}
-	defer render.close()
+	defer h.Close(context.Background()) // it has no calls
 	if read.Type == StatePostgres {
-		if read.URL, err = render.text(ctx, read.URL); err == nil {
+		if read.URL, err = render(ctx, h, read.URL); err == nil {
 			err = checkAddress(read.URL)
 		}
 		if err != nil {
@@ -75,7 +76,7 @@ func (s *State) Read(ctx context.Context) (StateSettings, error) {
 	}
 	read.Keys = nil
 	for i, source := range s.settings.Keys {
-		text, err := render.text(ctx, source)
+		text, err := render(ctx, h, source)
 		var key []byte
 		if err == nil {
 			key, err = stateKey(text)
@@ -88,20 +89,14 @@ func (s *State) Read(ctx context.Context) (StateSettings, error) {
 	return read, nil
 }
 
-// A renderer renders the templates of a state. It has a host without plugins, because the host of the file needs the state.
-type renderer struct{ host *host.Host }
-
-func (s *State) renderer(ctx context.Context) (renderer, error) {
-	h, err := host.New(ctx, host.Config{
-		BuiltIns: []host.Plugin{}, Secrets: s.config.Secrets, Variables: s.config.Variables, Clock: s.config.Clock, Random: s.config.Random,
-	})
-	return renderer{h}, err
+// host returns a host without plugins for the templates of a state, because the host of the file needs the state.
+func (s *State) host(ctx context.Context) (*host.Host, error) {
+	c := s.config
+	return host.New(ctx, host.Config{BuiltIns: []host.Plugin{}, Secrets: c.Secrets, Variables: c.Variables, Clock: c.Clock, Random: c.Random})
 }
 
-func (r renderer) close() { _ = r.host.Close(context.Background()) } // it has no calls
-
-func (r renderer) text(ctx context.Context, source string) (string, error) {
-	t, err := r.host.Template(source)
+func render(ctx context.Context, h *host.Host, source string) (string, error) {
+	t, err := h.Template(source)
 	if err != nil {
 		return "", err
 	}
@@ -146,4 +141,200 @@ func hasPassword(address string) bool {
 	}
 	_, there := u.User.Password()
 	return there || u.Query().Has("password")
+}
+
+// The bounds of the member state.
+const (
+	maxStateKeys = 8
+	// leastLease leaves a token request two seconds.
+	leastLease = 3 * time.Second
+	mostLease  = 10 * time.Minute
+)
+
+// A stateFile is the member state. Its fields are the members of that type of store.
+type stateFile interface{ settings() StateSettings }
+
+// stateFiles has the types of stores of state.
+var stateFiles = []variant[stateFile]{
+	{StateSQLite, func() stateFile { return &sqliteFile{} }},
+	{StatePostgres, func() stateFile { return &postgresFile{} }},
+}
+
+// stateKeys holds the members that all stores of state have.
+type stateKeys struct {
+	storeType
+	// Keys are state keys, each a secret of 32 bytes in base64. The first seals what is written, all of them open what is
+	// read. All nodes need the same.
+	Keys []string `file:",required,secret"`
+	// Lease says for what time one node alone may ask a token endpoint for a token, from 3s to 10m. A token request has two
+	// thirds of it.
+	Lease time.Duration `default:"30s"`
+}
+
+type sqliteFile struct {
+	stateKeys
+	// Path is the path of the file, which may not be on a network file system. Two more files are made beside it.
+	Path string `file:",required,path"`
+}
+
+func (f *sqliteFile) settings() StateSettings {
+	return StateSettings{Type: f.Type, Keys: f.Keys, Lease: f.Lease, Path: f.Path}
+}
+
+type postgresFile struct {
+	stateKeys
+	// URL is the URL of the database: postgres://user:password@host:5432/database?sslmode=verify-full. With a password, all
+	// of it must be a secret.
+	URL string `file:",required,postgres"`
+	// Connections is the maximum number of connections of a process, beside the one that waits for changes. At least 2.
+	Connections int `default:"16"`
+	// Pooler reports whether a pooler such as PgBouncer lends connections for a transaction.
+	Pooler bool `default:"false"`
+}
+
+func (f *postgresFile) settings() StateSettings {
+	return StateSettings{Type: f.Type, Keys: f.Keys, Lease: f.Lease, URL: f.URL, Connections: f.Connections, Pooler: f.Pooler}
+}
+
+// state reads the member state. It returns nil if there is none, or if it is so wrong that nothing else can be said of it.
+func (d *definer) state() *StateSettings {
+	n := d.file.State
+	if n == nil || !d.is(n, object, "state", "state") {
+		return nil
+	}
+	file, ok := decodeVariant(d, n, "state", stateFiles)
+	if !ok {
+		return nil
+	}
+	s := file.settings()
+	if s.Connections == 1 {
+		d.report(n.get("connections").value.Place, "state.connections", "is 1, and has to be 2 at least")
+	}
+	switch m := n.get("keys"); {
+	case m == nil: // already reported
+	case m.value.kind == list && len(m.value.items) == 0:
+		d.report(m.value.Place, "state.keys", "is empty: it needs a state key, which names a secret")
+	case len(s.Keys) > maxStateKeys:
+		d.report(m.value.Place, "state.keys", "has more than %d keys", maxStateKeys)
+	}
+	if s.Lease != 0 && (s.Lease < leastLease || s.Lease > mostLease) {
+		d.report(n.get("lease").value.Place, "state.lease", "is not between %s and %s: a token request has two thirds of it", leastLease, mostLease)
+	}
+	return &s
+}
+
+// openState checks the member state of the file and calls OpenState. If the member is wrong, the host gets a State in memory, so that
+// the connectors that need one can be checked.
+func (l *loader) openState(ctx context.Context, n *node) error {
+	ok, err := l.openStore(ctx, n)
+	if err == nil && !ok {
+		err = l.memory(ctx)
+	}
+	return err
+}
+
+func (l *loader) openStore(ctx context.Context, n *node) (ok bool, err error) {
+	settings := l.state()
+	if settings == nil {
+		return false, nil
+	}
+	s := &State{settings: *settings, config: l.options.Host}
+	if err := l.stateTexts(ctx, n, s); err != nil || len(l.all) > 0 {
+		return false, err // a wrong file opens nothing
+	}
+	l.set.State = s
+	if l.options.ReadSecrets {
+		_, err = s.Read(ctx)
+	}
+	switch {
+	case err != nil:
+	case l.options.WithoutStore:
+		return false, nil
+	case l.options.OpenState == nil:
+		err = errors.New("this program opens no store of state: it has to set Options.OpenState")
+	default:
+		err = l.options.OpenState(ctx, s, &l.options.Host)
+	}
+	if err != nil {
+		l.stateError(n, err)
+	}
+	return err == nil, nil
+}
+
+// stateTexts reports templates that do not compile, keys that are no secrets, and a password in the file.
+func (l *loader) stateTexts(ctx context.Context, n *node, s *State) error {
+	h, err := s.host(ctx)
+	if err != nil {
+		return err
+	}
+	defer h.Close(ctx)
+	check := func(path, source string, secret bool) {
+		target, _, _ := n.locate(strings.TrimPrefix(path, "state."))
+		t, err := h.Template(source)
+		var wrong *host.ConfigError
+		switch {
+		case errors.As(err, &wrong):
+			for _, p := range wrong.Problems {
+				where := target.Place
+				if p.Column > 0 {
+					where, _ = l.source.character(target, p.Column)
+				}
+				l.report(where, path, "%s", p.Message)
+			}
+			return
+		case t.Personal():
+			l.report(target.Place, path, "names something of the user, and is the same for all users")
+		case secret && len(t.Secrets()) == 0:
+			l.report(target.Place, path, "names no secret: write \"{{ get_secret('state-key') }}\", and keep the key in a store of secrets")
+		}
+		l.set.StateSecrets = append(l.set.StateSecrets, t.Secrets()...)
+		if secret {
+			l.set.StateKeys = append(l.set.StateKeys, t.Secrets()...)
+		}
+		if text, ok := t.Literal(); ok && !secret {
+			if err := checkAddress(text); err != nil {
+				l.report(target.Place, path, "%v", err)
+			} else if hasPassword(text) {
+				l.report(target.Place, path, "has a password in it: keep the whole URL in a secret, and write \"{{ get_secret('state-url') }}\"")
+			}
+		}
+	}
+	if s.settings.URL != "" {
+		check("state.url", s.settings.URL, false)
+	}
+	for i, source := range s.settings.Keys {
+		path := fmt.Sprintf("state.keys[%d]", i)
+		if n.get("keys").value.kind == scalar {
+			path = "state.keys"
+		}
+		check(path, source, true)
+	}
+	slices.Sort(l.set.StateSecrets)
+	l.set.StateSecrets = slices.Compact(l.set.StateSecrets)
+	return nil
+}
+
+// stateError reports an error of the state at the member that its text begins with, or else at the state itself.
+func (l *loader) stateError(n *node, err error) {
+	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "state."), "state: ")
+	path, message, found := strings.Cut(text, ": ")
+	if found && (path == "url" || strings.HasPrefix(path, "keys[")) {
+		target, where, exact := n.locate(path)
+		if exact {
+			where = target.Place
+		}
+		l.report(where, "state."+path, "%s", message)
+		return
+	}
+	l.report(n.Place, "state", "%s", text)
+}
+
+// memory sets a State in memory that ends with the Set.
+func (l *loader) memory(ctx context.Context) (err error) {
+	c := &l.options.Host
+	key := make([]byte, stateKeySize) // nobody else reads the memory
+	c.Tokens = nil
+	c.State, err = host.NewState(ctx, host.StateConfig{Store: state.NewMemory(time.Now), Keys: [][]byte{key}, Clock: c.Clock})
+	l.set.memory = c.State
+	return err
 }

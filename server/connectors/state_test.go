@@ -11,6 +11,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
 )
 
@@ -39,10 +40,9 @@ func TestStateProblems(t *testing.T) {
 		"a connection":    {`{type: postgres, url: "postgres:///d", connections: 1, keys: "{{ get_secret('k') }}"}`, []string{`connectors.yaml:7:60: state.connections: is 1, and has to be 2 at least`}},
 		"good":            {`{type: postgres, url: "{{ get_secret('url') }}", keys: ["{{ get_secret('k') }}"], lease: 1m, connections: 4, pooler: true}`, nil},
 	} {
-		_, got := load(t, weather+"state: "+c.state, connectors.Options{WithoutStore: true})
-		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%s: diff = %s", name, diff)
-		}
+		t.Run(name, func(t *testing.T) {
+			wantProblems(t, weather+"state: "+c.state, connectors.Options{WithoutStore: true}, c.want...)
+		})
 	}
 }
 
@@ -70,19 +70,15 @@ func TestStateSecrets(t *testing.T) {
 			t.Errorf("%s: a problem shows a secret: %s", name, all)
 		}
 	}
-	_, got := load(t, file, connectors.Options{Host: host.Config{Secrets: host.MapSecrets{"weather": "x"}}, ReadSecrets: true, WithoutStore: true})
-	if want := `state.url: secret "url": the secret is not found`; len(got) != 1 || !strings.HasSuffix(got[0], want) {
-		t.Errorf("got = %q", got)
-	}
+	options := connectors.Options{Host: host.Config{Secrets: host.MapSecrets{"weather": "x"}}, ReadSecrets: true, WithoutStore: true}
+	wantProblems(t, file, options, `connectors.yaml:7:30: state.url: secret "url": the secret is not found`)
 }
 
 // The store is opened once the member is right, before the host is made, and its failure has the place of the member.
 func TestOpenState(t *testing.T) {
 	const file = weather + `state: {type: sqlite, path: state.db, keys: "{{ get_secret('k') }}"}`
-	there, err := host.NewState(t.Context(), host.StateConfig{Store: state.NewMemory(time.Now), Keys: [][]byte{make([]byte, 32)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := host.StateConfig{Store: state.NewMemory(time.Now), Keys: [][]byte{make([]byte, 32)}}
+	there := testworld.Must(host.NewState(t.Context(), config))(t)
 	defer there.Close(t.Context())
 	opened := 0
 	open := func(ctx context.Context, s *connectors.State, c *host.Config) error {
@@ -102,24 +98,15 @@ func TestOpenState(t *testing.T) {
 	failed := func(context.Context, *connectors.State, *host.Config) error {
 		return errors.New("state: the disk is full")
 	}
-	_, got := load(t, file, connectors.Options{OpenState: failed})
-	if diff := cmp.Diff([]string{"connectors.yaml:7:8: state: the disk is full"}, got); diff != "" {
-		t.Error(diff)
-	}
-	_, got = load(t, file, connectors.Options{})
-	if diff := cmp.Diff([]string{"connectors.yaml:7:8: state: this program opens no store of state: it has to set Options.OpenState"}, got); diff != "" {
-		t.Error(diff)
-	}
+	wantProblems(t, file, connectors.Options{OpenState: failed}, "connectors.yaml:7:8: state: the disk is full")
+	wantProblems(t, file, connectors.Options{},
+		"connectors.yaml:7:8: state: this program opens no store of state: it has to set Options.OpenState")
 }
 
 // Two files have the same state if they describe it in the same words.
 func TestStateEqual(t *testing.T) {
 	read := func(state string) *connectors.State {
-		set, wrong := load(t, weather+state, connectors.Options{WithoutStore: true})
-		if wrong != nil {
-			t.Fatal(wrong)
-		}
-		return set.State
+		return loadGood(t, weather+state, connectors.Options{WithoutStore: true}).State
 	}
 	first := read(`state: {type: sqlite, path: a, keys: "{{ get_secret('k') }}"}`)
 	for state, same := range map[string]bool{

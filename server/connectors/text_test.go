@@ -1,7 +1,11 @@
 package connectors_test
 
 import (
+	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -35,14 +39,9 @@ func TestURLs(t *testing.T) {
 		fmt.Fprintf(&text, "- {name: c%02d, auth: {type: none}, url: '%s'}\n", i, url)
 		all = append(all, fmt.Sprintf("connectors.yaml:%d:%d: connectors.c%02d.url: %s", i+2, 40, i, tests[url]))
 	}
-	_, got := load(t, text.String(), connectors.Options{})
-	if diff := cmp.Diff(all, got); diff != "" {
-		t.Error(diff)
-	}
+	wantProblems(t, text.String(), connectors.Options{}, all...)
 	dev := connectors.Options{Host: host.Config{Egress: host.Egress{AllowHTTP: true}}}
-	if _, problems := load(t, "connectors: [{name: A, auth: {type: none}, url: 'http://a.example'}]\n", dev); problems != nil {
-		t.Error("plain http where it is allowed:", problems)
-	}
+	loadGood(t, "connectors: [{name: A, auth: {type: none}, url: 'http://a.example'}]\n", dev)
 }
 
 // The size to which aliases expand a small file is limited, and the file is refused quickly.
@@ -53,15 +52,13 @@ func TestAliasBomb(t *testing.T) {
 		n, previous := string(rune('1'+i)), string(rune('0'+i))
 		bomb.WriteString("          a" + n + ": &a" + n + " [" + strings.TrimSuffix(strings.Repeat("*a"+previous+", ", 10), ", ") + "]\n")
 	}
-	_, got := load(t, jwt+bomb.String(), connectors.Options{})
-	want := []string{`connectors.yaml:13:35: makes the file, with what its aliases repeat, more than 50000 values: use several gateways`}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	wantProblems(t, jwt+bomb.String(), connectors.Options{},
+		`connectors.yaml:13:35: makes the file, with what its aliases repeat, more than 50000 values: use several gateways`,
+	)
 }
 
 func TestAnchorsAndMerge(t *testing.T) {
-	set, problems := load(t, `connectors:
+	set := loadGood(t, `connectors:
   - name: One
     url: https://one.example
     auth: &key
@@ -76,9 +73,6 @@ func TestAnchorsAndMerge(t *testing.T) {
       <<: *key
       config: {value: "{{ get_secret('three') }}", <<: *config}
 `, connectors.Options{})
-	if problems != nil {
-		t.Fatal(problems)
-	}
 	var secrets []string
 	for _, c := range set.Connectors {
 		secrets = append(secrets, c.Secrets()...)
@@ -90,28 +84,20 @@ func TestAnchorsAndMerge(t *testing.T) {
 
 // JSON is accepted in the same shape, even with tabs, which YAML refuses. Numbers keep their text.
 func TestJSON(t *testing.T) {
-	set, problems := load(t, "{\n\t\"connectors\"\t: [{\n\t\t\"name\": \"A\\u00e9\\ud83d\\ude00\\/x\", \"url\": \"https:\\/\\/a.example\",\n\t\t\"auth\": {\"type\": \"jwt\","+
+	set := loadGood(t, "{\n\t\"connectors\"\t: [{\n\t\t\"name\": \"A\\u00e9\\ud83d\\ude00\\/x\", \"url\": \"https:\\/\\/a.example\",\n\t\t\"auth\": {\"type\": \"jwt\","+
 		" \"config\": {\"private_key\": \"{{ get_secret('k') }}\", \"claims\": {\"n\": [1e3, 12345678901234567890123, -0.5, true, null]}}}\n\t}]\n}\n",
 		connectors.Options{})
-	if problems != nil {
-		t.Fatal(problems)
-	}
 	c := set.Connectors[0]
 	if c.Definition().Name != "Aé😀/x" || c.Definition().Permalink != "ae-x" {
 		t.Errorf("name %q, permalink %q", c.Definition().Name, c.Definition().Permalink)
 	}
-	_, problems = load(t, "{\n\t\"connectors\": [{\"name\": \"A\", \"url\": \"https://a.example\",\n\t\t\"auth\": {\"type\": \"none\", \"x\": 1}}]}", connectors.Options{})
-	if diff := cmp.Diff([]string{"connectors.yaml:3:28: connectors.a.auth.x: is not known here; there are type, config"}, problems); diff != "" {
-		t.Error(diff)
-	}
-	_, problems = load(t, `{"connectors": [{"name": "😀", "name": "A", "permalink": "a", "url": "https://a.example",`+"\n"+
-		`"auth": {"type": "jwt", "config": {"private_key": "k", "claims": {"é": "\ud83d\ude00{{ b }}", "long": "x"}}}}]}`, connectors.Options{})
-	if diff := cmp.Diff([]string{
+	wantProblems(t, "{\n\t\"connectors\": [{\"name\": \"A\", \"url\": \"https://a.example\",\n\t\t\"auth\": {\"type\": \"none\", \"x\": 1}}]}", connectors.Options{},
+		"connectors.yaml:3:28: connectors.a.auth.x: is not known here; there are type, config")
+	wantProblems(t, `{"connectors": [{"name": "😀", "name": "A", "permalink": "a", "url": "https://a.example",`+"\n"+
+		`"auth": {"type": "jwt", "config": {"private_key": "k", "claims": {"é": "\ud83d\ude00{{ b }}", "long": "x"}}}}]}`, connectors.Options{},
 		`connectors.yaml:1:31: connectors.a.name: is there twice, first on line 1: remove one`,
 		`connectors.yaml:2:88: connectors.a.auth.config.claims["é"]: unknown variable "b": there are tenant_id and user.email, user.id, user.username, user.first_name, user.last_name, user.token; a secret, also one of the environment, is get_secret('NAME')`,
-	}, problems); diff != "" {
-		t.Error(diff)
-	}
+	)
 }
 
 func TestPermalink(t *testing.T) {
@@ -121,5 +107,95 @@ func TestPermalink(t *testing.T) {
 		if got := gateway.Permalink(name); got != want {
 			t.Errorf("%q: got %q, want %q", name, got, want)
 		}
+	}
+}
+
+// The host of a file has the built-in types that its connectors use, each once, and a type by its alias.
+func TestBuiltInTypesOfAFile(t *testing.T) {
+	const text = `connectors:
+  - {name: A, url: 'https://a.example', auth: {type: basic, config: {username: a}}}
+  - {name: B, url: 'https://b.example', auth: {type: apikey, config: {in: header, key: X-Key, value: v}}}
+  - {name: C, url: 'https://c.example', auth: {type: basic, config: {username: c}}}
+`
+	set := loadGood(t, text, connectors.Options{})
+	var types []string
+	for _, p := range set.Host.Plugins() {
+		types = append(types, p.Type)
+		if !p.BuiltIn {
+			t.Errorf("%s is not built in", p.Type)
+		}
+	}
+	if want := []string{"basic", "api_key"}; !slices.Equal(types, want) {
+		t.Errorf("the host has %q, want %q", types, want)
+	}
+}
+
+// ending is a source of randomness, a log and a store of secrets that ends a context when it is used.
+type ending struct {
+	end   context.CancelFunc
+	reads int
+}
+
+func (e *ending) Read(p []byte) (int, error) { e.end(); return rand.Read(p) }
+
+func (e *ending) Write(p []byte) (int, error) { e.end(); return len(p), nil }
+
+func (e *ending) Secret(context.Context, string) (string, error) {
+	e.end()
+	e.reads++
+	return "", context.Canceled
+}
+
+// A program that is ended before or while it reads a file reports no problem of the file or of a plugin, and asks for no further secret
+// (threats.md 54).
+func TestInterruptedLoad(t *testing.T) {
+	over, stop := context.WithCancel(t.Context())
+	stop()
+	for name, text := range map[string]string{"YAML": weather, "JSON": `{"connectors": []}`} {
+		if _, err := connectors.Read(over, "connectors.yaml", []byte(text), connectors.Options{}); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s, before it began: %v", name, err)
+		}
+	}
+	for name, configure := range map[string]func(*ending) host.Config{
+		"before plugins are loaded":      func(e *ending) host.Config { return host.Config{Random: e} },
+		"while connectors are connected": func(e *ending) host.Config { return host.Config{Logger: slog.New(slog.NewTextHandler(e, nil))} },
+		"while secrets are tried":        func(e *ending) host.Config { return host.Config{Secrets: e} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, end := context.WithCancel(t.Context())
+			defer end()
+			text := strings.Replace(weather, "api_key", "apikey", 1) // an alias, for which the log has a warning
+			other := strings.Replace(strings.TrimPrefix(text, "connectors:\n"), "Weather", "Other", 1)
+			e := &ending{end: end}
+			config := configure(e)
+			set, err := connectors.Read(ctx, "connectors.yaml", []byte(text+other), connectors.Options{Host: config, ReadSecrets: config.Secrets != nil})
+			var wrong *connectors.Error
+			if e.reads > 1 || ctx.Err() == nil || set != nil || !errors.Is(err, context.Canceled) || errors.As(err, &wrong) || strings.Contains(err.Error(), "built-in") {
+				t.Errorf("the error is a %T: %v", err, err)
+			}
+		})
+	}
+}
+
+// The file sets limits of its host, also for the cache that outlives that. Those that it leaves out are the ones of the program.
+// threats.md 330
+func TestLimitsOfTheProcess_threats_330(t *testing.T) {
+	var got host.Limits
+	o := connectors.Options{Host: host.Config{Limits: host.Limits{ConcurrentKeys: 7}}, OpenState: func(_ context.Context, _ *connectors.State, c *host.Config) error {
+		got = c.Limits
+		return errors.New("no more is needed")
+	}}
+	read := func(limits string) error {
+		_, err := connectors.Read(t.Context(), "connectors.yaml", []byte("limits: "+limits+`
+state: {type: sqlite, path: state.db, keys: "{{ get_secret('k') }}"}
+connectors: [{name: a, url: "https://a.example", auth: {type: none}}]`), o)
+		return err
+	}
+	if err := read("{concurrent_exchanges: 100, tokens_bytes: 1000, mutations_bytes: 2000, scanners_bytes: 3000}"); got.ConcurrentExchanges != 100 || got.ConcurrentKeys != 7 ||
+		got.TokensBytes != 1000 || got.MutationsBytes != 2000 || got.ScannersBytes != 3000 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if err := read("{concurrent_exchanges: 0}"); !errors.As(err, new(*connectors.Error)) {
+		t.Errorf("no place at all: %v", err)
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/keywright/keywright/internal/problem"
 )
@@ -174,4 +177,163 @@ func (n *node) number(text string) bool {
 	}
 	n.value = json.Number(text)
 	return true
+}
+
+// locate returns the node at a path within n, such as auth.config.claims.roles[0], and its place. If there is none, found is
+// false, and target and where are those of the innermost member on the path that exists.
+func (n *node) locate(path string) (target *node, where problem.Place, found bool) {
+	where = n.Place
+	for path != "" {
+		name, index, rest := step(path)
+		next := (*node)(nil)
+		if m := n.get(name); index < 0 && m != nil {
+			next, where = m.value, m.key
+		} else if index >= 0 && index < len(n.items) {
+			next = n.items[index]
+			where = next.Place
+		}
+		if next == nil {
+			return n, where, false
+		}
+		n, path = next, rest
+	}
+	return n, where, true
+}
+
+// place returns the place of the text at a path within n, or that of the innermost member on the path that exists.
+func (n *node) place(path string) problem.Place {
+	target, where, found := n.locate(path)
+	if found && target.kind == scalar {
+		return target.Place
+	}
+	return where
+}
+
+// step cuts the first step off a path: a member's name, plain or in quotes and brackets, or an index. For a name, index is -1.
+func step(path string) (name string, index int, rest string) {
+	if !strings.HasPrefix(path, "[") {
+		end := strings.IndexAny(path, ".[")
+		if end < 0 {
+			return path, -1, ""
+		}
+		return path[:end], -1, strings.TrimPrefix(path[end:], ".")
+	}
+	if quoted, err := strconv.QuotedPrefix(path[1:]); err == nil {
+		name, _ = strconv.Unquote(quoted)
+		_, rest, _ = strings.Cut(path[1+len(quoted):], "]")
+		return name, -1, strings.TrimPrefix(rest, ".")
+	}
+	number, rest, _ := strings.Cut(path[1:], "]")
+	index, err := strconv.Atoi(number)
+	if err != nil || index < 0 {
+		return path, -1, "" // an invalid path
+	}
+	return "", index, strings.TrimPrefix(rest, ".")
+}
+
+// A source finds characters in the text of a file. It remembers the place that it found last, because a line may be as long as
+// the file and have many problems.
+type source struct {
+	text string
+	// lines holds the offset of each line. It is filled on first use.
+	lines []int
+	// last is the place that was found last, and offset its position in text.
+	last   problem.Place
+	offset int
+}
+
+// rest returns the text from a place to the end of its line, or "" if there is no such place.
+func (s *source) rest(place problem.Place) string {
+	if s.lines == nil {
+		offset := 0
+		for line := range strings.Lines(s.text) {
+			s.lines = append(s.lines, offset)
+			offset += len(line)
+		}
+	}
+	if place.Line < 1 || place.Line > len(s.lines) || place.Column < 1 {
+		return ""
+	}
+	if place.Line != s.last.Line || place.Column < s.last.Column {
+		s.last, s.offset = problem.Place{Line: place.Line, Column: 1}, s.lines[place.Line-1]
+	}
+	end := len(s.text)
+	if place.Line < len(s.lines) {
+		end = s.lines[place.Line]
+	}
+	line := strings.TrimRight(s.text[s.offset:end], "\r\n")
+	i := 0
+	for ; s.last.Column < place.Column && i < len(line); s.last.Column++ {
+		_, size := utf8.DecodeRuneInString(line[i:])
+		i += size
+	}
+	s.offset += i
+	return line[i:]
+}
+
+// character returns the place of a character of a scalar's text. Characters are counted from 1. It returns false if the text
+// spans several lines of the file, because these are not the lines of the value.
+func (s *source) character(n *node, number int) (problem.Place, bool) {
+	text, ok := n.value.(string)
+	rest, column := s.rest(n.Place), n.Column
+	if strings.HasPrefix(rest, "&") { // an anchor before the text
+		name := rest[:len(rest)-len(strings.TrimLeft(rest[strings.IndexAny(rest+" ", " \t"):], " \t"))]
+		rest, column = rest[len(name):], column+utf8.RuneCountInString(name)
+	}
+	if !ok || rest == "" {
+		return n.Place, false
+	}
+	width := plain
+	switch rest[0] {
+	case '"':
+		rest, column, width = rest[1:], column+1, escape
+	case '\'':
+		rest, column, width = rest[1:], column+1, doubled
+	default:
+		if !strings.HasPrefix(rest, text) {
+			return n.Place, false
+		}
+	}
+	for range number - 1 {
+		if rest == "" {
+			return n.Place, false
+		}
+		size := min(width(rest), len(rest))
+		column += utf8.RuneCountInString(rest[:size])
+		rest = rest[size:]
+	}
+	return problem.Place{Line: n.Line, Column: column}, true
+}
+
+// plain returns the size of the first character of an unquoted text in the file, in bytes.
+func plain(rest string) int {
+	_, size := utf8.DecodeRuneInString(rest)
+	return size
+}
+
+// doubled is like plain for a text in single quotes.
+func doubled(rest string) int {
+	if strings.HasPrefix(rest, "''") {
+		return 2
+	}
+	return plain(rest)
+}
+
+// escape is like plain for a text in double quotes. A surrogate pair of JSON is one character.
+func escape(rest string) int {
+	if rest[0] != '\\' || len(rest) < 2 {
+		return plain(rest)
+	}
+	switch rest[1] {
+	case 'x':
+		return 4
+	case 'U':
+		return 10
+	case 'u':
+		if code, err := strconv.ParseUint(rest[2:min(6, len(rest))], 16, 32); err == nil && code >= 0xd800 && code < 0xdc00 {
+			return 12
+		}
+		return 6
+	}
+	return 2
 }

@@ -1,19 +1,21 @@
 package connectors_test
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -96,12 +98,9 @@ func newSessionWorld(t *testing.T) *sessionWorld {
 	set := fmt.Sprintf(`{"keys":[{"kty":"OKP","crv":"Ed25519","alg":"EdDSA","kid":"1","x":%q}]}`, base64.RawURLEncoding.EncodeToString(public))
 	testworld.Check(t, os.WriteFile(keys, []byte(set), 0o600))
 	base := served(t, w.answer)
-	loaded, problems := load(t, strings.Replace(onBehalfOfUsers, "KEYS", keys, 1), connectors.Options{Host: host.Config{
+	loaded := loadGood(t, strings.Replace(onBehalfOfUsers, "KEYS", keys, 1), connectors.Options{Host: host.Config{
 		Secrets: host.MapSecrets{"client": w.secret}, Base: base, Clock: w.Now, Logger: w.log.Logger(),
 	}})
-	if problems != nil {
-		t.Fatal(strings.Join(problems, "\n"))
-	}
 	users := testworld.Must(identity.New(t.Context(), loaded.Settings.User, identity.Options{Clock: w.Now}))(t)
 	t.Cleanup(func() { _ = users.Close() })
 	g := gateway.New(gateway.Config{Logger: w.log.Logger(), Clock: w.Now, Base: base})
@@ -109,6 +108,23 @@ func newSessionWorld(t *testing.T) *sessionWorld {
 	w.handler = g.Handler()
 	t.Cleanup(func() { w.Out("the log", w.log.String()) })
 	return w
+}
+
+// served returns a transport that sends the requests for all hosts to one server.
+func served(t *testing.T, handler http.HandlerFunc) http.RoundTripper {
+	t.Helper()
+	server := httptest.NewTLSServer(handler)
+	t.Cleanup(server.Close)
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+	transport := &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "example.com"},
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, server.Listener.Addr().String())
+		},
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	return transport
 }
 
 // session returns the token of a session that ends after a time.
@@ -155,34 +171,17 @@ func (w *sessionWorld) answer(rw http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// exchange checks a request: RFC 8693 section 2.1, or the on-behalf-of flow of Microsoft Entra. It returns the subject.
+// exchange returns the subject of the token that a request exchanges. The tests of the plugin check the rest of its form.
 func (w *sessionWorld) exchange(r *http.Request) (string, error) {
-	if err := r.ParseForm(); err != nil {
-		return "", err
+	member := map[string]string{"/exchange": "subject_token", "/entra": "assertion"}[r.URL.Path]
+	_, password, basic := r.BasicAuth()
+	if !basic {
+		password = url.QueryEscape(r.PostFormValue("client_secret"))
 	}
-	form := maps.Clone(r.PostForm)
-	subject, want := "", url.Values{}
-	switch r.URL.Path {
-	case "/exchange":
-		if name, password, ok := r.BasicAuth(); !ok || name != "keywright" || password != url.QueryEscape(w.secret) { // RFC 6749 section 2.3.1
-			return "", fmt.Errorf("the client is %q", name)
-		}
-		subject, want = form.Get("subject_token"), url.Values{
-			"grant_type":         {"urn:ietf:params:oauth:grant-type:token-exchange"},
-			"subject_token_type": {"urn:ietf:params:oauth:token-type:jwt"}, "audience": {"https://api.test/"},
-		}
-		delete(form, "subject_token")
-	case "/entra":
-		subject, want = form.Get("assertion"), url.Values{
-			"grant_type": {"urn:ietf:params:oauth:grant-type:jwt-bearer"}, "requested_token_use": {"on_behalf_of"},
-			"scope": {"https://api.test/.default"}, "client_id": {"keywright"}, "client_secret": {w.secret},
-		}
-		delete(form, "assertion")
+	if r.Method != http.MethodPost || password != url.QueryEscape(w.secret) { // RFC 6749 section 2.3.1
+		return "", fmt.Errorf("%s without the client's secret", r.Method)
 	}
-	if r.Method != http.MethodPost || !maps.EqualFunc(form, want, slices.Equal) {
-		return "", fmt.Errorf("%s with %v, want %v", r.Method, slices.Sorted(maps.Keys(form)), slices.Sorted(maps.Keys(want)))
-	}
-	return w.subject(subject)
+	return w.subject(r.PostFormValue(member))
 }
 
 // get sends a caller's request, with a header.
@@ -241,7 +240,7 @@ func TestUsersTokenGoesToNoOtherHost(t *testing.T) {
 
 // threats.md 97: outside of a sealed field for token endpoints, user.token is a problem with its place.
 func TestPlacesOfTheUsersToken(t *testing.T) {
-	_, got := load(t, `gateway:
+	wantProblems(t, `gateway:
   user: {type: jwt, jwt: {bearer: true, jwks_url: https://id.test/keys, issuer: https://id.test/, audiences: gateway, token_hosts: [login.test, "https://login.test/"]}}
 connectors:
   - name: A
@@ -253,18 +252,14 @@ connectors:
   - name: B
     url: https://api.test/
     auth: {type: oauth_client_credentials, config: {token_url: "https://login.test/{{ user.token }}", client_id: a, client_secret: b, scope: "{{ user.token }}"}}
-`, connectors.Options{})
-	want := []string{
-		`connectors.yaml:2:145: gateway.user.jwt.token_hosts[1]: is not the name of a host, such as login.example.com`,
-		`connectors.yaml:5:10: connectors.a.url: user.token goes to token endpoints only`,
-		`connectors.yaml:6:34: connectors.a.headers[0].value: user.token goes to token endpoints only`,
-		`connectors.yaml:7:30: connectors.a.query[0].value: user.token goes to token endpoints only`,
-		`connectors.yaml:8:18: connectors.a.request: user.token is not available here`,
-		`connectors.yaml:9:67: connectors.a.auth.config.value: names user.token, and its value goes elsewhere`,
-		`connectors.yaml:12:64: connectors.b.auth.config.token_url: names user.token, and is not sealed`,
-		`connectors.yaml:12:142: connectors.b.auth.config.scope: names user.token, and is not sealed`,
-	}
-	if !slices.EqualFunc(got, want, strings.HasPrefix) {
-		t.Errorf("Join = %s", strings.Join(got, "\n"))
-	}
+`, connectors.Options{},
+		`connectors.yaml:2:145: gateway.user.jwt.token_hosts[1]: is not the name of a host, such as login.example.com…`,
+		`connectors.yaml:5:10: connectors.a.url: user.token goes to token endpoints only…`,
+		`connectors.yaml:6:34: connectors.a.headers[0].value: user.token goes to token endpoints only…`,
+		`connectors.yaml:7:30: connectors.a.query[0].value: user.token goes to token endpoints only…`,
+		`connectors.yaml:8:18: connectors.a.request: user.token is not available here…`,
+		`connectors.yaml:9:67: connectors.a.auth.config.value: names user.token, and its value goes elsewhere…`,
+		`connectors.yaml:12:64: connectors.b.auth.config.token_url: names user.token, and is not sealed…`,
+		`connectors.yaml:12:142: connectors.b.auth.config.scope: names user.token, and is not sealed…`,
+	)
 }

@@ -87,12 +87,12 @@ func readYAML(ctx context.Context, text string, p *problems) *node {
 		p.report(problem.Place{Line: line, Column: 1}, "", "has more than %d marks (brackets, commas, colons, quotes and such, in texts and comments, too): use several gateways", maxMarks)
 		return nil
 	}
-	if line := directive(text); line > 0 {
-		p.report(problem.Place{Line: line, Column: 1}, "", "directives are not used here: remove the line")
+	switch directive, end := oddLines(text); {
+	case directive > 0:
+		p.report(problem.Place{Line: directive, Column: 1}, "", "directives are not used here: remove the line")
 		return nil
-	}
-	if line := otherLineEnd(text); line > 0 {
-		p.report(problem.Place{Line: line, Column: 1}, "", "has a character that ends a line in YAML, and in no editor (U+0085, U+2028, U+2029, or a carriage return alone): remove it")
+	case end > 0:
+		p.report(problem.Place{Line: end, Column: 1}, "", "has a character that ends a line in YAML, and in no editor (U+0085, U+2028, U+2029, or a carriage return alone): remove it")
 		return nil
 	}
 	root := parseYAML(ctx, text, p)
