@@ -26,8 +26,8 @@ func listOf(n int, text string) string {
 }
 
 // many returns a file of connectors with n bytes. Each has further members.
-func many(n int, further string) string {
-	return "connectors:\n" + numbered(n, "- {name: A%[1]d, url: 'https://a.example', "+further+"}\n")
+func many(n int, members string) string {
+	return "connectors:\n" + numbered(n, "- {name: A%[1]d, url: 'https://a.example', "+members+"}\n")
 }
 
 // withResponse returns a file of connectors with n bytes. Each has the members of a response.

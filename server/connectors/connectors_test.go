@@ -81,22 +81,16 @@ func TestLoad(t *testing.T) {
 	if same, err := set.Find("weather-api"); err != nil || same != c {
 		t.Errorf("by permalink: %v, %v", same, err)
 	}
-	if _, err := set.Find("wether"); err == nil || err.Error() != `there is no connector "wether"; there are weather-api` {
-		t.Errorf("unknown: %v", err)
-	}
-	if _, err := set.Find("wether-api"); err == nil || err.Error() != `there is no connector "wether-api"; did you mean "weather-api"?` {
-		t.Errorf("misspelt: %v", err)
-	}
+	testworld.Fails(set.Find("wether"))(t, `there is no connector "wether"; there are weather-api`)
+	testworld.Fails(set.Find("wether-api"))(t, `there is no connector "wether-api"; did you mean "weather-api"?`)
 	if diff := cmp.Diff([]string{"weather"}, c.Secrets()); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestLoadWithoutFile(t *testing.T) {
-	_, err := connectors.Load(t.Context(), filepath.Join(t.TempDir(), "none.yaml"), connectors.Options{})
-	if err == nil || !strings.HasSuffix(err.Error(), "none.yaml: there is no such file: name the one to be read with -c") {
-		t.Error(err)
-	}
+	testworld.Fails(connectors.Load(t.Context(), filepath.Join(t.TempDir(), "none.yaml"), connectors.Options{}))(t,
+		"none.yaml: there is no such file: name the one to be read with -c")
 }
 
 // Every problem of a file is reported at once, in the order of the places (specification.md "every problem at once"
