@@ -1,22 +1,20 @@
 package connect
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/keywright/keywright/abi"
-	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/describe"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/template"
-	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/expr"
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/internal/urlcheck"
@@ -257,138 +255,125 @@ func (k *checker) key(f *hostfn.Field) {
 	}
 }
 
-// answers sets the answers that the connector's calls may get. The source of an answer may be a field of the configuration,
-// which must be literal: what a plugin takes of an answer must not depend on a request.
-func (k *checker) answers() {
-	plan := k.plan
-	plan.Answers, plan.ChallengeAnswers = slices.Clone(k.in.Plugin.Answers), k.in.Plugin.Challenge
-	for i := range plan.Answers {
-		a := &plan.Answers[i]
-		if a.FromField == "" {
-			continue
-		}
-		f := plan.Fields[a.FromField]
-		text, literal := f.Default, true
-		if f.Text != nil {
-			text, literal = f.Text.Literal()
-		}
-		if !literal {
-			k.wrongField(f, "may not hold a template: it says where the plugin finds %s in an answer", a.Name)
-			continue
-		}
-		if text == "" {
-			continue
-		}
-		var err error
-		if a.Source, err = answer.ParseSource(text); err == nil {
-			err = answer.CheckSources(plan.Answers[:i+1])
-		}
-		if err != nil {
-			k.wrongField(f, "%v", err)
-		}
-	}
-}
-
-// GrantOwner is the scope of a grant: the tenant, the user, the user in the tenant, or, if neither is set, everybody.
-type GrantOwner struct{ Tenant, User bool }
-
-// states checks the states of the plugin against the configuration.
-//
-// A grant is of those for whom its seed is: if it were kept for each user, and the seed were one for all, each user would send
-// that seed. A grant without a seed is of the user who consents, in the tenant.
-func (k *checker) states() {
-	plan, p := k.plan, k.in.Plugin
-	if len(p.States) == 0 {
-		return
-	}
-	if !k.in.State {
-		k.Wrong("auth.type", "auth type %s keeps tokens that may be used once, which needs a store of state: configure one (Config.State)",
-			p.Description.Type).Code = CodeNoState
-	}
-	plan.GrantOwner, plan.Renewal = GrantOwner{Tenant: true, User: true}, "connect again"
-	seeded := false
-	for i, s := range p.Description.State {
-		state := p.States[i]
-		f := plan.Fields[s.Seed]
-		if f != nil && f.Text != nil {
-			state.Seed = f
-			names := f.Text.Names()
-			if names.UserToken() {
-				k.wrongField(f, "names user.token, which a grant would outlive: name a secret")
+// requirement makes a field required if a condition holds, and returns the reason for an error. A condition does not hold if a
+// template determines the value of its field: calls check that.
+func (k *checker) requirement(field *hostfn.Field) (reason string) {
+	for _, condition := range field.RequiredIf {
+		if value, ok, _ := k.condition(&condition); ok {
+			field.Required = true
+			if len(condition.Values) > 0 {
+				condition.Values = []string{value}
 			}
-			if !seeded {
-				plan.GrantOwner, seeded = GrantOwner{}, true
-				plan.Renewal = "configure a new " + plan.Path(f.Name)
-			}
-			// A user may be in several tenants, and a seed that names the user alone is the same in each.
-			plan.GrantOwner.Tenant = plan.GrantOwner.Tenant || names.Tenant
-			plan.GrantOwner.User = plan.GrantOwner.User || len(names.User) > 0
-		}
-		plan.States = append(plan.States, state)
-	}
-}
-
-// validate runs the plugin's validate export, which checks what the description cannot express.
-func (k *checker) validate(ctx context.Context) {
-	p := k.in.Plugin
-	if !p.Guest.Has(contract.ExportValidate) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, p.CallTime)
-	defer cancel()
-	call := hostfn.New(ctx, k.plan.Plan, &hostfn.Inputs{}, hostfn.Validating)
-	result, err := p.Guest.Call(ctx, contract.ExportValidate, call)
-	call.Flush()
-	if err != nil || call.Failure != nil {
-		if k.failure = call.Failure; k.failure == nil {
-			k.failure = &hostfn.Failure{Stage: hostfn.StagePlugin, Err: err}
-		}
-		k.Wrong("auth.config", "the plugin's validate failed: %v", k.failure)
-		return
-	}
-	if result.Code != 0 {
-		for line := range strings.Lines(strings.TrimSpace(result.Message)) {
-			k.complaint(call.Message(strings.TrimSpace(line)).Error())
+			return ", and " + condition.String()
 		}
 	}
+	return ""
 }
 
-// complaint adds a problem for a line of validate's message: a field or a member of one, a colon, and what is wrong
-// with it.
-func (k *checker) complaint(line string) {
-	field, message, found := strings.Cut(line, ": ")
-	name, _, _ := strings.Cut(field, ".")
-	if !found || k.plan.Fields[name] == nil {
-		k.Wrong("auth.config", "%s", line)
-		return
+// effective reports whether a field that is present has an effect: whether a condition of its OnlyIf holds, or may hold once a
+// template is rendered. Otherwise it adds a problem.
+func (k *checker) effective(f *hostfn.Field) bool {
+	reasons := make([]string, 0, len(f.OnlyIf))
+	for _, condition := range f.OnlyIf {
+		_, ok, certain := k.condition(&condition)
+		if ok || !certain {
+			return true
+		}
+		reasons = append(reasons, condition.String())
 	}
-	k.Wrong(k.plan.Path(field), "%s", message)
+	if len(reasons) > 0 {
+		k.wrongField(f, "has no effect unless %s: remove it, or change that", strings.Join(reasons, ", or "))
+	}
+	return len(reasons) == 0
 }
 
-// consent runs consent with a made-up value for each secret, and adds a problem if a browser would see one. Whatever else fails may
-// depend on the values, or on the user.
-func (k *checker) consent(ctx context.Context) {
-	if !k.plan.consent {
-		return
+// condition returns the value of a condition's field, and reports whether the condition holds. certain is false if that depends
+// on a template, or on a value that is an error itself.
+func (k *checker) condition(condition *abi.Condition) (value string, ok, certain bool) {
+	source, present := k.plan.Values[condition.Field]
+	if len(condition.Values) == 0 {
+		return "", present, true
 	}
-	ctx, cancel := context.WithTimeout(ctx, k.in.CallTime)
-	defer cancel()
-	in := &hostfn.Inputs{Secrets: slices.Repeat([]string{"made-up"}, len(k.plan.Names.Secrets)), Variables: k.in.Variables}
-	for _, d := range k.plan.Names.Discovered {
-		in.Discovered = append(in.Discovered, d.Issuer)
+	fields := k.in.Plugin.Fields
+	f := &fields[slices.IndexFunc(fields, func(f hostfn.Field) bool { return f.Name == condition.Field })]
+	value, _ = source.(string)
+	if !present {
+		value = f.Default
 	}
-	call := hostfn.New(ctx, k.plan.Plan, in, hostfn.Explaining)
-	result, err := k.in.Plugin.Guest.Call(ctx, contract.ExportConsent, call)
-	if err != nil || call.Failure != nil || result.Code != 0 || !result.OutputSet {
-		return
+	return value, slices.Contains(condition.Values, value), !present || slices.Contains(f.Enum, value)
+}
+
+// plainValue returns a value of a configuration with the types of JSON in place of other maps, lists and texts of Go.
+func plainValue(value any) any {
+	switch v := reflect.ValueOf(value); v.Kind() {
+	case reflect.String:
+		if _, number := value.(json.Number); !number {
+			return v.String()
+		}
+	case reflect.Map:
+		if v.IsNil() || v.Type().Key().Kind() != reflect.String {
+			return value
+		}
+		object := map[string]any{}
+		for _, key := range v.MapKeys() {
+			object[key.String()] = plainValue(v.MapIndex(key).Interface())
+		}
+		return object
+	case reflect.Slice:
+		list := make([]any, v.Len())
+		for i := range list {
+			list[i] = plainValue(v.Index(i).Interface())
+		}
+		return list
 	}
-	_, failure := call.Authorization(result.Output)
-	var shownErr *hostfn.ShownError
-	switch {
-	case failure == nil || !errors.As(failure, &shownErr):
-	case shownErr.Field == "":
-		k.Wrong("auth.config", "%v", shownErr)
-	default:
-		k.Wrong(k.plan.Path(shownErr.Field), "%v", shownErr)
+	return value
+}
+
+// scalar returns the text of a value, and reports whether a field of the kind may have the value. A field of any kind
+// may have a text, since it may be a template.
+func scalar(kind string, value any) (string, bool) {
+	switch v := value.(type) {
+	case string:
+		return v, true
+	case bool:
+		return fmt.Sprint(v), kind == abi.KindBoolean
+	case json.Number:
+		return v.String(), kind == abi.KindInteger
+	case int, int32, int64, uint, uint32, uint64:
+		return fmt.Sprint(v), kind == abi.KindInteger
+	case float64:
+		return fmt.Sprintf("%.0f", v), kind == abi.KindInteger && v == float64(int64(v))
 	}
+	return "", false
+}
+
+// kindName names the values of a kind, for errors.
+func kindName(kind string) string {
+	switch kind {
+	case abi.KindInteger:
+		return "an integer"
+	case abi.KindBoolean:
+		return "true or false"
+	}
+	return "text"
+}
+
+// typeOf names the type of a value, for errors.
+func typeOf(value any) string {
+	switch value.(type) {
+	case string:
+		return "text"
+	case bool:
+		return "true or false"
+	case map[string]any:
+		return "an object"
+	case []any:
+		return "a list"
+	case json.Number:
+		return "a number"
+	}
+	if reflect.ValueOf(value).CanFloat() || reflect.ValueOf(value).CanInt() || reflect.ValueOf(value).CanUint() {
+		return "a number"
+	}
+	return fmt.Sprintf("a Go %T", value)
 }

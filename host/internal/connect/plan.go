@@ -1,17 +1,21 @@
 package connect
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/internal/template"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/urlcheck"
 )
 
@@ -127,3 +131,176 @@ func (d *Digest) Add(texts ...string) {
 
 // Sum returns the hash.
 func (d *Digest) Sum() [32]byte { return sha256.Sum256(d.input) }
+
+// answers sets the answers that the connector's calls may get. The source of an answer may be a field of the configuration,
+// which must be literal: what a plugin takes of an answer must not depend on a request.
+func (k *checker) answers() {
+	plan := k.plan
+	plan.Answers, plan.ChallengeAnswers = slices.Clone(k.in.Plugin.Answers), k.in.Plugin.Challenge
+	for i := range plan.Answers {
+		a := &plan.Answers[i]
+		if a.FromField == "" {
+			continue
+		}
+		f := plan.Fields[a.FromField]
+		text, literal := f.Default, true
+		if f.Text != nil {
+			text, literal = f.Text.Literal()
+		}
+		if !literal {
+			k.wrongField(f, "may not hold a template: it says where the plugin finds %s in an answer", a.Name)
+			continue
+		}
+		if text == "" {
+			continue
+		}
+		var err error
+		if a.Source, err = answer.ParseSource(text); err == nil {
+			err = answer.CheckSources(plan.Answers[:i+1])
+		}
+		if err != nil {
+			k.wrongField(f, "%v", err)
+		}
+	}
+}
+
+// GrantOwner is the scope of a grant: the tenant, the user, the user in the tenant, or, if neither is set, everybody.
+type GrantOwner struct{ Tenant, User bool }
+
+// states checks the states of the plugin against the configuration.
+//
+// A grant is of those for whom its seed is: if it were kept for each user, and the seed were one for all, each user would send
+// that seed. A grant without a seed is of the user who consents, in the tenant.
+func (k *checker) states() {
+	plan, p := k.plan, k.in.Plugin
+	if len(p.States) == 0 {
+		return
+	}
+	if !k.in.State {
+		k.Wrong("auth.type", "auth type %s keeps tokens that may be used once, which needs a store of state: configure one (Config.State)",
+			p.Description.Type).Code = CodeNoState
+	}
+	plan.GrantOwner, plan.Renewal = GrantOwner{Tenant: true, User: true}, "connect again"
+	seeded := false
+	for i, s := range p.Description.State {
+		state := p.States[i]
+		f := plan.Fields[s.Seed]
+		if f != nil && f.Text != nil {
+			state.Seed = f
+			names := f.Text.Names()
+			if names.UserToken() {
+				k.wrongField(f, "names user.token, which a grant would outlive: name a secret")
+			}
+			if !seeded {
+				plan.GrantOwner, seeded = GrantOwner{}, true
+				plan.Renewal = "configure a new " + plan.Path(f.Name)
+			}
+			// A user may be in several tenants, and a seed that names the user alone is the same in each.
+			plan.GrantOwner.Tenant = plan.GrantOwner.Tenant || names.Tenant
+			plan.GrantOwner.User = plan.GrantOwner.User || len(names.User) > 0
+		}
+		plan.States = append(plan.States, state)
+	}
+}
+
+// validate runs the plugin's validate export, which checks what the description cannot express.
+func (k *checker) validate(ctx context.Context) {
+	p := k.in.Plugin
+	if !p.Guest.Has(contract.ExportValidate) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.CallTime)
+	defer cancel()
+	call := hostfn.New(ctx, k.plan.Plan, &hostfn.Inputs{}, hostfn.Validating)
+	result, err := p.Guest.Call(ctx, contract.ExportValidate, call)
+	call.Flush()
+	if err != nil || call.Failure != nil {
+		if k.failure = call.Failure; k.failure == nil {
+			k.failure = &hostfn.Failure{Stage: hostfn.StagePlugin, Err: err}
+		}
+		k.Wrong("auth.config", "the plugin's validate failed: %v", k.failure)
+		return
+	}
+	if result.Code != 0 {
+		for line := range strings.Lines(strings.TrimSpace(result.Message)) {
+			k.complaint(call.Message(strings.TrimSpace(line)).Error())
+		}
+	}
+}
+
+// complaint adds a problem for a line of validate's message: a field or a member of one, a colon, and what is wrong
+// with it.
+func (k *checker) complaint(line string) {
+	field, message, found := strings.Cut(line, ": ")
+	name, _, _ := strings.Cut(field, ".")
+	if !found || k.plan.Fields[name] == nil {
+		k.Wrong("auth.config", "%s", line)
+		return
+	}
+	k.Wrong(k.plan.Path(field), "%s", message)
+}
+
+// consent runs consent with a made-up value for each secret, and adds a problem if a browser would see one. Whatever else fails may
+// depend on the values, or on the user.
+func (k *checker) consent(ctx context.Context) {
+	if !k.plan.consent {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, k.in.CallTime)
+	defer cancel()
+	in := &hostfn.Inputs{Secrets: slices.Repeat([]string{"made-up"}, len(k.plan.Names.Secrets)), Variables: k.in.Variables}
+	for _, d := range k.plan.Names.Discovered {
+		in.Discovered = append(in.Discovered, d.Issuer)
+	}
+	call := hostfn.New(ctx, k.plan.Plan, in, hostfn.Explaining)
+	result, err := k.in.Plugin.Guest.Call(ctx, contract.ExportConsent, call)
+	if err != nil || call.Failure != nil || result.Code != 0 || !result.OutputSet {
+		return
+	}
+	_, failure := call.Authorization(result.Output)
+	var shownErr *hostfn.ShownError
+	switch {
+	case failure == nil || !errors.As(failure, &shownErr):
+	case shownErr.Field == "":
+		k.Wrong("auth.config", "%v", shownErr)
+	default:
+		k.Wrong(k.plan.Path(shownErr.Field), "%v", shownErr)
+	}
+}
+
+// aliases puts the name of each field in place of the alias that the configuration has. From here on the connector is as if it had
+// been configured with that name, with its partition in the cache, its grants and its sinks. Only errors have the alias.
+func (k *checker) aliases() {
+	written := k.in.Values
+	k.plan.Values = maps.Clone(written)
+	for _, f := range k.in.Plugin.Fields {
+		_, present := written[f.Name]
+		configName := f.Name
+		for _, alias := range f.Aliases {
+			value, there := written[alias]
+			if !there {
+				continue
+			}
+			delete(k.plan.Values, alias)
+			if present {
+				k.Wrong(k.plan.Path(alias), "is a former name of %s, and %s is there too: remove it", f.Name, configName)
+				continue
+			}
+			k.plan.Values[f.Name], k.plan.aliases[f.Name] = value, alias
+			present, configName = true, alias
+			k.warn(k.plan.Path(alias), "is a deprecated name, use %q", f.Name)
+		}
+	}
+}
+
+// Path returns the path of a field, or of a member within one, in the connector as it is written.
+func (p *Plan) Path(field string) string {
+	name, rest, nested := strings.Cut(field, ".")
+	if alias := p.aliases[name]; alias != "" {
+		name = alias
+	}
+	if nested {
+		name += "." + rest
+	}
+	return "auth.config." + name
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -252,153 +253,95 @@ func checkAnswer(d *abi.Description, a abi.Answer) (answer.Part, error) {
 	return part, nil
 }
 
-// checkField checks a field of the description, and returns it with its reach and its matcher.
-func checkField(d *abi.Description, f *abi.Field, patterns *expr.Source) (field hostfn.Field, err error) {
-	field.Field = *f // also of a field that is wrong, so that the name is taken
-	r, err := checkRules(d, f)
-	if err != nil {
-		return field, err
-	}
-	field.Sinks, field.Derived = r.sinks, r.derived
-	if field.Matcher, err = checkPattern(f, patterns); err != nil {
-		return field, err
-	}
-	if f.Default != "" {
-		if err := hostfn.CheckValue(&field, f.Default); err != nil {
-			return field, fmt.Errorf("its default %w", err)
-		}
-	}
-	return field, nil
-}
-
-// checkRules checks the members of a field that need no other part of the host, and returns the field's reach.
-func checkRules(d *abi.Description, f *abi.Field) (reach, error) {
-	r, err := parseReach(f.Sinks, f.Derived)
-	if err != nil {
-		return reach{}, err
-	}
-	if !slices.Contains(contract.Kinds, f.Kind) {
-		return reach{}, fmt.Errorf("there is no kind %q; there are %s", printableText(f.Kind), strings.Join(contract.Kinds, ", "))
-	}
-	if f.Kind == abi.KindKey {
-		if r.sinks&^seal.Sign != 0 {
-			return reach{}, errors.New("a key has no sink but sign: derived says where signatures go")
-		}
-		r.sinks = 0 // it signs by its field, for its purposes and with its algorithm; mac would know neither (threats.md 105)
-		if !slices.ContainsFunc(d.Fields, func(a abi.Field) bool { return a.Name == f.AlgorithmField && len(a.Enum) > 0 }) {
-			return reach{}, errors.New("a key needs an algorithm_field that names a field with an enum")
-		}
-	}
-	switch {
-	case f.Kind != abi.KindKey && (f.AlgorithmField != "" || len(f.Purposes) > 0 || f.Generate):
-		return reach{}, errors.New("only a key has an algorithm_field or purposes, or is generated")
-	case f.Generate && (f.Required || len(f.RequiredIf) > 0):
-		return reach{}, errors.New("a key that is generated if it is absent is not required")
-	case f.Kind != abi.KindString && len(f.Enum) > 0:
-		return reach{}, errors.New("only a string has an enum")
-	case f.Kind != abi.KindInteger && (f.Minimum != nil || f.Maximum != nil):
-		return reach{}, errors.New("only an integer has a minimum or a maximum")
-	case f.Minimum != nil && f.Maximum != nil && *f.Minimum > *f.Maximum:
-		return reach{}, errors.New("its minimum is above its maximum, so that no value is allowed")
-	case f.Kind == abi.KindObject && (f.Sealed || f.Default != ""):
-		return reach{}, errors.New("an object is neither sealed as a whole nor has it a default")
-	case f.Kind == abi.KindURL && f.Default != "":
-		return reach{}, errors.New("a url has no default: it is for the configuration to say where credentials go")
-	case f.Kind == abi.KindKey && f.Default != "":
-		return reach{}, errors.New("a key has no default: it is the operator's")
-	case (f.Required || len(f.RequiredIf) > 0) && f.Default != "":
-		return reach{}, errors.New("a required field has no default")
-	case f.Required && len(f.RequiredIf) > 0:
-		return reach{}, errors.New("it is required in any case, so that required_if has no effect: leave one of them out")
-	case f.Required && len(f.OnlyIf) > 0:
-		return reach{}, errors.New("it is required in any case, and only_if refuses it: leave one of them out")
-	case strings.Contains(f.Default, "{{"):
-		return reach{}, errors.New("its default holds {{, but a default is no template and would be used as it is written: require the field, and say in doc what to configure")
-	case f.Sealed && (f.Kind == abi.KindInteger || f.Kind == abi.KindBoolean || len(f.Enum) > 0):
-		return reach{}, errors.New("it is sealed, but integers, booleans and values of an enum come to the plugin in plain: leave sealed out, or make it a string without an enum")
-	}
-	if err := checkEscape(f); err != nil {
-		return reach{}, err
-	}
-	if err := checkConditions(d, f); err != nil {
-		return reach{}, err
-	}
-	if err := checkPurposes(f); err != nil {
-		return reach{}, err
-	}
-	return r, nil
-}
-
-// checkPurposes returns an error if a key has a purpose that the contract does not know.
-func checkPurposes(f *abi.Field) error {
-	for _, purpose := range f.Purposes {
-		if !slices.Contains(contract.Purposes, purpose) {
-			return fmt.Errorf("there is no purpose %q; there are %s", printableText(purpose), strings.Join(contract.Purposes, ", "))
-		}
-	}
-	return nil
-}
-
-// checkEscape returns an error if a field has an Escape that the host cannot honor.
-func checkEscape(f *abi.Field) error {
-	switch {
-	case f.Escape == "":
-	case f.Kind != abi.KindString && f.Kind != abi.KindObject, f.Sealed, len(f.Enum) > 0:
-		return errors.New("only an object, or a string that is not sealed and has no enum, has escape")
-	case strings.ContainsFunc(f.Escape, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return errors.New("escape holds a character that is not printable ASCII, or a space")
-	case !strings.Contains(f.Escape, `\`):
-		return errors.New(`escape lacks \: a value could end in a backslash, or hold one before another special character`)
-	}
-	return nil
-}
-
-// checkConditions returns an error unless the conditions of field f can be checked: each names another field, and values of its
-// enum if it has values.
-func checkConditions(d *abi.Description, f *abi.Field) error {
-	for i, condition := range slices.Concat(f.RequiredIf, f.OnlyIf) {
-		member := "required_if"
-		if i >= len(f.RequiredIf) {
-			member = "only_if"
-		}
-		index := slices.IndexFunc(d.Fields, func(f2 abi.Field) bool { return f2.Name == condition.Field })
-		switch {
-		case index < 0 || condition.Field == f.Name:
-			return fmt.Errorf("%s names no other field", member)
-		case i < len(f.RequiredIf) && len(condition.Values) > 0 && len(d.Fields[index].RequiredIf) > 0: // so that no conditions go in circles
-			return errors.New("required_if names a field that has required_if itself")
-		}
-		for _, value := range condition.Values {
-			if !slices.Contains(d.Fields[index].Enum, value) {
-				return fmt.Errorf("%s: %q is not in the enum of %s", member, printableText(value), condition.Field)
-			}
-		}
-	}
-	return nil
-}
-
-// checkAliases returns an error unless each name of a configuration's member stands for one field.
-func checkAliases(d *abi.Description) error {
-	owners := map[string]string{}
-	for _, f := range d.Fields {
-		owners[f.Name] = f.Name
-	}
-	for _, f := range d.Fields {
-		if len(f.Aliases) > contract.MaxAliases {
-			return fmt.Errorf("field %s: there are %d aliases, and %d are allowed", f.Name, len(f.Aliases), contract.MaxAliases)
-		}
-		for _, alias := range f.Aliases {
-			if len(alias) > maxName || !fieldName.MatchString(alias) {
-				return fmt.Errorf("field %s: its alias %q is a name that no field may have", f.Name, printableText(alias))
-			}
-			if owner := owners[alias]; owner != "" {
-				return fmt.Errorf("field %s: its alias %s is a name of field %s already", f.Name, alias, owner)
-			}
-			owners[alias] = f.Name
-		}
-	}
-	return nil
-}
-
 // printableText returns a text of a description in a form that is safe for errors.
 func printableText(text string) string { return printable.Text(text, 1024) }
+
+// checkStates checks the states of a description and returns them in the form that calls use. The fields and answers of the type have
+// been checked before.
+func checkStates(d *abi.Description, t *Type) ([]hostfn.State, error) {
+	if len(d.State) > contract.MaxStates {
+		return nil, fmt.Errorf("there are %d, and %d are allowed", len(d.State), contract.MaxStates)
+	}
+	names := map[string]bool{}
+	for i := range t.Answers {
+		name := t.Answers[i].State
+		if name == "" {
+			continue
+		}
+		switch {
+		case t.Answers[i].Kind != contract.AnswerSealed:
+			return nil, fmt.Errorf("the answer %s is a state, and is not sealed", t.Answers[i].Name)
+		case names[name]:
+			return nil, fmt.Errorf("two answers are the state %q", printableText(name))
+		case !slices.ContainsFunc(d.State, func(s abi.State) bool { return s.Name == name }):
+			return nil, fmt.Errorf("the answer %s is a state that the description does not have", t.Answers[i].Name)
+		}
+		names[name] = true
+	}
+	clear(names)
+	states := make([]hostfn.State, len(d.State))
+	for i, s := range d.State {
+		if names[s.Name] || len(s.Name) > maxName || !fieldName.MatchString(s.Name) {
+			return nil, fmt.Errorf("%q is there twice or is a name that no state may have", printableText(s.Name))
+		}
+		names[s.Name] = true
+		r, err := reachOfState(t, s)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.Name, err)
+		}
+		states[i] = hostfn.State{Name: s.Name, Sinks: r.sinks, Derived: r.derived}
+	}
+	return states, nil
+}
+
+// reachOfState returns where a state may go: where its seed and its answer may go, which have to be the same places.
+func reachOfState(t *Type, s abi.State) (r reach, err error) {
+	answerIndex := slices.IndexFunc(t.Answers, func(a answer.Part) bool { return a.State == s.Name })
+	if answerIndex < 0 && s.Seed == "" {
+		return reach{}, errors.New("it has neither a seed nor an answer, so that it is never there")
+	}
+	if answerIndex >= 0 {
+		r = reach{t.Answers[answerIndex].Sinks, t.Answers[answerIndex].Derived}
+	}
+	if s.Seed == "" {
+		return r, nil
+	}
+	seed := slices.IndexFunc(t.Fields, func(f hostfn.Field) bool { return f.Name == s.Seed && f.Kind == abi.KindString && f.Sealed })
+	if seed < 0 {
+		return reach{}, errors.New("seed names no field of kind string that is sealed")
+	}
+	reachOfSeed := reach{t.Fields[seed].Sinks, t.Fields[seed].Derived}
+	if answerIndex >= 0 && r != reachOfSeed {
+		return reach{}, errors.New("its seed and its answer have not the same sinks and derived")
+	}
+	return reachOfSeed, nil
+}
+
+// checkAbout checks the texts of a description that say where the plugin and its credentials come from. They are shown to people,
+// at terminals and in editors, so that they may hold nothing but printable text.
+func checkAbout(d *abi.Description) error {
+	var problems []error
+	check := func(name, text string) {
+		if len(text) > contract.MaxAbout || printableText(text) != text {
+			problems = append(problems, fmt.Errorf("%s has more than %d bytes, or characters that cannot be printed", name, contract.MaxAbout))
+		}
+	}
+	check("homepage", d.Homepage)
+	check("license", d.License)
+	for _, f := range d.Fields {
+		check("field "+printableText(f.Name)+": obtain", f.Obtain)
+		check("field "+printableText(f.Name)+": pattern_message", f.PatternMessage)
+	}
+	if u, err := url.Parse(d.Homepage); d.Homepage != "" && (err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil) {
+		problems = append(problems, errors.New("homepage is no https URL of a page"))
+	}
+	return errors.Join(problems...)
+}
+
+// About returns the text about a field for users: its purpose, and the way to get its value.
+func About(f *abi.Field) string {
+	if f.Doc == "" || f.Obtain == "" {
+		return f.Doc + f.Obtain
+	}
+	return f.Doc + " " + f.Obtain
+}

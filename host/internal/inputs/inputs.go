@@ -3,15 +3,22 @@ package inputs
 
 import (
 	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/keywright/keywright/host/internal/connect"
 	"github.com/keywright/keywright/host/internal/discovery"
 	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/template"
+	"github.com/keywright/keywright/internal/expr"
 )
 
 // Reader reads the inputs of a connector's calls. It is not changed once it is used.
@@ -218,4 +225,103 @@ func (r *Reader) find(ctx context.Context, key discovery.Key, member string, in 
 	}
 	span.End(event.End{})
 	return endpoint, nil
+}
+
+// User is the user for whom a request is made, see host.User.
+type User struct {
+	ID, Email, Username, FirstName, LastName, TenantID string
+	Token                                              string    `json:"-"`
+	TokenExpires                                       time.Time `json:"-"`
+}
+
+type userKey struct{}
+
+// WithUser returns a context whose requests are made for the user.
+func WithUser(ctx context.Context, u User) context.Context {
+	return context.WithValue(ctx, userKey{}, u)
+}
+
+// UserFrom returns the user of a context, and whether it has one.
+func UserFrom(ctx context.Context) (User, bool) {
+	u, ok := ctx.Value(userKey{}).(User)
+	return u, ok
+}
+
+// Subject has the fields of the user that a connector's templates name.
+type Subject struct {
+	User     template.User
+	TenantID string
+	// TokenExpires is the time at which User.Token expires.
+	TokenExpires time.Time
+	// Grant is the name of the user's grant if the auth type has consent.
+	Grant string
+}
+
+// Key returns a Subject that is equal for users with the same fields. It has the hash of the token in place of the token,
+// because thousands of keys may be kept.
+func (s Subject) Key() Subject {
+	if s.TokenExpires = (time.Time{}); s.User.Token != "" {
+		sum := sha256.Sum256([]byte(s.User.Token))
+		s.User.Token = string(sum[:])
+	}
+	return s
+}
+
+// Secrets is a store of secrets, see host.Secrets.
+type Secrets interface {
+	Secret(ctx context.Context, name string) (string, error)
+}
+
+// ErrSecretNotFound is the error of a store for a name without a secret.
+var ErrSecretNotFound = errors.New("the secret is not found")
+
+// ReadSecret returns the value of a secret of names, for the user of the context. A blank value is an error. An error of a store
+// other than ErrSecretNotFound is marked as passing, see [hostfn.Passing].
+func ReadSecret(ctx context.Context, store Secrets, names *template.Names, name string) (string, error) {
+	if names.Owned && expr.Owned(name) {
+		return readOwned(ctx, store, name)
+	}
+	return readStored(ctx, store, name, name)
+}
+
+// readOwned is like ReadSecret, for a secret of a tenant or a user. Its errors do not have the id of either.
+func readOwned(ctx context.Context, store Secrets, name string) (string, error) {
+	u, _ := UserFrom(ctx)
+	fullName, err := expr.StoredSecret(name, u.TenantID, u.ID)
+	if err != nil {
+		return "", fmt.Errorf("secret %q: %w", name, err)
+	}
+	value, err := readStored(ctx, store, fullName, name)
+	if err != nil {
+		return "", &anonymousError{err, fullName[:strings.LastIndexByte(fullName, '/')], name[:strings.LastIndexByte(name, '/')]}
+	}
+	return value, nil
+}
+
+// anonymousError is an error with other text in place of the directory of a tenant or a user.
+type anonymousError struct {
+	err                    error
+	directory, replacement string
+}
+
+func (e *anonymousError) Error() string {
+	return strings.ReplaceAll(e.err.Error(), e.directory, e.replacement)
+}
+
+func (e *anonymousError) Unwrap() error { return e.err }
+
+// readStored returns the value that a store has under fullName. Its errors begin with name.
+func readStored(ctx context.Context, store Secrets, fullName, name string) (string, error) {
+	value, err := store.Secret(ctx, fullName)
+	switch {
+	case err == nil && value != "" && '!' <= value[0] && value[0] <= '~': // most are like that
+		return value, nil
+	case err == nil && strings.TrimSpace(value) == "":
+		err = errors.New("it is empty")
+	case err == nil:
+		return value, nil
+	case !errors.Is(err, ErrSecretNotFound):
+		err = hostfn.Passing(err)
+	}
+	return "", fmt.Errorf("secret %q: %w", name, err)
 }

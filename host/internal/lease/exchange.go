@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/keywright/keywright/host/state"
@@ -22,22 +23,19 @@ type Exchange struct {
 func (n *Node) BeginExchange(ctx context.Context, key Key, valid func(Token) bool) (Token, *Exchange, error) {
 	id := n.id(useFetched, key)
 	for {
-		row, token, err := n.fetched(ctx, id)
+		row, token, x, err := n.tryExchange(ctx, id, valid)
+		if err == nil && (token.Value != nil || x != nil) {
+			return token, x, nil
+		}
+		if err == nil {
+			err = n.wait(ctx, id, row)
+		}
 		if err != nil {
-			return n.withoutStore(ctx, err)
-		}
-		if token.Value != nil && valid(token) {
-			return token, nil, nil
-		}
-		lease, start, ok, err := n.claim(ctx, id, row)
-		switch {
-		case err != nil:
-			return n.withoutStore(ctx, err)
-		case ok:
-			return Token{}, &Exchange{n: n, lease: lease, start: start}, nil
-		}
-		if err := n.wait(ctx, id, row); err != nil {
-			return n.withoutStore(ctx, err)
+			gone := ctx.Err()
+			if gone == nil && n.c.Degraded != nil {
+				n.c.Degraded(err)
+			}
+			return Token{}, nil, gone
 		}
 	}
 }
@@ -46,19 +44,21 @@ func (n *Node) BeginExchange(ctx context.Context, key Key, valid func(Token) boo
 // does not ask without the store. If valid refuses the token of the store and another node asks for the next one, TryExchange
 // returns neither a token nor the right to ask. Meanwhile the store keeps the token that it has.
 func (n *Node) TryExchange(ctx context.Context, key Key, valid func(Token) bool) (Token, *Exchange, error) {
-	id := n.id(useFetched, key)
+	_, token, x, err := n.tryExchange(ctx, n.id(useFetched, key), valid)
+	return token, x, err
+}
+
+// tryExchange is TryExchange for a row, which it returns as it has read it.
+func (n *Node) tryExchange(ctx context.Context, id state.ID, valid func(Token) bool) (reading, Token, *Exchange, error) {
 	row, token, err := n.fetched(ctx, id)
-	switch {
-	case err != nil:
-		return Token{}, nil, err
-	case token.Value != nil && valid(token):
-		return token, nil, nil
+	if err != nil || token.Value != nil && valid(token) {
+		return row, token, nil, err
 	}
 	lease, start, ok, err := n.claim(ctx, id, row)
 	if !ok {
-		return Token{}, nil, err
+		return row, Token{}, nil, err
 	}
-	return Token{}, &Exchange{n: n, lease: lease, start: start}, nil
+	return row, Token{}, &Exchange{n: n, lease: lease, start: start}, nil
 }
 
 // fetched reads a row and returns its token. The token has no value if the row is empty, if the node cannot open the value, or
@@ -75,15 +75,6 @@ func (n *Node) fetched(ctx context.Context, id state.ID) (reading, Token, error)
 		return row, Token{Value: value, ExpiresIn: remaining, Generation: row.Generation}, nil
 	}
 	return row, Token{}, nil
-}
-
-// withoutStore returns the right to ask that needs no store.
-func (n *Node) withoutStore(ctx context.Context, why error) (Token, *Exchange, error) {
-	err := ctx.Err()
-	if err == nil && n.c.Degraded != nil {
-		n.c.Degraded(why)
-	}
-	return Token{}, nil, err
 }
 
 // Within returns a context for the exchange, which ends within the lease.
@@ -118,5 +109,72 @@ func (x *Exchange) End(ctx context.Context) {
 // Drop removes a token of this generation for all nodes, as after a 401. If somebody has replaced it, Drop does nothing.
 func (n *Node) Drop(ctx context.Context, key Key, generation int64) error {
 	_, err := n.remove(ctx, n.id(useFetched, key), generation)
+	return err
+}
+
+// Refusal describes an answer without a token, for all nodes. Its JSON is the value of a row.
+type Refusal struct {
+	// Value describes the refusal.
+	Value []byte
+	// Count is the number of refusals since the last [Node.Accept].
+	Count int
+	// Wait is the time until the endpoint may be asked again. It is 0 if the time is over.
+	Wait time.Duration
+}
+
+// refusalMemory is the time after the end of a wait for which a refusal still counts.
+const refusalMemory = time.Hour
+
+// Refusal returns what was refused last, or the zero Refusal. The caller asks the endpoint if Wait is 0. A row that does not
+// open is no refusal.
+func (n *Node) Refusal(ctx context.Context, key Key) (Refusal, error) {
+	start := n.c.Now()
+	r, _, err := n.refusal(ctx, key)
+	r.Wait = max(0, r.Wait-n.c.Now().Sub(start))
+	return r, err
+}
+
+// refusal returns what was refused last, and the generation of its row.
+func (n *Node) refusal(ctx context.Context, key Key) (Refusal, int64, error) {
+	id := n.id(useRefusal, key)
+	row, err := n.get(ctx, id)
+	if err != nil {
+		return Refusal{}, row.Generation, err
+	}
+	var last Refusal
+	if text, err := n.open(id, row); err == nil && json.Unmarshal(text, &last) == nil { // an empty row does not open
+		last.Wait = max(0, last.Wait-row.Age)
+		return last, row.Generation, nil
+	}
+	return Refusal{}, row.Generation, nil
+}
+
+// Refuse writes a refusal for all nodes. wait returns how long none of them asks again, after a number of refusals, of which
+// this is the last. Of refusals at the same time one is written. Refuse returns the one that holds now.
+func (n *Node) Refuse(ctx context.Context, key Key, value []byte, wait func(count int) time.Duration) (Refusal, error) {
+	last, generation, err := n.refusal(ctx, key)
+	if err != nil || last.Wait > 0 {
+		return last, err
+	}
+	next := Refusal{Value: value, Count: last.Count + 1}
+	next.Wait = wait(next.Count)
+	lease, ok, err := n.acquire(ctx, n.id(useRefusal, key), generation)
+	if err != nil || !ok {
+		return next, err
+	}
+	text, err := json.Marshal(next)
+	if err == nil {
+		_, err = n.put(ctx, lease, text, next.Wait+refusalMemory, true)
+	}
+	return next, err
+}
+
+// Accept removes a refusal, after the endpoint has answered with a token. If [Node.Refusal] has returned the zero Refusal, there
+// is nothing to remove.
+func (n *Node) Accept(ctx context.Context, key Key) error {
+	last, generation, err := n.refusal(ctx, key)
+	if err == nil && last.Count > 0 {
+		_, err = n.remove(ctx, n.id(useRefusal, key), generation)
+	}
 	return err
 }

@@ -29,6 +29,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -105,12 +106,9 @@ var nameKeyRow state.ID
 
 // NewNode returns a node. It reads the name key from the store, or makes one if it is the first.
 func NewNode(ctx context.Context, c Config) (*Node, error) {
-	if c.Lease <= 0 {
-		c.Lease = 30 * time.Second
-	}
-	if c.StoreTimeout <= 0 {
-		c.StoreTimeout = 2 * time.Second
-	}
+	c.Lease = cmp.Or(max(c.Lease, 0), 30*time.Second)
+	c.StoreTimeout = cmp.Or(max(c.StoreTimeout, 0), 2*time.Second)
+	c.Unwritten = cmp.Or(max(c.Unwritten, 0), 1024)
 	if c.Random == nil {
 		c.Random = rand.Reader
 	}
@@ -119,9 +117,6 @@ func NewNode(ctx context.Context, c Config) (*Node, error) {
 	}
 	if c.Within == nil {
 		c.Within = context.WithTimeout
-	}
-	if c.Unwritten <= 0 {
-		c.Unwritten = 1024
 	}
 	if c.Sleep == nil {
 		c.Sleep = sleep
@@ -143,12 +138,9 @@ func NewNode(ctx context.Context, c Config) (*Node, error) {
 func (n *Node) Lease() time.Duration { return n.c.Lease }
 
 func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	<-ctx.Done()
 }
 
 // errNamesLost says that there are rows whose names nobody can make any more. With another name key, grants would begin anew.

@@ -54,6 +54,30 @@ func redeem(ctx context.Context, node *lease.Node, key lease.Key, seed, next str
 	return sent, nil
 }
 
+// sends fails the test unless a node sends this token of a grant. next is the next token.
+func sends(t *testing.T, node *lease.Node, key lease.Key, seed, token, next string) {
+	t.Helper()
+	if sent, err := redeem(t.Context(), node, key, seed, next); sent != token || err != nil {
+		t.Errorf("with the seed %q a node sends %q of the grant %s, %v, want %q", seed, sent, key.Name, err, token)
+	}
+}
+
+// refuses fails the test unless a node sends no token of a grant, because of an error.
+func refuses(t *testing.T, node *lease.Node, key lease.Key, seed string, want error) {
+	t.Helper()
+	if sent, err := redeem(t.Context(), node, key, seed, "never"); !errors.Is(err, want) {
+		t.Errorf("with the seed %q a node sends %q, %v, want the error: %v", seed, sent, err, want)
+	}
+}
+
+// stands fails the test unless a grant has this standing.
+func stands(t *testing.T, node *lease.Node, key lease.Key, want lease.Standing) {
+	t.Helper()
+	if c, err := node.Look(t.Context(), key); err != nil || c.Standing != want {
+		t.Errorf("the condition is %+v, %v, want %d", c, err, want)
+	}
+}
+
 // recorder keeps the rows that were written, as somebody who reads and writes the database may.
 type recorder struct {
 	state.Store
@@ -125,9 +149,7 @@ func TestConcurrentStart(t *testing.T) {
 			t.Error(err)
 		}
 	}}, key)
-	if c, err := slow.Look(t.Context(), grantKey); err != nil || c.Standing != lease.Good {
-		t.Errorf("the second node sees %+v, %v", c, err)
-	}
+	stands(t, slow, grantKey, lease.Good)
 }
 
 // While one node gets the next token ahead, another one neither waits nor asks, and those who need a token have the old one.
@@ -228,9 +250,7 @@ func TestMovedRows(t *testing.T) {
 		}
 	}
 	store.swap = nil
-	if sent, err := redeem(t.Context(), node, grantKey, "seed "+canary, "last"); err != nil || sent != "next" {
-		t.Errorf("the row as it was: %q, %v", sent, err)
-	}
+	sends(t, node, grantKey, "seed "+canary, "next", "last")
 }
 
 // A row that a call of a node has read, and another call has written since, is not taken for one that was put back.
@@ -240,14 +260,10 @@ func TestLateReading(t *testing.T) {
 	testworld.Must(redeem(t.Context(), node, grantKey, "seed", "one"))(t)
 	store.swap = func(_ state.ID, row state.Row) state.Row {
 		store.swap = nil
-		if sent, err := redeem(t.Context(), node, grantKey, "seed", "two"); err != nil || sent != "one" {
-			t.Errorf("sent = %q, err = %v", sent, err)
-		}
+		sends(t, node, grantKey, "seed", "one", "two")
 		return row
 	}
-	if sent, err := redeem(t.Context(), node, grantKey, "seed", "three"); err != nil || sent != "two" {
-		t.Errorf("sent = %q, err = %v", sent, err)
-	}
+	sends(t, node, grantKey, "seed", "two", "three")
 }
 
 // A holder that was stopped for longer than its lease stores what it got, unless another node has sent the token meanwhile.
@@ -266,15 +282,11 @@ func TestStoppedHolder(t *testing.T) {
 				t.Errorf("another node that sees first that the lease is over gets %v, want an UncertainError", err)
 			}
 			now = now.Add(7 * time.Second)
-			if sent, err := redeem(ctx, other, grantKey, "seed", want); err != nil || sent != "seed" {
-				t.Errorf("another node sends %q, %v", sent, err)
-			}
+			sends(t, other, grantKey, "seed", "seed", want)
 		}
 		turn.Done(ctx, []byte("next"))
 		turn.End(ctx)
-		if sent, err := redeem(ctx, other, grantKey, "seed", "last"); err != nil || sent != want {
-			t.Errorf("after the holder went on, another node sends %q, %v, want %q", sent, err, want)
-		}
+		sends(t, other, grantKey, "seed", want, "last")
 	}
 }
 
@@ -285,9 +297,7 @@ func TestStoppedBeforeIntent(t *testing.T) {
 	stopped, other := newNode(t, store, key), newNode(t, store, key)
 	turn := testworld.Must(stopped.Begin(ctx, grantKey, []byte("seed"), true))(t)
 	now = now.Add(time.Hour)
-	if sent, err := redeem(ctx, other, grantKey, "seed", "next"); err != nil || sent != "seed" {
-		t.Errorf("another node sends %q, %v", sent, err)
-	}
+	sends(t, other, grantKey, "seed", "seed", "next")
 	if _, _, err := turn.Intent(ctx); err == nil {
 		t.Error("the late turn may send")
 	}
@@ -305,15 +315,9 @@ func TestLostGrant(t *testing.T) {
 	if sent, err := redeem(ctx, other, grantKey, "one", "never"); !errors.As(err, &lost) || lost.Refused {
 		t.Errorf("another node sends %q, %v, want a LostError", sent, err)
 	}
-	if c, err := other.Look(ctx, grantKey); err != nil || c.Standing != lease.Lost {
-		t.Errorf("the condition is %+v, %v", c, err)
-	}
-	if sent, err := redeem(ctx, other, grantKey, "two", "three"); err != nil || sent != "two" {
-		t.Errorf("with a new seed a node sends %q, %v", sent, err)
-	}
-	if sent, err := redeem(ctx, node, grantKey, "one", "never"); !errors.Is(err, lease.ErrSeedUsed) {
-		t.Errorf("with the earlier seed a node sends %q, %v, want ErrSeedUsed", sent, err)
-	}
+	stands(t, other, grantKey, lease.Lost)
+	sends(t, other, grantKey, "two", "two", "three")
+	refuses(t, node, grantKey, "one", lease.ErrSeedUsed)
 }
 
 // Nodes with one store have the same partitions, and other stores have others. Lists of parts that differ have different ones.
@@ -349,9 +353,7 @@ func TestErrorsHoldNoStateKey(t *testing.T) {
 func TestStateKeysRotate(t *testing.T) {
 	store, before, after := state.NewMemory(time.Now), stateKey(), stateKey()
 	testworld.Must(redeem(t.Context(), newNode(t, store, before), grantKey, "seed", "next"))(t)
-	if sent, err := redeem(t.Context(), newNode(t, store, after, before), grantKey, "seed", "last"); err != nil || sent != "next" {
-		t.Errorf("sent = %q, err = %v", sent, err)
-	}
+	sends(t, newNode(t, store, after, before), grantKey, "seed", "next", "last")
 }
 
 // Without the store, a token that may be fetched again is, and one that may be used once is not sent. threats.md 112
@@ -360,9 +362,7 @@ func TestStoreDown(t *testing.T) {
 	node := newNode(t, store, stateKey())
 	ctx := t.Context()
 	store.Store = downStore{store.Store}
-	if sent, err := redeem(ctx, node, grantKey, "seed", "never"); !errors.Is(err, errFault) {
-		t.Errorf("a node sends %q, %v, want the error of the store", sent, err)
-	}
+	refuses(t, node, grantKey, "seed", errFault)
 	token, err := node.Fetch(ctx, lease.Key{}, func(context.Context) ([]byte, time.Duration, error) {
 		return []byte("token"), time.Hour, nil
 	})

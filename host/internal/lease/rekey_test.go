@@ -3,9 +3,13 @@ package lease_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/keywright/keywright/host/internal/lease"
@@ -44,9 +48,7 @@ func TestRekey(t *testing.T) {
 		t.Errorf("the condition of a grant is %+v, %v", got, err)
 	}
 	for i := range 20 {
-		if sent, err := redeem(ctx, only, lease.Key{Name: fmt.Sprint(i)}, "seed", "last"); err != nil || sent != fmt.Sprint("next ", i) {
-			t.Errorf("sent = %q, err = %v", sent, err)
-		}
+		sends(t, only, lease.Key{Name: fmt.Sprint(i)}, "seed", fmt.Sprint("next ", i), "last")
 	}
 	if held, ok, err := only.Take(ctx, grantKey); !ok || err != nil || string(held) != "held" {
 		t.Errorf("Take returns %q, %v", held, err)
@@ -107,9 +109,7 @@ func TestRekeyAndWriters(t *testing.T) {
 	testworld.Must(redeem(ctx, node, grantKey, "seed", "one"))(t)
 	both := newNode(t, store, after, before)
 	store.write = func() {
-		if sent, err := redeem(ctx, node, grantKey, "seed", "two"); err != nil || sent != "one" {
-			t.Errorf("sent = %q, err = %v", sent, err)
-		}
+		sends(t, node, grantKey, "seed", "one", "two")
 	}
 	rekey(t, both, lease.Rekeyed{Sealed: 2})
 	turn, err := both.Begin(ctx, grantKey, []byte("seed"), true)
@@ -123,9 +123,7 @@ func TestRekeyAndWriters(t *testing.T) {
 	last := stateKey()
 	rekey(t, newNode(t, store, last, after), lease.Rekeyed{Sealed: 2})
 	turn.Done(ctx, []byte("three"))
-	if sent, err := redeem(ctx, newNode(t, store, last, after), grantKey, "seed", "four"); err != nil || sent != "three" {
-		t.Errorf("sent = %q, err = %v", sent, err)
-	}
+	sends(t, newNode(t, store, last, after), grantKey, "seed", "three", "four")
 	store.write = func() { // what is gone is not sealed
 		if _, ok, err := both.Take(ctx, lease.Key{Name: "held"}); !ok || err != nil {
 			t.Errorf("Take: %t, %v", ok, err)
@@ -149,4 +147,58 @@ func TestRekeyWithoutTheStore(t *testing.T) {
 	}
 	store.turn(false)
 	rekey(t, node, lease.Rekeyed{Sealed: 1})
+}
+
+// interrupted is a source of randomness whose reader does something else before its first reading.
+type interrupted struct {
+	io.Reader
+	first sync.Once
+	by    func()
+}
+
+func (i *interrupted) Read(p []byte) (int, error) {
+	i.first.Do(i.by)
+	return i.Reader.Read(p)
+}
+
+// A node that starts while another one makes the key of the names waits for it. Both have the same names.
+func TestANodeWaitsForTheKeyOfTheNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config := lease.Config{Store: state.NewMemory(time.Now), Keys: [][]byte{stateKey()}}
+		var partition [32]byte
+		var starting sync.WaitGroup
+		first := config
+		first.Random = &interrupted{Reader: rand.Reader, by: func() {
+			starting.Go(func() {
+				second, err := lease.NewNode(t.Context(), config)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				partition = second.Partition("a")
+			})
+			synctest.Wait()
+		}}
+		node := configured(t, first)
+		starting.Wait()
+		if node.Partition("a") != partition {
+			t.Error("the nodes have different names")
+		}
+	})
+}
+
+// A node that starts waits for the key of the names for twice the time of a lease and a call of the store, and no longer.
+func TestSlowStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, begin := state.NewMemory(time.Now), time.Now()
+		if _, taken, err := store.Acquire(t.Context(), state.ID{}, 0, 5*time.Minute); !taken || err != nil {
+			t.Fatal(taken, err)
+		}
+		_, err := lease.NewNode(t.Context(), lease.Config{
+			Store: store, Keys: [][]byte{stateKey()}, Lease: 30 * time.Second, StoreTimeout: 2 * time.Second,
+		})
+		if took := time.Since(begin); !errors.Is(err, context.DeadlineExceeded) || took != 62*time.Second {
+			t.Errorf("after %s the error is %v", took, err)
+		}
+	})
 }

@@ -32,9 +32,7 @@ func TestStoreClockSetBack(t *testing.T) {
 	if got, err := node.Fetch(ctx, access, token); err != nil || string(got.Value) != "token" {
 		t.Errorf("a node gets %q, %v", got.Value, err)
 	}
-	if sent, err := redeem(ctx, node, grantKey, "seed", "next"); sent != "seed" || err != nil {
-		t.Errorf("a node sends %q, %v", sent, err)
-	}
+	sends(t, node, grantKey, "seed", "seed", "next")
 	if sent, err := redeem(ctx, node, lost, "seed of lost", "next"); !errors.As(err, new(*lease.UncertainError)) {
 		t.Errorf("a node sends %q, %v, want an UncertainError", sent, err)
 	}
@@ -52,9 +50,7 @@ func TestStoreClockSetBackSlightly(t *testing.T) {
 	intended(t, node, "grant")
 	now = now.Add(-time.Minute - state.Slack)
 	for _, want := range []lease.Standing{lease.Good, lease.Uncertain} {
-		if c, err := node.Look(t.Context(), lease.Key{Name: "grant"}); err != nil || c.Standing != want {
-			t.Errorf("the condition is %+v, %v, want %d", c, err, want)
-		}
+		stands(t, node, lease.Key{Name: "grant"}, want)
 		now = now.Add(-1)
 	}
 }
@@ -66,9 +62,7 @@ func TestLeasesOfDifferentTimes(t *testing.T) {
 	short := configured(t, lease.Config{Store: store, Keys: [][]byte{key}, Lease: 3 * time.Second})
 	turn := intended(t, long, "grant")
 	defer turn.End(t.Context())
-	if c, err := short.Look(t.Context(), lease.Key{Name: "grant"}); err != nil || c.Standing != lease.Good {
-		t.Errorf("the condition is %+v, %v", c, err)
-	}
+	stands(t, short, lease.Key{Name: "grant"}, lease.Good)
 }
 
 // Somebody who writes the database takes the value of a grant away, or raises its generation: a node that has seen the grant does
@@ -76,9 +70,7 @@ func TestLeasesOfDifferentTimes(t *testing.T) {
 func TestGrantWithoutItsValue(t *testing.T) {
 	store := newRecorder()
 	node := newNode(t, store, stateKey())
-	if sent, err := redeem(t.Context(), node, grantKey, "seed", "next"); sent != "seed" || err != nil {
-		t.Fatal(sent, err)
-	}
+	sends(t, node, grantKey, "seed", "seed", "next")
 	for _, by := range []int64{-1, 0, 1, 1 << 40} {
 		store.swap = func(_ state.ID, row state.Row) state.Row {
 			return state.Row{Generation: row.Generation + by}
@@ -115,9 +107,7 @@ func TestUnacquirableRow(t *testing.T) {
 // with other names, under which grants would begin anew (threats.md 147).
 func TestLostNameKey(t *testing.T) {
 	store, key := newRecorder(), stateKey()
-	if sent, err := redeem(t.Context(), newNode(t, store, key), grantKey, "seed", "next"); sent != "seed" || err != nil {
-		t.Fatal(sent, err)
-	}
+	sends(t, newNode(t, store, key), grantKey, "seed", "seed", "next")
 	never := func(context.Context, time.Duration) { t.Error("a node waits") }
 	for _, row := range []state.Row{{}, {Generation: 1}} {
 		store.swap = func(state.ID, state.Row) state.Row { return row }
@@ -169,9 +159,7 @@ func TestForgetUnopened(t *testing.T) {
 		t.Errorf("Forget returns %q, %v", got, err)
 	}
 	store.swap = nil
-	if c, err := node.Look(t.Context(), grantKey); err != nil || c.Standing != lease.None {
-		t.Errorf("the grant stays: %+v, %v", c, err)
-	}
+	stands(t, node, grantKey, lease.None)
 }
 
 // A node that has only read a grant refuses an earlier row of it. A later row that does not open is refused, and the real one is still
@@ -260,7 +248,5 @@ func TestRenewAfterTheStoreWasPutBack(t *testing.T) {
 		t.Errorf("the condition is %+v, %v, want ErrRolledBack", c, err)
 	}
 	testworld.Check(t, node.Renew(ctx, grantKey, []byte("consent")))
-	if sent, err := redeem(ctx, node, grantKey, "", "next"); sent != "consent" || err != nil {
-		t.Errorf("a node sends %q, %v", sent, err)
-	}
+	sends(t, node, grantKey, "", "consent", "next")
 }

@@ -194,7 +194,9 @@ func (t *Turn) Refused(ctx context.Context) *LostError {
 
 // Lost ends the turn after the server has answered, and what it issued cannot be kept. Nobody sends the token again.
 func (t *Turn) Lost(ctx context.Context) *LostError {
-	t.settle(ctx, t.rec.lost())
+	lost := t.rec.with(intent, t.rec.Token)
+	lost.Lost = true
+	t.settle(ctx, lost)
 	return &LostError{}
 }
 

@@ -64,9 +64,7 @@ func (a *attempts) look() {
 
 func (a *attempts) standing(want lease.Standing) {
 	a.Helper()
-	if c, err := a.nodes[0].Look(a.Context(), grantKey); err != nil || c.Standing != want {
-		a.Errorf("the condition is %+v, %v, want %d", c, err, want)
-	}
+	stands(a.T, a.nodes[0], grantKey, want)
 }
 
 // unknown is an outcome that nobody knows, after which the token stays for as long as the count says.
@@ -152,9 +150,7 @@ func TestRedemptionWrittenAfterAnOutage(t *testing.T) {
 	a.now = a.now.Add(-1)
 	store.turn(false)
 	a.nodes[0].Flush(ctx)
-	if sent, err := redeem(ctx, newNode(t, a.store, a.key), grantKey, "seed", "last"); sent != "next" || err != nil {
-		t.Errorf("a new node sends %q, %v", sent, err)
-	}
+	sends(t, newNode(t, a.store, a.key), grantKey, "seed", "next", "last")
 }
 
 // A node that writes what it redeemed while another one notes that its lease is over is not waited for.
@@ -163,9 +159,7 @@ func TestRedemptionWrittenDuringNote(t *testing.T) {
 	turn := a.sends()
 	a.now = a.now.Add(time.Hour)
 	noting := newNode(t, resealer{a.store, func() { turn.Done(ctx, []byte("next")) }}, a.key)
-	if sent, err := redeem(ctx, noting, grantKey, "seed", "last"); sent != "next" || err != nil {
-		t.Errorf("sent = %q, err = %v, want next", sent, err)
-	}
+	sends(t, noting, grantKey, "seed", "next", "last")
 }
 
 // resealer is a store that calls before, and then reseals.
@@ -233,9 +227,7 @@ func TestUncertainGrantAfterTheStoreFailed(t *testing.T) {
 		now = now.Add(6 * time.Second)
 	}
 	holder.Done(t.Context(), []byte("next"))
-	if sent, err := redeem(t.Context(), node, grantKey, "seed", "last"); sent != "next" || err != nil {
-		t.Errorf("the node sends %q, %v", sent, err)
-	}
+	sends(t, node, grantKey, "seed", "next", "last")
 }
 
 // Nodes of a version that sent no token again share the store: they send none that may have been sent, and what they have marked is

@@ -5,6 +5,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/tetratelabs/wazero/api"
+
+	"github.com/keywright/keywright/internal/admission"
+	"github.com/keywright/keywright/internal/contract"
 )
 
 // function is a host function that guests may import. do reads its parameters from the stack and writes its result there.
@@ -112,4 +115,211 @@ func (r *run) text(offset uint64) string {
 		r.fail(ErrUse, "%s: its text is not UTF-8", r.function)
 	}
 	return text
+}
+
+// envFunctions are the functions of the Extism kernel. An offset out of bounds ends the call, while Extism itself would
+// read or write what is there: such a guest is broken, and must not authenticate anything.
+var envFunctions = []function{
+	{contract.EnvAlloc, i64, i64, alloc},
+	{contract.EnvFree, i64, none, free},
+	{contract.EnvLength, i64, i64, length},
+	{contract.EnvLengthUnsafe, i64, i64, length},
+	{contract.EnvLoadU8, i64, i32, loadU8},
+	{contract.EnvLoadU64, i64, i64, loadU64},
+	{contract.EnvStoreU8, store, none, storeU8},
+	{contract.EnvStoreU64, i64x2, none, storeU64},
+
+	{contract.EnvInputLength, none, i64, guarded(inputLength)},
+	{contract.EnvInputOffset, none, i64, guarded(inputOffset)},
+	{contract.EnvInputLoadU8, i64, i32, guarded(inputLoadU8)},
+	{contract.EnvInputLoadU64, i64, i64, guarded(inputLoadU64)},
+	{contract.EnvOutputSet, i64x2, none, guarded(outputSet)},
+	{contract.EnvErrorSet, i64, none, guarded(errorSet)},
+
+	// An empty value is a block of no bytes. go-pdk does not distinguish that from no value; a guest that has to must look at the
+	// offset.
+	{contract.EnvConfigGet, i64, i64, guarded(optional(busy, contract.Env.ConfigGet))},
+	{contract.EnvVarGet, i64, i64, guarded(varGet)},
+	{contract.EnvVarSet, i64x2, none, guarded(varSet)},
+
+	{contract.EnvGetLogLevel, none, i32, getLogLevel},
+	{contract.EnvLogTrace, i64, none, logAt(contract.LevelTrace)},
+	{contract.EnvLogDebug, i64, none, logAt(contract.LevelDebug)},
+	{contract.EnvLogInfo, i64, none, logAt(contract.LevelInfo)},
+	{contract.EnvLogWarn, i64, none, logAt(contract.LevelWarn)},
+	{contract.EnvLogError, i64, none, logAt(contract.LevelError)},
+}
+
+// alloc implements alloc(length) → offset: it allocates a block. For a length of 0 it returns offset 0, as Extism does.
+// Only the host makes empty blocks.
+func alloc(r *run, stack []uint64) {
+	if stack[0] == 0 {
+		return
+	}
+	offset, err := r.arena.Alloc(stack[0])
+	r.check(err)
+	stack[0] = offset
+}
+
+// free implements free(offset). It does nothing, since blocks live as long as the call.
+func free(*run, []uint64) {}
+
+// length implements length(offset) → bytes. It returns 0 for an offset that is no block's.
+func length(r *run, stack []uint64) { stack[0] = r.arena.Length(stack[0]) }
+
+// loadU8 implements load_u8(offset) → byte.
+func loadU8(r *run, stack []uint64) {
+	v, ok := r.arena.Load8(stack[0])
+	r.inBounds(ok, stack[0])
+	stack[0] = uint64(v)
+}
+
+// loadU64 implements load_u64(offset) → eight bytes, little-endian.
+func loadU64(r *run, stack []uint64) {
+	v, ok := r.arena.Load64(stack[0])
+	r.inBounds(ok, stack[0])
+	stack[0] = v
+}
+
+// storeU8 implements store_u8(offset, byte).
+func storeU8(r *run, stack []uint64) {
+	r.inBounds(r.arena.Store8(stack[0], byte(stack[1])), stack[0])
+}
+
+// storeU64 implements store_u64(offset, eight bytes, little-endian).
+func storeU64(r *run, stack []uint64) {
+	r.inBounds(r.arena.Store64(stack[0], stack[1]), stack[0])
+}
+
+// inBounds ends the call if ok is false.
+func (r *run) inBounds(ok bool, offset uint64) {
+	if !ok {
+		r.fail(ErrUse, "%s: offset %d is outside the memory blocks of the call", r.function, offset)
+	}
+}
+
+// needInput asks env for the input when the guest first uses it, and puts it into a block.
+func (r *run) needInput() {
+	if r.input.loaded {
+		return
+	}
+	r.input.loaded = true
+	var document []byte
+	r.callEnv(busy, func() { document = r.env.Input() })
+	if len(document) > 0 {
+		r.input.offset = put(r, document)
+		r.input.length = uint64(len(document))
+	}
+}
+
+// inputLength implements input_length() → bytes.
+func inputLength(r *run, stack []uint64) {
+	r.needInput()
+	stack[0] = r.input.length
+}
+
+// inputOffset implements input_offset() → offset of the block with the input, or 0 if there is none.
+func inputOffset(r *run, stack []uint64) {
+	r.needInput()
+	stack[0] = r.input.offset
+}
+
+// inputLoadU8 implements input_load_u8(position in the input) → byte.
+func inputLoadU8(r *run, stack []uint64) {
+	stack[0] = uint64(r.inputAt(stack[0], 1)[0])
+}
+
+// inputLoadU64 implements input_load_u64(position in the input) → eight bytes, little-endian.
+func inputLoadU64(r *run, stack []uint64) {
+	r.inputAt(stack[0], 8)
+	stack[0], _ = r.arena.Load64(r.input.offset + stack[0])
+}
+
+// inputAt returns n bytes of the input. It ends the call if they are out of bounds.
+func (r *run) inputAt(position, n uint64) []byte {
+	r.needInput()
+	if position >= r.input.length || r.input.length-position < n {
+		r.fail(ErrUse, "%s: position %d is outside an input of %d bytes", r.function, position, r.input.length)
+	}
+	bytes, err := r.arena.Range(r.input.offset+position, n)
+	r.check(err)
+	return bytes
+}
+
+// outputSet implements output_set(offset, length). The bytes may begin and end anywhere in the memory blocks. The last
+// call of it counts.
+func outputSet(r *run, stack []uint64) {
+	if limit := r.module.limits.OutputBytes; stack[1] > uint64(limit) {
+		r.fail(ErrLimit, "an output of %d bytes, %d are allowed", stack[1], limit)
+	}
+	bytes, err := r.arena.Range(stack[0], stack[1])
+	if err != nil {
+		r.fail(ErrUse, "%s: %v", r.function, err)
+	}
+	r.spend(len(bytes))
+	if !utf8.Valid(bytes) {
+		r.fail(ErrUse, "%s: the output is not UTF-8", r.function)
+	}
+	r.result.Output = append([]byte(nil), bytes...)
+	r.result.OutputSet = true
+}
+
+// errorSet implements error_set(offset). Offset 0 removes the message.
+func errorSet(r *run, stack []uint64) {
+	if limit := r.module.limits.OutputBytes; r.arena.Length(stack[0]) > uint64(limit) {
+		r.fail(ErrLimit, "an error message of %d bytes, %d are allowed", r.arena.Length(stack[0]), limit)
+	}
+	r.result.Message = r.text(stack[0])
+}
+
+// vars holds the variables of a call. They are dropped at its end, so that a guest can keep nothing in them.
+type vars struct {
+	values map[string]string
+	bytes  int
+}
+
+const (
+	// maxVarBytes bounds the names and values of all variables of a call, with varOverhead for each variable.
+	maxVarBytes = 1 << 20
+	varOverhead = 64
+)
+
+// varGet implements var_get(name) → value, or 0 if there is none.
+func varGet(r *run, stack []uint64) {
+	value, ok := r.vars.values[r.text(stack[0])]
+	stack[0] = 0
+	if ok {
+		stack[0] = put(r, value)
+	}
+}
+
+// varSet implements var_set(name, value). Value 0 removes the variable.
+func varSet(r *run, stack []uint64) {
+	name := r.text(stack[0])
+	if old, ok := r.vars.values[name]; ok {
+		r.vars.bytes -= len(name) + len(old) + varOverhead
+		delete(r.vars.values, name)
+	}
+	if stack[1] == 0 {
+		return
+	}
+	value := r.data(stack[1])
+	if r.vars.bytes += len(name) + len(value) + varOverhead; r.vars.bytes > maxVarBytes {
+		r.fail(ErrLimit, "more than %d bytes of variables in a call", maxVarBytes)
+	}
+	if r.vars.values == nil {
+		r.vars.values = map[string]string{}
+	}
+	r.vars.values[name] = value
+}
+
+// getLogLevel implements get_log_level() → the lowest level that PDKs should log at.
+func getLogLevel(_ *run, stack []uint64) { stack[0] = uint64(contract.LevelInfo) }
+
+// maxLineBytes is the maximum length of a log line. The rest of a longer one is dropped.
+const maxLineBytes = 8 << 10
+
+// logAt returns the implementation of log_trace(text), log_debug(text) and so on.
+func logAt(level contract.Level) implementation {
+	return func(r *run, stack []uint64) { r.log(level, admission.Cut(r.text(stack[0]), maxLineBytes)) }
 }

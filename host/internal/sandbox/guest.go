@@ -3,6 +3,7 @@ package sandbox
 import (
 	"bytes"
 	"context"
+	"strings"
 
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
@@ -108,4 +109,98 @@ func (s *snapshot) restore(g *guest, memory []byte) bool {
 		global.Set(s.globals[i])
 	}
 	return true
+}
+
+// maxPages is the number of pages of 64 KiB that WebAssembly can address.
+const maxPages = 1 << 16
+
+// memory is the linear memory of a guest. It is zeroed and pooled with its run after a call, because allocating it
+// would be most of the cost of an instance.
+type memory struct {
+	// bytes is zero from its length to its capacity.
+	bytes []byte
+	// max is the maximum size for the instance, in bytes: limit, or less if the module has a maximum of its own.
+	max uint64
+	// limit is the maximum size for all instances, in bytes.
+	limit uint64
+	// exceeded is set if the guest has wanted more than limit in this call.
+	exceeded bool
+}
+
+var _ experimental.MemoryAllocator = (*memory)(nil)
+
+// Allocate returns m. wazero calls it once for an instance, since a module has at most one memory.
+func (m *memory) Allocate(_, limit uint64) experimental.LinearMemory {
+	m.max = min(limit, m.limit)
+	return m
+}
+
+// Reallocate grows the memory to size bytes. It doubles the capacity, so that memory that grows by one page at a time
+// is not copied each time. It returns nil, so that memory.grow fails, if that is more than the limit.
+func (m *memory) Reallocate(size uint64) []byte {
+	if size > m.limit {
+		m.exceeded = true
+		return nil
+	}
+	if have := uint64(cap(m.bytes)); size > have {
+		grown := make([]byte, size, max(size, min(2*have, m.max)))
+		if size <= maxIdle { // its instance may be reused, and is read as a whole before it is written: each page would fault twice
+			clear(grown)
+		}
+		copy(grown, m.bytes)
+		m.bytes = grown
+	}
+	m.bytes = m.bytes[:size]
+	return m.bytes
+}
+
+// Free does nothing, because wazero also calls it during a call, when the guest exits.
+func (m *memory) Free() {}
+
+func (m *memory) zero() {
+	clear(m.bytes)
+	m.bytes = m.bytes[:0]
+}
+
+// A guest's WASI has the host's clock and random bytes, and a stderr that goes to the log. There are no arguments,
+// environment, input or files, and the functions for these report that. A module that imports a function that opens a
+// file or a socket is not admitted.
+
+// wasiWrite is the function of WASI that writes to stderr.
+const wasiWrite = "fd_write"
+
+// lines is a writer for stderr. It splits the text into lines and calls write for each. It drops the bytes of a line
+// beyond maxLineBytes.
+type lines struct {
+	write func(line string)
+	// proceed ends the call if its time is over. It is called for each Write, since one fd_write may have millions of
+	// parts.
+	proceed func()
+	// partial is the current, unfinished line.
+	partial []byte
+}
+
+// Write returns no error. It may end the call by a panic of proceed or write.
+func (l *lines) Write(text []byte) (int, error) {
+	n := len(text)
+	l.proceed()
+	for {
+		line, rest, complete := bytes.Cut(text, []byte{'\n'})
+		l.partial = append(l.partial, line[:min(len(line), maxLineBytes-len(l.partial))]...)
+		if !complete {
+			return n, nil
+		}
+		l.flush()
+		text = rest
+	}
+}
+
+// flush writes the current line unless it is empty.
+func (l *lines) flush() {
+	if len(l.partial) == 0 {
+		return
+	}
+	line := strings.ToValidUTF8(string(l.partial), "\uFFFD")
+	l.partial = l.partial[:0]
+	l.write(line)
 }

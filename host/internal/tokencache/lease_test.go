@@ -78,7 +78,7 @@ func TestStampede(t *testing.T) {
 				e = l.Set(fmt.Sprint("token ", exchanges.Add(1)), time.Hour, 0)
 			default:
 				o, err := l.Wait(t.Context())
-				if err != nil || !o.Set {
+				if err != nil || o.Entry.Handle == nil {
 					t.Errorf("Wait: %+v, %v", o, err)
 				}
 				e = o.Entry
@@ -101,7 +101,7 @@ func TestWaitersGetEntry(t *testing.T) {
 		l := hold(t, cache, token)
 		all := wait(t, cache, token, 100)
 		e := l.Set("t1", time.Hour, 0)
-		all(tokencache.Outcome[string]{Entry: e, Set: true})
+		all(tokencache.Outcome[string]{Entry: e})
 		if got, hit, _, _ := cache.Acquire(token); !hit || got != e {
 			t.Errorf("the next caller gets %+v, %t", got, hit)
 		}
@@ -122,7 +122,7 @@ func TestErrorReachesAll(t *testing.T) {
 		l := hold(t, cache, token)
 		all := wait(t, cache, token, 100)
 		e := l.Set("t1", time.Hour, 0)
-		all(tokencache.Outcome[string]{Entry: e, Set: true})
+		all(tokencache.Outcome[string]{Entry: e})
 	})
 }
 
@@ -165,10 +165,10 @@ func TestLeaseEndsOnce(t *testing.T) {
 			l := hold(t, cache, token)
 			e := l.Set("t1", time.Hour, 0)
 			again(l)
-			if o, err := l.Wait(t.Context()); o != (tokencache.Outcome[string]{Entry: e, Set: true}) || err != nil {
+			if o, err := l.Wait(t.Context()); o != (tokencache.Outcome[string]{Entry: e}) || err != nil {
 				t.Errorf("outcome is %+v, %v", o, err)
 			}
-			if got, ok := cache.Get(token); !ok || got != e {
+			if got, ok := cache.Lookup(token); !ok || got != e {
 				t.Errorf("entry is %+v, %t", got, ok)
 			}
 		})
@@ -210,8 +210,8 @@ func TestCancelledWaiterLeavesAlone(t *testing.T) {
 		}
 
 		e := l.Set("t1", time.Hour, 0)
-		all(tokencache.Outcome[string]{Entry: e, Set: true})
-		if o, err := l.Wait(ctx); !o.Set || err != nil {
+		all(tokencache.Outcome[string]{Entry: e})
+		if o, err := l.Wait(ctx); o.Entry.Handle == nil || err != nil {
 			t.Errorf("what is there already is not given to one who is cancelled: %+v, %v", o, err)
 		}
 	})
@@ -227,7 +227,7 @@ func TestIndependentLeases(t *testing.T) {
 			all := wait(t, cache, k, 3)
 			ends = append(ends, func() {
 				e := l.Set(fmt.Sprint(i), time.Hour, 0)
-				all(tokencache.Outcome[string]{Entry: e, Set: true})
+				all(tokencache.Outcome[string]{Entry: e})
 			})
 		}
 		for _, end := range ends {
@@ -250,7 +250,7 @@ func TestPressureLosesNoLease(t *testing.T) {
 			t.Error("a second lease of the same entry")
 		}
 		e := l.Set("t1", time.Hour, 0)
-		all(tokencache.Outcome[string]{Entry: e, Set: true})
+		all(tokencache.Outcome[string]{Entry: e})
 		cache.Set(key(7, "other"), "v", time.Hour)
 		cache.Set(key(8, "other"), "v", time.Hour)
 		holds(t, cache, false, token)
@@ -270,8 +270,8 @@ func TestSetWithoutLeaseLeavesALeaseAlone(t *testing.T) {
 			t.Errorf("Acquire gives %+v, %t", e, hit)
 		}
 		e := l.Set("t1", time.Hour, 0)
-		all(tokencache.Outcome[string]{Entry: e, Set: true})
-		if got, _ := cache.Get(token); got != e {
+		all(tokencache.Outcome[string]{Entry: e})
+		if got, _ := cache.Lookup(token); got != e {
 			t.Errorf("entry is %+v", got)
 		}
 	})

@@ -9,9 +9,9 @@ import (
 	"github.com/keywright/keywright/host/internal/fairlru"
 )
 
-// Waits before a refused question is asked again. The first is firstWait, and each is twice the one before, up to
-// lastWait. Each is shortened at random by up to a fifth. If the endpoint sends Retry-After (RFC 9110 section 10.2.3),
-// that is the wait instead, at least firstWait and at most longestWait.
+// Waits before the same is tried again, see [Wait]: a refused question, a token that was sent without an outcome, and the metadata of
+// an issuer. The first is firstWait, and each is twice the one before, up to lastWait. Each is shortened at random by up to a fifth.
+// If the endpoint sends Retry-After (RFC 9110 section 10.2.3), that is the wait instead, at least firstWait and at most longestWait.
 const (
 	firstWait   = time.Second
 	lastWait    = 5 * time.Minute
@@ -47,8 +47,8 @@ type Refusals struct {
 type refusalEntry struct {
 	Refusal
 	since time.Time
-	// next is the wait after the next refusal.
-	next time.Duration
+	// count is the number of refusals in a row.
+	count int
 	// asking is set while a caller asks again after the wait.
 	asking bool
 }
@@ -86,8 +86,8 @@ func (r *Refusals) Ask(owner string, key [32]byte, anew bool) (q *Question, last
 	now := r.now()
 	last = it.Refusal
 	last.Age += now.Sub(it.since)
-	switch waits := withinPeriod(it.since, now, min(it.Wait, limit)); {
-	case waits:
+	switch {
+	case withinPeriod(it.since, now, min(it.Wait, limit)):
 		last.Wait -= now.Sub(it.since)
 		return nil, last, false
 	case it.asking:
@@ -98,9 +98,8 @@ func (r *Refusals) Ask(owner string, key [32]byte, anew bool) (q *Question, last
 	return &Question{refusals: r, owner: owner, key: key, turn: true}, Refusal{}, true
 }
 
-// Refused records a refusal. retryAfter is the value of Retry-After, or 0. jitter is a random number from 0 up to 1. It
-// returns the refusal with its Wait, and reports whether it is the first among callers that asked at the same time. The
-// refusals of the other callers change nothing.
+// Refused records a refusal, for which retryAfter and jitter are those of [Wait]. It returns the refusal with its Wait, and reports
+// whether it is the first among callers that asked at the same time. The refusals of the other callers change nothing.
 func (q *Question) Refused(answer Refusal, retryAfter time.Duration, jitter float64) (_ Refusal, first bool) {
 	r := q.refusals
 	r.mu.Lock()
@@ -108,14 +107,14 @@ func (q *Question) Refused(answer Refusal, retryAfter time.Duration, jitter floa
 	it, ok := r.all.Get(q.owner, q.key)
 	switch {
 	case !ok:
-		it = &refusalEntry{next: firstWait}
+		it = &refusalEntry{}
 		r.all.Add(q.owner, q.key, it, 1)
 	case !q.turn:
 		return it.Refusal, false
 	}
 	q.turn = false
-	answer.Wait = waitOf(it.next, retryAfter, jitter)
-	*it = refusalEntry{Refusal: answer, since: r.now(), next: min(2*it.next, lastWait)}
+	answer.Wait = Wait(it.count+1, retryAfter, jitter)
+	*it = refusalEntry{Refusal: answer, since: r.now(), count: it.count + 1}
 	return answer, true
 }
 
@@ -124,31 +123,29 @@ func (q *Question) RefusedElsewhere(answer Refusal) {
 	r := q.refusals
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	next := firstWait
+	count := 0
 	if it, ok := r.all.Peek(q.owner, q.key); ok {
-		next = it.next
+		count = it.count
 	}
 	q.turn = false
-	r.all.Add(q.owner, q.key, &refusalEntry{Refusal: answer, since: r.now(), next: next}, 1)
+	r.all.Add(q.owner, q.key, &refusalEntry{Refusal: answer, since: r.now(), count: count}, 1)
 }
 
-func waitOf(next, retryAfter time.Duration, jitter float64) time.Duration {
+// Wait returns the wait after a number of refusals in a row. retryAfter is the value of Retry-After, or 0, and jitter is a random
+// number from 0 up to 1.
+func Wait(count int, retryAfter time.Duration, jitter float64) time.Duration {
 	if retryAfter > 0 {
 		return min(max(retryAfter, firstWait), longestWait)
 	}
-	return next - time.Duration(jitter*float64(next)/5)
-}
-
-// Wait returns the wait after a number of refusals in a row. retryAfter and jitter are those of [Question.Refused].
-func Wait(count int, retryAfter time.Duration, jitter float64) time.Duration {
-	next := firstWait
-	for ; count > 1 && next < lastWait; count-- {
-		next *= 2
+	wait := firstWait
+	for ; count > 1 && wait < lastWait; count-- {
+		wait *= 2
 	}
-	return waitOf(min(next, lastWait), retryAfter, jitter)
+	wait = min(wait, lastWait)
+	return wait - time.Duration(jitter*float64(wait)/5)
 }
 
-// Jitter returns a random number from 0 up to 1, for [Wait] and [Question.Refused].
+// Jitter returns a random number from 0 up to 1, for [Wait].
 func Jitter(random io.Reader) (float64, error) {
 	var b [8]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {

@@ -121,7 +121,7 @@ func TestRejectStampede(t *testing.T) {
 			return l.Set(fmt.Sprint("token ", exchanges.Add(1)), time.Hour, 0)
 		}
 		o, err := l.Wait(t.Context())
-		if err != nil || !o.Set {
+		if err != nil || o.Entry.Handle == nil {
 			t.Errorf("Wait: %+v, %v", o, err)
 		}
 		return o.Entry

@@ -144,14 +144,14 @@ func newLRU[K comparable, V any](size int) *simplelru.LRU[K, V] {
 	return l
 }
 
-// Get returns the entry of a key and reports whether there is a valid one.
-func (c *Cache[V]) Get(k Key) (Entry[V], bool) {
+// Lookup returns the entry of a key and reports whether there is a valid one. It waits for nobody.
+func (c *Cache[V]) Lookup(k Key) (Entry[V], bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.get(k)
 }
 
-// Peek is like Get, but does not count as a use of the entry.
+// Peek is like Lookup, but does not count as a use of the entry.
 func (c *Cache[V]) Peek(k Key) (Entry[V], bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

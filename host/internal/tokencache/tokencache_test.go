@@ -1,8 +1,11 @@
 package tokencache_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
+	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 	"unsafe"
@@ -33,7 +36,7 @@ var token = key(1, "access_token")
 func holds(t *testing.T, c *tokencache.Cache[string], want bool, keys ...tokencache.Key) {
 	t.Helper()
 	for _, k := range keys {
-		if _, ok := c.Get(k); ok != want {
+		if _, ok := c.Lookup(k); ok != want {
 			t.Errorf("entry %q of partition %d: there is %t, want %t", k.Name, k.Partition[31], ok, want)
 		}
 	}
@@ -82,7 +85,7 @@ func TestEntryLifetime(t *testing.T) {
 					t.Errorf("%s: stored %+v", how, e)
 				}
 				clock.Advance(c.step)
-				got, ok := cache.Get(token)
+				got, ok := cache.Lookup(token)
 				if ok != c.want || ok && got != e {
 					t.Errorf("%s: Get gives %+v, %t, want %t", how, got, ok, c.want)
 				}
@@ -151,14 +154,14 @@ func TestSetReplaces(t *testing.T) {
 	clock.Advance(30 * time.Second)
 	second := cache.Set(token, "t2", time.Minute)
 	clock.Advance(45 * time.Second)
-	if got, ok := cache.Get(token); !ok || got != second || cache.Len() != 1 {
+	if got, ok := cache.Lookup(token); !ok || got != second || cache.Len() != 1 {
 		t.Errorf("Get gives %+v, %t of %d", got, ok, cache.Len())
 	}
 	if first.Generation == second.Generation {
 		t.Error("two values of one generation")
 	}
 	cache.Set(token, "t3", 0)
-	if got, _ := cache.Get(token); got != second {
+	if got, _ := cache.Lookup(token); got != second {
 		t.Errorf("a value that may not be kept replaced one: %+v", got)
 	}
 }
@@ -306,5 +309,79 @@ func TestLiveEntries(t *testing.T) {
 	}
 	if c.Live(nil) {
 		t.Error("a value that was not stored is live")
+	}
+}
+
+// In a million mixed calls, over more partitions than there is room for, every value that is read was stored with the
+// same key. threats.md 29
+func TestNoPartitionReadsAnothersValue(t *testing.T) {
+	const (
+		calls      = 1_000_000
+		workers    = 8
+		partitions = 500
+		names      = 6
+	)
+	type value struct {
+		key    tokencache.Key
+		worker int
+	}
+	cache := tokencache.New[value](1000, 4, time.Now)
+	var wg sync.WaitGroup
+	for worker := range workers {
+		wg.Go(func() {
+			random := rand.New(rand.NewPCG(29, uint64(worker)))
+			last := map[tokencache.Key]uint64{}
+			check := func(k tokencache.Key, e tokencache.Entry[value]) {
+				if e.Value.key != k || e.Generation == 0 {
+					t.Errorf("read from %x what belongs to %x", k.Partition[:8], e.Value.key.Partition[:8])
+				}
+				if e.Generation < last[k] {
+					t.Errorf("read an older value after a newer one")
+				}
+				last[k] = e.Generation
+			}
+			for range calls / workers {
+				k := tokencache.Key{Name: string(rune('a' + random.IntN(names)))}
+				binary.BigEndian.PutUint64(k.Partition[:], uint64(random.IntN(partitions)))
+				v := value{k, worker}
+				switch random.IntN(8) {
+				case 0:
+					check(k, cache.Set(k, v, time.Hour))
+				case 1, 2, 3:
+					e, hit, l, holder := cache.Acquire(k)
+					switch {
+					case hit:
+						check(k, e)
+					case holder && random.IntN(8) == 0:
+						l.End(nil)
+					case holder:
+						check(k, l.Set(v, time.Hour, 0))
+					default:
+						if o, err := l.Wait(t.Context()); err != nil || o.Entry.Handle != nil && o.Entry.Value.key != k {
+							t.Errorf("waited for %x and got %x, %v", k.Partition[:8], o.Entry.Value.key.Partition[:8], err)
+						}
+					}
+				case 4:
+					cache.Reject(k, last[k])
+				default:
+					if e, ok := cache.Lookup(k); ok {
+						check(k, e)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n := cache.Len(); n > 1000 {
+		t.Errorf("%d entries, want no more than 1000", n)
+	}
+}
+
+func BenchmarkGet(b *testing.B) {
+	cache := tokencache.New[string](10_000, 16, time.Now)
+	cache.Set(token, "t1", time.Hour)
+	b.ReportAllocs()
+	for b.Loop() {
+		cache.Lookup(token)
 	}
 }

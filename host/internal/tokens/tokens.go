@@ -6,8 +6,11 @@
 package tokens
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/keywright/keywright/host/internal/event"
@@ -19,9 +22,9 @@ import (
 // Entry is an entry of the cache.
 type Entry = tokencache.Entry[[]seal.Piece]
 
-// Store has the tokens of hosts. It is safe for concurrent use.
+// Store has the tokens of hosts: those in its cache, and, if there is a node, those of all nodes. It is safe for concurrent use.
 type Store struct {
-	cache *tokencache.Cache[[]seal.Piece]
+	*tokencache.Cache[[]seal.Piece]
 	// node is nil if there is no store of state.
 	node *lease.Node
 	now  func() time.Time
@@ -31,7 +34,7 @@ type Store struct {
 func New(bytes int64, perPartition int, now func() time.Time, node *lease.Node) *Store {
 	s := &Store{tokencache.NewSized(bytes, seal.Bytes, perPartition, now), node, now}
 	if node != nil {
-		s.cache.Rejected = s.drop
+		s.Rejected = s.drop
 	}
 	return s
 }
@@ -41,32 +44,6 @@ func New(bytes int64, perPartition int, now func() time.Time, node *lease.Node) 
 func (s *Store) drop(h *tokencache.Handle) {
 	_ = s.node.Drop(context.Background(), rowOf(h.Key), h.Shared)
 }
-
-// Lookup returns the entry of a key and reports whether there is a valid one. It waits for nobody.
-func (s *Store) Lookup(k tokencache.Key) (Entry, bool) { return s.cache.Get(k) }
-
-// Peek is like Lookup, but does not count as a use of the entry.
-func (s *Store) Peek(k tokencache.Key) (Entry, bool) { return s.cache.Peek(k) }
-
-// Live reports whether an entry is still in the cache and valid.
-func (s *Store) Live(h *tokencache.Handle) bool { return s.cache.Live(h) }
-
-// InTime reports whether the time to live of an entry has not passed, even if the entry has been replaced or removed.
-func (s *Store) InTime(h *tokencache.Handle) bool { return s.cache.InTime(h) }
-
-// Ending returns the time that an entry has left, and reports whether a refresh may begin because that is no more than lead.
-func (s *Store) Ending(h *tokencache.Handle, lead time.Duration) (remaining time.Duration, ending bool) {
-	return s.cache.Ending(h, lead)
-}
-
-// Reject is called when the API has answered 401 to a request with the value of this generation. It drops the entry, for all nodes,
-// and reports whether to send the request once more, see [tokencache.Cache.Reject].
-func (s *Store) Reject(k tokencache.Key, generation uint64) (resend bool) {
-	return s.cache.Reject(k, generation)
-}
-
-// Resize sets the number of bytes of all entries, and drops what has no room then.
-func (s *Store) Resize(bytes int64) { s.cache.Resize(bytes) }
 
 // rowOf returns the name of an entry in the store of state.
 func rowOf(k tokencache.Key) lease.Key { return lease.Key{Partition: k.Partition, Name: k.Name} }
@@ -83,7 +60,7 @@ type Waiter interface {
 // Get returns the right to fetch it. Get returns neither if the call that it waited for stored no entry; the caller
 // then goes on without a right.
 func (s *Store) Get(ctx context.Context, k tokencache.Key, w Waiter) (*Entry, *Right, error) {
-	entry, hit, local, holder := s.cache.Acquire(k)
+	entry, hit, local, holder := s.Acquire(k)
 	switch {
 	case holder:
 		return nil, &Right{store: s, local: local}, nil
@@ -97,7 +74,7 @@ func (s *Store) Get(ctx context.Context, k tokencache.Key, w Waiter) (*Entry, *R
 		}
 		return outcome.Err
 	})
-	if err != nil || !outcome.Set {
+	if err != nil || outcome.Entry.Handle == nil {
 		return nil, nil, err
 	}
 	return &outcome.Entry, nil, nil
@@ -170,7 +147,7 @@ func (s *Store) Ahead(ctx context.Context, old *tokencache.Handle, lead time.Dur
 			return nil, err
 		}
 	}
-	switch r.local = s.cache.AcquireAhead(old); {
+	switch r.local = s.AcquireAhead(old); {
 	case r.local == nil:
 		r.exchange.End(ctx)
 		return nil, nil
@@ -230,7 +207,7 @@ func (s *Store) Put(ctx context.Context, right *Right, k tokencache.Key, value [
 		entry = right.local.Set(value, ttl, shared)
 	}
 	if entry.Handle == nil {
-		entry = s.cache.Set(k, value, ttl)
+		entry = s.Set(k, value, ttl)
 	}
 	if fetched {
 		entry.Handle.Fetched()
@@ -252,4 +229,64 @@ func (r *Right) share(ctx context.Context, value []seal.Piece, ttl time.Duration
 		return 0
 	}
 	return r.exchange.Put(ctx, text, min(ttl, maxShared))
+}
+
+// Question is a question that a call may ask a token endpoint. The call must call End.
+type Question struct {
+	*tokencache.Question
+	// node is nil if no other node asks this question.
+	node *lease.Node
+	// row is the name of the question in the store of state.
+	row lease.Key
+	// refused is set if the store has refusals.
+	refused bool
+}
+
+// Ask reports whether a token endpoint may be asked, by what this node and others have recorded. If it may not, q is
+// nil and previous the earlier refusal. If the store of state fails, it is as if nothing had been refused elsewhere.
+//
+// owner is the name of the connector, and used are the entries that the call has read. name returns a digest of everything that
+// the answer depends on, with a number of each of these. anew is that of [tokencache.Refusals.Ask].
+func (s *Store) Ask(ctx context.Context, owner string, used []*tokencache.Handle, anew bool, name func(number func(*tokencache.Handle) uint64) [32]byte) (
+	q *Question, previous tokencache.Refusal, ok bool,
+) {
+	local, previous, ok := s.Refusals.Ask(owner, name(func(h *tokencache.Handle) uint64 { return h.Generation }), anew)
+	if !ok {
+		return nil, previous, false
+	}
+	q = &Question{Question: local}
+	if s.node == nil ||
+		slices.ContainsFunc(used, func(h *tokencache.Handle) bool { return h.Shared == 0 }) { // only this node has read that
+		return q, previous, true
+	}
+	q.node, q.row = s.node, lease.Key{Partition: name(func(h *tokencache.Handle) uint64 { return uint64(h.Shared) })}
+	found, err := s.node.Refusal(ctx, q.row)
+	q.refused = err == nil && found.Count > 0
+	if anew || !q.refused || found.Wait <= 0 || json.Unmarshal(found.Value, &previous) != nil { // one of a later version
+		return q, tokencache.Refusal{}, true
+	}
+	previous.Wait = found.Wait
+	local.RefusedElsewhere(previous)
+	return nil, previous, false
+}
+
+// Refused records a refusal, for all nodes that ask the same. It is like the method of [tokencache.Question].
+func (q *Question) Refused(ctx context.Context, answer tokencache.Refusal, retryAfter time.Duration, jitter float64) (_ tokencache.Refusal, first bool) {
+	if q.node != nil {
+		if value, err := json.Marshal(answer); err == nil {
+			recorded, err := q.node.Refuse(ctx, q.row, value, func(count int) time.Duration { return tokencache.Wait(count, retryAfter, jitter) })
+			if err == nil {
+				retryAfter = cmp.Or(recorded.Wait, retryAfter)
+			}
+		}
+	}
+	return q.Question.Refused(answer, retryAfter, jitter)
+}
+
+// Accepted removes the recorded refusals.
+func (q *Question) Accepted(ctx context.Context) {
+	q.Question.Accepted()
+	if q.refused {
+		_ = q.node.Accept(ctx, q.row) // if it stays, it ends with its time
+	}
 }

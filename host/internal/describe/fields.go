@@ -1,0 +1,247 @@
+package describe
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/internal/contract"
+	"github.com/keywright/keywright/internal/expr"
+)
+
+// checkField checks a field of the description, and returns it with its reach and its matcher.
+func checkField(d *abi.Description, f *abi.Field, patterns *expr.Source) (field hostfn.Field, err error) {
+	field.Field = *f // also of a field that is wrong, so that the name is taken
+	r, err := checkRules(d, f)
+	if err != nil {
+		return field, err
+	}
+	field.Sinks, field.Derived = r.sinks, r.derived
+	if field.Matcher, err = checkPattern(f, patterns); err != nil {
+		return field, err
+	}
+	if f.Default != "" {
+		if err := hostfn.CheckValue(&field, f.Default); err != nil {
+			return field, fmt.Errorf("its default %w", err)
+		}
+	}
+	return field, nil
+}
+
+// checkRules checks the members of a field that need no other part of the host, and returns the field's reach.
+func checkRules(d *abi.Description, f *abi.Field) (reach, error) {
+	r, err := parseReach(f.Sinks, f.Derived)
+	if err != nil {
+		return reach{}, err
+	}
+	if !slices.Contains(contract.Kinds, f.Kind) {
+		return reach{}, fmt.Errorf("there is no kind %q; there are %s", printableText(f.Kind), strings.Join(contract.Kinds, ", "))
+	}
+	if f.Kind == abi.KindKey {
+		if r.sinks&^seal.Sign != 0 {
+			return reach{}, errors.New("a key has no sink but sign: derived says where signatures go")
+		}
+		r.sinks = 0 // it signs by its field, for its purposes and with its algorithm; mac would know neither (threats.md 105)
+		if !slices.ContainsFunc(d.Fields, func(a abi.Field) bool { return a.Name == f.AlgorithmField && len(a.Enum) > 0 }) {
+			return reach{}, errors.New("a key needs an algorithm_field that names a field with an enum")
+		}
+	}
+	switch {
+	case f.Kind != abi.KindKey && (f.AlgorithmField != "" || len(f.Purposes) > 0 || f.Generate):
+		return reach{}, errors.New("only a key has an algorithm_field or purposes, or is generated")
+	case f.Generate && (f.Required || len(f.RequiredIf) > 0):
+		return reach{}, errors.New("a key that is generated if it is absent is not required")
+	case f.Kind != abi.KindString && len(f.Enum) > 0:
+		return reach{}, errors.New("only a string has an enum")
+	case f.Kind != abi.KindInteger && (f.Minimum != nil || f.Maximum != nil):
+		return reach{}, errors.New("only an integer has a minimum or a maximum")
+	case f.Minimum != nil && f.Maximum != nil && *f.Minimum > *f.Maximum:
+		return reach{}, errors.New("its minimum is above its maximum, so that no value is allowed")
+	case f.Kind == abi.KindObject && (f.Sealed || f.Default != ""):
+		return reach{}, errors.New("an object is neither sealed as a whole nor has it a default")
+	case f.Kind == abi.KindURL && f.Default != "":
+		return reach{}, errors.New("a url has no default: it is for the configuration to say where credentials go")
+	case f.Kind == abi.KindKey && f.Default != "":
+		return reach{}, errors.New("a key has no default: it is the operator's")
+	case (f.Required || len(f.RequiredIf) > 0) && f.Default != "":
+		return reach{}, errors.New("a required field has no default")
+	case f.Required && len(f.RequiredIf) > 0:
+		return reach{}, errors.New("it is required in any case, so that required_if has no effect: leave one of them out")
+	case f.Required && len(f.OnlyIf) > 0:
+		return reach{}, errors.New("it is required in any case, and only_if refuses it: leave one of them out")
+	case strings.Contains(f.Default, "{{"):
+		return reach{}, errors.New("its default holds {{, but a default is no template and would be used as it is written: require the field, and say in doc what to configure")
+	case f.Sealed && (f.Kind == abi.KindInteger || f.Kind == abi.KindBoolean || len(f.Enum) > 0):
+		return reach{}, errors.New("it is sealed, but integers, booleans and values of an enum come to the plugin in plain: leave sealed out, or make it a string without an enum")
+	}
+	if err := checkEscape(f); err != nil {
+		return reach{}, err
+	}
+	if err := checkConditions(d, f); err != nil {
+		return reach{}, err
+	}
+	if err := checkPurposes(f); err != nil {
+		return reach{}, err
+	}
+	return r, nil
+}
+
+// checkPurposes returns an error if a key has a purpose that the contract does not know.
+func checkPurposes(f *abi.Field) error {
+	for _, purpose := range f.Purposes {
+		if !slices.Contains(contract.Purposes, purpose) {
+			return fmt.Errorf("there is no purpose %q; there are %s", printableText(purpose), strings.Join(contract.Purposes, ", "))
+		}
+	}
+	return nil
+}
+
+// checkEscape returns an error if a field has an Escape that the host cannot honor.
+func checkEscape(f *abi.Field) error {
+	switch {
+	case f.Escape == "":
+	case f.Kind != abi.KindString && f.Kind != abi.KindObject, f.Sealed, len(f.Enum) > 0:
+		return errors.New("only an object, or a string that is not sealed and has no enum, has escape")
+	case strings.ContainsFunc(f.Escape, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return errors.New("escape holds a character that is not printable ASCII, or a space")
+	case !strings.Contains(f.Escape, `\`):
+		return errors.New(`escape lacks \: a value could end in a backslash, or hold one before another special character`)
+	}
+	return nil
+}
+
+// checkConditions returns an error unless the conditions of field f can be checked: each names another field, and values of its
+// enum if it has values.
+func checkConditions(d *abi.Description, f *abi.Field) error {
+	for i, condition := range slices.Concat(f.RequiredIf, f.OnlyIf) {
+		member := "required_if"
+		if i >= len(f.RequiredIf) {
+			member = "only_if"
+		}
+		index := slices.IndexFunc(d.Fields, func(f2 abi.Field) bool { return f2.Name == condition.Field })
+		switch {
+		case index < 0 || condition.Field == f.Name:
+			return fmt.Errorf("%s names no other field", member)
+		case i < len(f.RequiredIf) && len(condition.Values) > 0 && len(d.Fields[index].RequiredIf) > 0: // so that no conditions go in circles
+			return errors.New("required_if names a field that has required_if itself")
+		}
+		for _, value := range condition.Values {
+			if !slices.Contains(d.Fields[index].Enum, value) {
+				return fmt.Errorf("%s: %q is not in the enum of %s", member, printableText(value), condition.Field)
+			}
+		}
+	}
+	return nil
+}
+
+// checkAliases returns an error unless each name of a configuration's member stands for one field.
+func checkAliases(d *abi.Description) error {
+	owners := map[string]string{}
+	for _, f := range d.Fields {
+		owners[f.Name] = f.Name
+	}
+	for _, f := range d.Fields {
+		if len(f.Aliases) > contract.MaxAliases {
+			return fmt.Errorf("field %s: there are %d aliases, and %d are allowed", f.Name, len(f.Aliases), contract.MaxAliases)
+		}
+		for _, alias := range f.Aliases {
+			if len(alias) > maxName || !fieldName.MatchString(alias) {
+				return fmt.Errorf("field %s: its alias %q is a name that no field may have", f.Name, printableText(alias))
+			}
+			if owner := owners[alias]; owner != "" {
+				return fmt.Errorf("field %s: its alias %s is a name of field %s already", f.Name, alias, owner)
+			}
+			owners[alias] = f.Name
+		}
+	}
+	return nil
+}
+
+// token is the syntax of a part of a pattern. Its group is the repetition, if there is one. The syntax is that of RE2 which ECMA-262
+// has as well, with the same meaning. So editors can check a text, and the pattern that they have is the one that the plugin's author
+// wrote. There are no anchors, because the whole text must match. A parenthesis has no repetition right behind it, so that the ? of
+// flags and other extensions is no token. Three things mean something else to each of them, and are no tokens: a point matches other line
+// breaks, a class that begins with ] is empty to ECMA-262, and {01} is text to RE2 (threats.md 295).
+const token = `\((?:\?:)?|\||(?:\)|` + plain + `|` + escaped + `|` + set + `|` + class + `)` + times
+
+const (
+	plain   = `[^\\^$.*+?()\[\]{}|]`
+	escaped = `\\[\\^$.*+?()\[\]{}|/tnr]|\\x[0-9A-Fa-f]{2}`
+	set     = `\\[dDwW]`
+	member  = `(?:[^\\\[\]^-]|\\-|` + escaped + `)`
+	class   = `\[\^?(?:-|-?(?:` + set + `|` + member + `(?:-` + member + `)?)+-?)\]` // RE2 reads [][a] as one class, and ECMA-262 as two, of which one is empty
+	number  = `(?:0|[1-9][0-9]*)`
+	times   = `([*+?]|\{` + number + `(?:,` + number + `?)?\})?`
+)
+
+var (
+	tokens   = regexp.MustCompile(token)
+	portable = regexp.MustCompile(`^(?:` + token + `)*$`)
+)
+
+// checkPattern checks the pattern of a field, and compiles it. It returns nil if there is no pattern.
+func checkPattern(f *abi.Field, patterns *expr.Source) (*expr.Matcher, error) {
+	switch {
+	case f.Pattern == "" && f.PatternMessage == "":
+		return nil, nil
+	case f.Pattern == "" || f.PatternMessage == "":
+		return nil, errors.New("pattern and pattern_message belong together: users read the message, and not the pattern")
+	case f.Kind != abi.KindString || len(f.Enum) > 0:
+		return nil, errors.New("only a string without an enum has a pattern")
+	case len(f.Pattern) > contract.MaxPattern || printableText(f.Pattern) != f.Pattern:
+		return nil, fmt.Errorf("its pattern has more than %d bytes, or characters that cannot be printed", contract.MaxPattern)
+	}
+	matcher, problem := patterns.Matcher(f.Pattern)
+	switch {
+	case problem != "":
+		return nil, errors.New("pattern: " + problem)
+	case !portable.MatchString(f.Pattern):
+		return nil, errors.New(`its pattern has syntax that RE2 and ECMA-262 do not share: write no anchors, flags, names of groups or of classes, [^\n] in place of a point, and \ before - in a class and before other special characters`)
+	}
+	return matcher, nil
+}
+
+// maxChoices limits the choices of a pattern in a schema: its repetitions and alternatives.
+const maxChoices = 2
+
+// schemaPattern returns the pattern of a field for a JSON Schema, or "". Engines of ECMA-262 try one choice after the other, so
+// that a pattern with many choices, or with choices within a repetition, could take them years (threats.md 291). Three repetitions take
+// hours for the longest template, and two take seconds.
+func schemaPattern(f *abi.Field) string {
+	if f.Pattern == "" || choices(f.Pattern) > maxChoices {
+		return ""
+	}
+	return "^(?:" + f.Pattern + ")$"
+}
+
+// choices returns the number of choices in a pattern. It is more than maxChoices if there is one within a repetition.
+func choices(pattern string) int {
+	groups := []int{0} // the choices in each group that is open
+	for _, found := range tokens.FindAllStringSubmatch(pattern, -1) {
+		part, repetition := found[0], found[1]
+		last := len(groups) - 1
+		switch part[0] {
+		case '(':
+			groups = append(groups, 0)
+			continue
+		case ')':
+			nested := groups[last]
+			if nested > 0 && repetition != "" {
+				return maxChoices + 1
+			}
+			groups, last = groups[:last], last-1
+			groups[last] += nested
+		case '|':
+			groups[last]++
+		}
+		if strings.ContainsAny(repetition, "*+?,") {
+			groups[last]++
+		}
+	}
+	return groups[0]
+}
