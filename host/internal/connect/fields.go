@@ -213,19 +213,12 @@ func (k *checker) template(field string, errs []*template.Error) {
 			continue
 		}
 		path := k.plan.Path(field)
-		if e.Path != "" {
-			path += dot(e.Path) + e.Path
+		if e.Path != "" && e.Path[0] != '[' { // no index
+			path += "."
 		}
+		path += e.Path
 		k.At(problem.Place{Column: e.Column}, path, "%s", e.Message)
 	}
-}
-
-// dot returns the separator in front of a path below a field: "" in front of an index, and otherwise a dot.
-func dot(path string) string {
-	if strings.HasPrefix(path, "[") {
-		return ""
-	}
-	return "."
 }
 
 // indexed returns the path of an item of a list.

@@ -13,8 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-
+	"github.com/keywright/keywright/host/internal/fairlru"
 	"github.com/keywright/keywright/host/internal/tokencache"
 	"github.com/keywright/keywright/internal/answers"
 )
@@ -97,7 +96,7 @@ type Cache struct {
 	random io.Reader
 
 	mu        sync.Mutex
-	documents *simplelru.LRU[Key, *document]
+	documents *fairlru.Cache[Key, *document]
 }
 
 // document has the last metadata of an issuer, and the state of reading it. The mutex of the cache is for its fields.
@@ -124,18 +123,14 @@ type reading struct {
 
 // New returns an empty cache. random is for the jitter of waits.
 func New(clock func() time.Time, random io.Reader) *Cache {
-	documents, err := simplelru.NewLRU[Key, *document](maxDocuments, nil)
-	if err != nil {
-		panic(err) // the size is positive
-	}
-	return &Cache{clock: clock, random: random, documents: documents}
+	return &Cache{clock: clock, random: random, documents: fairlru.New[Key, *document](maxDocuments)}
 }
 
 // Known returns an endpoint if nothing has to be read for it.
 func (c *Cache) Known(key Key, member string) (endpoint string, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	d, ok := c.documents.Get(key)
+	d, ok := c.documents.Get("", key)
 	if !ok {
 		return "", false
 	}
@@ -151,10 +146,10 @@ func (c *Cache) Known(key Key, member string) (endpoint string, ok bool) {
 // An error is an *Error, or that of Asker.Go. It wraps the error of ctx if that has ended.
 func (c *Cache) Find(ctx context.Context, key Key, member string, a *Asker) (string, error) {
 	c.mu.Lock()
-	d, ok := c.documents.Get(key)
+	d, ok := c.documents.Get("", key)
 	if !ok {
 		d = &document{}
-		c.documents.Add(key, d)
+		c.documents.Add("", key, d, 1)
 	}
 	endpoint, due, failure := d.endpoint(key, member, c.clock())
 	read := d.reading

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -68,56 +69,41 @@ func (e *AddressError) Error() string {
 	return text.String()
 }
 
-// block is a range of addresses of one kind.
-type block struct {
-	prefix netip.Prefix
+// refused has the ranges of refused addresses. The first row with an address determines its kind. They are those of IANA's registries
+// of special-purpose addresses (RFC 6890), and the addresses of clouds' metadata services.
+var refused = []struct {
 	kind   Kind
+	ranges []netip.Prefix
+}{
+	{KindMetadata, prefixes("169.254.169.254/32")},                                                             // most clouds
+	{KindMetadata, prefixes("fd00:ec2::254/128", "169.254.170.2/32", "169.254.170.23/32", "fd00:ec2::23/128")}, // AWS, containers, pods
+	{KindMetadata, prefixes("169.254.42.42/32", "fd00:42::42/128")},                                            // Scaleway
+	{KindMetadata, prefixes("100.100.100.200/32")},                                                             // Alibaba
+	{KindMetadata, prefixes("168.63.129.16/32")},                                                               // Azure; in a range of public addresses
+	{KindMetadata, prefixes("192.0.0.192/32")},                                                                 // Oracle
+	{KindMetadata, prefixes("fd20:ce::254/128")},                                                               // Google
+
+	{KindUnspecified, prefixes("0.0.0.0/8", "::/128")},
+	{KindLoopback, prefixes("127.0.0.0/8", "::1/128")},
+	{KindPrivate, prefixes("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")},
+	{KindPrivate, prefixes("fec0::/10")}, // site-local, RFC 3879
+	{KindShared, prefixes("100.64.0.0/10")},
+	{KindLinkLocal, prefixes("169.254.0.0/16", "fe80::/10")},
+	{KindDocumentation, prefixes("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32", "3fff::/20")},
+	{KindTunnel, prefixes("192.88.99.0/24", "2001::/32")},
+	{KindBenchmarking, prefixes("198.18.0.0/15", "2001:2::/48")},
+	{KindTranslation, prefixes("64:ff9b:1::/48")},
+	{KindMulticast, prefixes("224.0.0.0/4", "ff00::/8")},
+	{KindBroadcast, prefixes("255.255.255.255/32")},
+	{KindReserved, prefixes("192.0.0.0/24", "240.0.0.0/4", "2001::/23")},
 }
 
-// blocks are the ranges of refused addresses. The first one that contains an address determines its kind. They are
-// those of IANA's registries of special-purpose addresses (RFC 6890), and the addresses of clouds' metadata services.
-var blocks = []block{
-	{netip.MustParsePrefix("169.254.169.254/32"), KindMetadata}, // most clouds
-	{netip.MustParsePrefix("169.254.170.2/32"), KindMetadata},   // AWS, containers
-	{netip.MustParsePrefix("169.254.170.23/32"), KindMetadata},  // AWS, pods
-	{netip.MustParsePrefix("169.254.42.42/32"), KindMetadata},   // Scaleway
-	{netip.MustParsePrefix("100.100.100.200/32"), KindMetadata}, // Alibaba
-	{netip.MustParsePrefix("168.63.129.16/32"), KindMetadata},   // Azure; in a range of public addresses
-	{netip.MustParsePrefix("192.0.0.192/32"), KindMetadata},     // Oracle
-	{netip.MustParsePrefix("fd00:ec2::254/128"), KindMetadata},  // AWS
-	{netip.MustParsePrefix("fd00:ec2::23/128"), KindMetadata},   // AWS, pods
-	{netip.MustParsePrefix("fd20:ce::254/128"), KindMetadata},   // Google
-	{netip.MustParsePrefix("fd00:42::42/128"), KindMetadata},    // Scaleway
-
-	{netip.MustParsePrefix("0.0.0.0/8"), KindUnspecified},
-	{netip.MustParsePrefix("10.0.0.0/8"), KindPrivate},
-	{netip.MustParsePrefix("100.64.0.0/10"), KindShared},
-	{netip.MustParsePrefix("127.0.0.0/8"), KindLoopback},
-	{netip.MustParsePrefix("169.254.0.0/16"), KindLinkLocal},
-	{netip.MustParsePrefix("172.16.0.0/12"), KindPrivate},
-	{netip.MustParsePrefix("192.0.0.0/24"), KindReserved},
-	{netip.MustParsePrefix("192.0.2.0/24"), KindDocumentation},
-	{netip.MustParsePrefix("192.88.99.0/24"), KindTunnel},
-	{netip.MustParsePrefix("192.168.0.0/16"), KindPrivate},
-	{netip.MustParsePrefix("198.18.0.0/15"), KindBenchmarking},
-	{netip.MustParsePrefix("198.51.100.0/24"), KindDocumentation},
-	{netip.MustParsePrefix("203.0.113.0/24"), KindDocumentation},
-	{netip.MustParsePrefix("224.0.0.0/4"), KindMulticast},
-	{netip.MustParsePrefix("255.255.255.255/32"), KindBroadcast},
-	{netip.MustParsePrefix("240.0.0.0/4"), KindReserved},
-
-	{netip.MustParsePrefix("::/128"), KindUnspecified},
-	{netip.MustParsePrefix("::1/128"), KindLoopback},
-	{netip.MustParsePrefix("64:ff9b:1::/48"), KindTranslation},
-	{netip.MustParsePrefix("2001::/32"), KindTunnel},
-	{netip.MustParsePrefix("2001:2::/48"), KindBenchmarking},
-	{netip.MustParsePrefix("2001::/23"), KindReserved},
-	{netip.MustParsePrefix("2001:db8::/32"), KindDocumentation},
-	{netip.MustParsePrefix("3fff::/20"), KindDocumentation},
-	{netip.MustParsePrefix("fc00::/7"), KindPrivate},
-	{netip.MustParsePrefix("fe80::/10"), KindLinkLocal},
-	{netip.MustParsePrefix("fec0::/10"), KindPrivate}, // site-local, RFC 3879
-	{netip.MustParsePrefix("ff00::/8"), KindMulticast},
+// prefixes parses ranges of addresses.
+func prefixes(texts ...string) (all []netip.Prefix) {
+	for _, text := range texts {
+		all = append(all, netip.MustParsePrefix(text))
+	}
+	return all
 }
 
 var (
@@ -165,9 +151,9 @@ func (p Policy) refuses(addr netip.Addr) Kind {
 
 // classify returns the kind of an address that is not a public one, or "".
 func classify(addr netip.Addr) Kind {
-	for _, b := range blocks {
-		if b.prefix.Contains(addr) {
-			return b.kind
+	for _, row := range refused {
+		if slices.ContainsFunc(row.ranges, func(p netip.Prefix) bool { return p.Contains(addr) }) {
+			return row.kind
 		}
 	}
 	if addr.Is6() && !globalUnicast.Contains(addr) {

@@ -9,7 +9,7 @@ import (
 // Addresses that are not public are refused with their kind. threats.md 23
 func TestCheck(t *testing.T) {
 	const public = Kind("")
-	tests := []struct {
+	for _, tt := range []struct {
 		addr string
 		want Kind
 	}{
@@ -99,8 +99,7 @@ func TestCheck(t *testing.T) {
 		{"::1%lo", KindZoned},
 		{"2606:4700::1%1", KindZoned},
 		{"::ffff:8.8.8.8%eth0", KindZoned},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.addr, func(t *testing.T) {
 			addr := netip.MustParseAddr(tt.addr)
 			wantKind(t, Policy{}.Check(addr), tt.want)
@@ -119,12 +118,12 @@ func wantKind(t *testing.T, err error, want Kind) {
 		}
 		return
 	}
-	var refused *AddressError
-	if !errors.As(err, &refused) {
+	refusal, ok := errors.AsType[*AddressError](err)
+	if !ok {
 		t.Fatalf("error is %v, want an AddressError of kind %q", err, want)
 	}
-	if refused.Kind != want {
-		t.Errorf("kind is %q, want %q", refused.Kind, want)
+	if refusal.Kind != want {
+		t.Errorf("kind is %q, want %q", refusal.Kind, want)
 	}
 	if !errors.Is(err, ErrRefused) || errors.Is(err, ErrPlain) {
 		t.Errorf("the error is not that of a refused address alone: %v", err)
@@ -133,14 +132,8 @@ func wantKind(t *testing.T, err error, want Kind) {
 
 func TestCheckExceptions(t *testing.T) {
 	dev := Policy{AllowPrivate: true}
-	prefixes := func(texts ...string) Policy {
-		var p Policy
-		for _, text := range texts {
-			p.Allow = append(p.Allow, netip.MustParsePrefix(text))
-		}
-		return p
-	}
-	tests := []struct {
+	allowing := func(texts ...string) Policy { return Policy{Allow: prefixes(texts...)} }
+	for _, tt := range []struct {
 		name   string
 		policy Policy
 		addr   string
@@ -160,24 +153,23 @@ func TestCheckExceptions(t *testing.T) {
 		{"private allowed: not link-local", dev, "169.254.1.1", KindLinkLocal},
 		{"private allowed: not unspecified", dev, "0.0.0.0", KindUnspecified},
 		{"private allowed: not zoned", dev, "::1%lo", KindZoned},
-		{"a prefix: inside", prefixes("10.1.0.0/16"), "10.1.2.3", ""},
-		{"a prefix: mapped address", prefixes("10.1.0.0/16"), "::ffff:10.1.2.3", ""},
-		{"a prefix: written in mapped form", prefixes("::ffff:10.1.0.0/112"), "10.1.2.3", ""},
-		{"a prefix: all of the mapped form", prefixes("::ffff:0:0/96"), "10.1.2.3", ""},
-		{"a prefix: one address", prefixes("fd00::1/128"), "fd00::2", KindPrivate},
-		{"a prefix: through NAT64", prefixes("10.1.0.0/16"), "64:ff9b::10.1.2.3", ""},
-		{"a prefix: outside", prefixes("10.1.0.0/16"), "10.2.0.1", KindPrivate},
-		{"two prefixes: second", prefixes("10.1.0.0/16", "fd00::/8"), "fd00::1", ""},
-		{"metadata by name", prefixes("169.254.169.254/32"), "169.254.169.254", ""},
-		{"metadata by name, through NAT64", prefixes("169.254.169.254/32"), "64:ff9b::169.254.169.254", ""},
-		{"not metadata by a range", prefixes("169.254.0.0/16", "0.0.0.0/0"), "169.254.169.254", KindMetadata},
-		{"not metadata by a range, IPv6", prefixes("fd00::/8", "::/0"), "fd00:ec2::254", KindMetadata},
-		{"not metadata by a range of NAT64", prefixes("64:ff9b::/96", "0.0.0.0/0"), "64:ff9b::169.254.169.254", KindMetadata},
-		{"not metadata by a range of 6to4", prefixes("2002::/16"), "2002:a9fe:a9fe::1", KindMetadata},
-		{"a range: its other addresses", prefixes("169.254.0.0/16"), "169.254.1.1", ""},
-		{"everything: not zoned", prefixes("::/0"), "fe80::1%eth0", KindZoned},
-	}
-	for _, tt := range tests {
+		{"a prefix: inside", allowing("10.1.0.0/16"), "10.1.2.3", ""},
+		{"a prefix: mapped address", allowing("10.1.0.0/16"), "::ffff:10.1.2.3", ""},
+		{"a prefix: written in mapped form", allowing("::ffff:10.1.0.0/112"), "10.1.2.3", ""},
+		{"a prefix: all of the mapped form", allowing("::ffff:0:0/96"), "10.1.2.3", ""},
+		{"a prefix: one address", allowing("fd00::1/128"), "fd00::2", KindPrivate},
+		{"a prefix: through NAT64", allowing("10.1.0.0/16"), "64:ff9b::10.1.2.3", ""},
+		{"a prefix: outside", allowing("10.1.0.0/16"), "10.2.0.1", KindPrivate},
+		{"two prefixes: second", allowing("10.1.0.0/16", "fd00::/8"), "fd00::1", ""},
+		{"metadata by name", allowing("169.254.169.254/32"), "169.254.169.254", ""},
+		{"metadata by name, through NAT64", allowing("169.254.169.254/32"), "64:ff9b::169.254.169.254", ""},
+		{"not metadata by a range", allowing("169.254.0.0/16", "0.0.0.0/0"), "169.254.169.254", KindMetadata},
+		{"not metadata by a range, IPv6", allowing("fd00::/8", "::/0"), "fd00:ec2::254", KindMetadata},
+		{"not metadata by a range of NAT64", allowing("64:ff9b::/96", "0.0.0.0/0"), "64:ff9b::169.254.169.254", KindMetadata},
+		{"not metadata by a range of 6to4", allowing("2002::/16"), "2002:a9fe:a9fe::1", KindMetadata},
+		{"a range: its other addresses", allowing("169.254.0.0/16"), "169.254.1.1", ""},
+		{"everything: not zoned", allowing("::/0"), "fe80::1%eth0", KindZoned},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			wantKind(t, tt.policy.Check(netip.MustParseAddr(tt.addr)), tt.want)
 		})
@@ -187,7 +179,7 @@ func TestCheckExceptions(t *testing.T) {
 func TestAddressErrorText(t *testing.T) {
 	const allow = "; it is dialled only if the operator allows it (egress.allow)"
 	addr := netip.MustParseAddr("10.0.0.1")
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		err  AddressError
 		want string
@@ -199,8 +191,7 @@ func TestAddressErrorText(t *testing.T) {
 		{"by name alone", AddressError{"localhost", netip.Addr{}, KindLoopback}, "localhost is a loopback address" + allow},
 		{"cannot be allowed", AddressError{"", netip.MustParseAddr("fe80::1%eth0"), KindZoned}, "fe80::1%eth0 is an interface-bound address"},
 		{"nothing", AddressError{Kind: KindInvalid}, `"" is a malformed address`},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := tt.err.Error(); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)

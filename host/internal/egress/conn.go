@@ -23,7 +23,6 @@ type conn struct {
 
 func (c *conn) end() { c.once.Do(func() { close(c.over) }) }
 
-// Read implements [net.Conn].
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if err != nil {
@@ -32,7 +31,6 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write implements [net.Conn].
 func (c *conn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	if err != nil {
@@ -47,7 +45,6 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements [net.Conn].
 func (c *conn) Close() error {
 	c.end()
 	return c.Conn.Close()
@@ -93,7 +90,6 @@ type timely struct {
 	deadline time.Time
 }
 
-// Write implements [net.Conn].
 func (t *timely) Write(b []byte) (int, error) {
 	if Over(t.deadline) {
 		return 0, os.ErrDeadlineExceeded

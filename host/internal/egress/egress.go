@@ -140,12 +140,8 @@ func (p Policy) dialContext(ctx context.Context, network, address string) (net.C
 	} // with a proxy, the one address that the transport dials is the proxy's
 
 	dialled, err := dialer.DialContext(ctx, network, address)
-	var addressErr *AddressError
-	if errors.As(err, &addressErr) {
-		host, _, splitErr := net.SplitHostPort(address)
-		if splitErr != nil {
-			host = ""
-		}
+	if addressErr, ok := errors.AsType[*AddressError](err); ok {
+		host, _, _ := net.SplitHostPort(address) // "" after an error
 		return nil, &AddressError{Host: host, Addr: addressErr.Addr, Kind: addressErr.Kind}
 	}
 	if err != nil {
@@ -297,5 +293,4 @@ func (p Policy) dialProxy(ctx context.Context, network, address string, config *
 // plain is a RoundTripper that refuses each request.
 type plain struct{}
 
-// RoundTrip implements [http.RoundTripper].
 func (plain) RoundTrip(*http.Request) (*http.Response, error) { return nil, ErrPlain }

@@ -280,7 +280,7 @@ func TestTLS(t *testing.T) {
 	one, _ := server(t, (*httptest.Server).StartTLS)
 	roots := x509.NewCertPool()
 	roots.AddCert(one.Certificate()) // all servers of httptest have the same certificate
-	tests := []struct {
+	for _, tt := range []struct {
 		name     string
 		min, max uint16 // the server's versions of TLS
 		client   *tls.Config
@@ -293,8 +293,7 @@ func TestTLS(t *testing.T) {
 		{"1.2, 1.3 configured", tls.VersionTLS12, tls.VersionTLS12, &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS13}, "protocol version"},
 		{"self-signed", tls.VersionTLS12, 0, nil, "unknown authority"},
 		{"another name", tls.VersionTLS12, 0, &tls.Config{RootCAs: roots, ServerName: "other.test"}, "other.test"},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s, requests := server(t, func(s *httptest.Server) {
 				s.EnableHTTP2 = true
@@ -323,7 +322,7 @@ func TestPolicyErrors(t *testing.T) {
 	proxy := func(text string) *url.URL {
 		return testworld.Must(url.Parse(text))(t)
 	}
-	tests := []struct {
+	for _, tt := range []struct {
 		name   string
 		policy Policy
 		want   string
@@ -332,8 +331,7 @@ func TestPolicyErrors(t *testing.T) {
 		{"maximum too low", Policy{TLS: &tls.Config{MaxVersion: tls.VersionTLS11}}, "at least TLS 1.2"},
 		{"proxy of another scheme", Policy{Proxy: proxy("ftp://u:canary@proxy.test")}, "proxy ftp://u:xxxxx@proxy.test: the scheme"},
 		{"proxy without host", Policy{Proxy: proxy("http://u:canary@:3128")}, "no host"},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, transportErr := tt.policy.Transport()
 			_, clientErr := tt.policy.TokenClient()

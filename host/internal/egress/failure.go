@@ -19,15 +19,11 @@ var ErrCertificate = errors.New("the certificate of the server cannot be verifie
 // of the server, which has just received a credential and may send it back. So only errors of the connection keep their
 // text. errors.Is still finds what the other errors wrap.
 func Failure(err error) error {
-	var addressErr *AddressError
-	var lookup *net.DNSError
-	var operation *net.OpError
 	var certificate *tls.CertificateVerificationError
-	var record tls.RecordHeaderError
 	var proxy *ProxyError
 	var network net.Error
 	switch {
-	case err == nil || errors.As(err, &addressErr):
+	case err == nil || errors.As(err, new(*AddressError)):
 		return err
 	case errors.Is(err, ErrPlain):
 		return ErrPlain
@@ -41,9 +37,9 @@ func Failure(err error) error {
 		return fail("the request was cancelled", err)
 	case errors.As(err, &certificate):
 		return fail(tlsfailure.Unverified(certificate.Err), errors.Join(err, ErrCertificate))
-	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
+	case errors.As(err, new(tls.RecordHeaderError)), errors.Is(err, http.ErrSchemeMismatch):
 		return fail("it does not speak TLS", err)
-	case errors.As(err, &lookup), errors.As(err, &operation):
+	case errors.As(err, new(*net.DNSError)), errors.As(err, new(*net.OpError)):
 		return err
 	case errors.As(err, &network) && network.Timeout(): // a TLS handshake timed out
 		return fail("its time is over", err)
@@ -73,7 +69,6 @@ func (f *failure) Error() string { return f.text }
 // Timeout implements [net.Error]. Callers use it to recognise timeouts.
 func (f *failure) Timeout() bool { return f.timeout }
 
-// Temporary implements [net.Error].
 func (f *failure) Temporary() bool { return f.timeout }
 
 func (f *failure) Is(target error) bool { return f.is(target) }

@@ -149,14 +149,12 @@ func (s bySize[K, V]) Swap(i, j int) {
 	s[i].index, s[j].index = i, j
 }
 
-// Push implements heap.Interface.
 func (s *bySize[K, V]) Push(x any) {
 	o := x.(*owner[K, V]) //nolint:forcetypeassert // the package pushes nothing else
 	o.index = len(*s)
 	*s = append(*s, o)
 }
 
-// Pop implements heap.Interface.
 func (s *bySize[K, V]) Pop() any {
 	last := len(*s) - 1
 	o := (*s)[last]

@@ -89,8 +89,13 @@ func TestOffsetsOutOfBounds(t *testing.T) {
 			}
 		})
 	}
-	if _, ok := a.Load64(o + 9); ok {
-		t.Error("a load that begins inside and ends outside is allowed")
+	for offset, want := range map[uint64]bool{o: true, o + 8: true, o + 9: false} { // the last begins inside and ends outside
+		if _, ok := a.Load64(offset); ok != want || a.Store64(offset, 1) != want {
+			t.Errorf("the number at %d is in bounds: %t, want %t", offset, ok, want)
+		}
+	}
+	if _, ok := a.Load8(o + 15); !ok {
+		t.Error("the last byte is out of bounds")
 	}
 	if _, err := a.Range(o, math.MaxUint64); !errors.Is(err, kernel.ErrBounds) {
 		t.Errorf("a range as long as can be: %v", err)
@@ -110,6 +115,9 @@ func TestLimits(t *testing.T) {
 	}
 	if _, err := full.Alloc(64); err != nil {
 		t.Errorf("a block of just the limit: %v", err)
+	}
+	if _, err := full.Alloc(0); err != nil {
+		t.Errorf("an empty block in a full arena: %v", err)
 	}
 	if _, err := full.Alloc(1); !errors.Is(err, kernel.ErrFull) {
 		t.Errorf("one byte more: %v", err)

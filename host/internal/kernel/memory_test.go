@@ -28,22 +28,6 @@ func TestBlockLookup(t *testing.T) {
 	}
 }
 
-// The first and the last allocated byte can be read and written, and the bytes before and behind them cannot.
-func TestTheFirstAndTheLastByte(t *testing.T) {
-	a := New(1<<20, 10)
-	o := alloc(t, a, 16)
-	for offset, want := range map[uint64]bool{o - 1: false, o: true, o + 15: true, o + 16: false} {
-		if _, ok := a.Load8(offset); ok != want {
-			t.Errorf("the byte at %d: %t", offset, ok)
-		}
-	}
-	for offset, want := range map[uint64]bool{o: true, o + 8: true, o + 9: false} {
-		if ok := a.Store64(offset, 1); ok != want {
-			t.Errorf("the number at %d: %t", offset, ok)
-		}
-	}
-}
-
 // An arena's memory grows in steps of increasing size, and not beyond maxBytes.
 func TestMemoryOfAnArena(t *testing.T) {
 	const most = 10_000
@@ -62,16 +46,6 @@ func TestMemoryOfAnArena(t *testing.T) {
 		if len(a.bytes) != step.want {
 			t.Errorf("after %d bytes more it has %d, want %d", step.n, len(a.bytes), step.want)
 		}
-	}
-}
-
-// An arena can be filled to the last byte, and still has room for an empty block then.
-func TestAFullArena(t *testing.T) {
-	a := New(16, 10)
-	alloc(t, a, 16)
-	alloc(t, a, 0)
-	if _, err := a.Alloc(1); err == nil {
-		t.Error("there was room for one byte more")
 	}
 }
 

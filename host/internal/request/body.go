@@ -107,17 +107,15 @@ func (b *Body) Keep(ctx context.Context, r *http.Request) error {
 // Attach sets the body of r, a copy of the request: to a reader of the kept body, or on the second attempt to a new
 // body of GetBody.
 func (b *Body) Attach(r *http.Request) (err error) {
-	switch {
-	case b.buffer != nil:
-	case b.Second && r.Body != nil && r.Body != http.NoBody:
-		if r.Body, err = r.GetBody(); err != nil {
-			return errGone
+	buffer := b.buffer
+	if buffer == nil {
+		if b.Second && r.Body != nil && r.Body != http.NoBody {
+			if r.Body, err = r.GetBody(); err != nil {
+				return errGone
+			}
 		}
 		return nil
-	default:
-		return nil
 	}
-	buffer := b.buffer
 	size := buffer.size
 	r.GetBody = buffer.open
 	if b.Form != "" {
@@ -236,7 +234,7 @@ func (k *keptBody) open() (io.ReadCloser, error) {
 	if k.file != nil {
 		content = io.NewSectionReader(k.file, 0, k.size)
 	}
-	return &keptReader{Reader: content, close: sync.OnceFunc(k.release)}, nil
+	return readCloser{content, closeFunc(sync.OnceFunc(k.release))}, nil
 }
 
 // repeats returns an error if the body, a form, has a member that some API may take for one of added. APIs differ in which of two such
@@ -296,10 +294,7 @@ func (k *keptBody) openWith(text string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(body, strings.NewReader(text)), body}, nil
+	return readCloser{io.MultiReader(body, strings.NewReader(text)), body}, nil
 }
 
 // release removes a user. It is called once by each of them, and the last call closes the file.
@@ -315,15 +310,16 @@ func (k *keptBody) release() {
 	}
 }
 
-// keptReader is a reader of a kept body.
-type keptReader struct {
+// readCloser is a reader of a kept body.
+type readCloser struct {
 	io.Reader
-	// close releases the kept body once.
-	close func()
+	io.Closer
 }
 
-// Close implements [io.Closer].
-func (k *keptReader) Close() error {
-	k.close()
+// closeFunc is a function that closes something.
+type closeFunc func()
+
+func (c closeFunc) Close() error {
+	c()
 	return nil
 }

@@ -80,47 +80,63 @@ func (e *env) note(method string, args ...any) {
 	}
 }
 
-func (e *env) Input() []byte { e.note("Input"); return []byte(e.input) }
-func (e *env) ConfigGet(name string) (string, bool) {
-	e.note("ConfigGet", name)
-	v, ok := e.config[name]
-	return v, ok
+// answer notes a call, and returns its answer.
+func answer[T any](e *env, value T, method string, args ...any) T {
+	e.note(method, args...)
+	return value
 }
 
-func (e *env) Log(level contract.Level, text string) {
-	e.note("Log", fmt.Sprint(level), text)
+// configured is the answer that config has for a name.
+func (e *env) configured(method, name string) (string, bool) {
+	value, ok := e.config[name]
+	return answer(e, value, method, name), ok
 }
-func (e *env) TimeNow() int64               { e.note("TimeNow"); return 1700000000 }
-func (e *env) SecretGet(name string) string { e.note("SecretGet", name); return "sealed " + name }
+
+func (e *env) ConfigGet(name string) (string, bool) { return e.configured("ConfigGet", name) }
+func (e *env) CacheGet(key string) (string, bool)   { return e.configured("CacheGet", key) }
+func (e *env) StateGet(name string) (string, bool) {
+	return answer(e, "state", "StateGet", name), name != "none"
+}
+func (e *env) BodyForm() ([]byte, bool) { return answer(e, []byte("form"), "BodyForm"), true }
+
+func (e *env) Input() []byte                { return answer(e, []byte(e.input), "Input") }
+func (e *env) TimeNow() int64               { return answer[int64](e, 1700000000, "TimeNow") }
+func (e *env) TimeMillis() int64            { return answer[int64](e, 1700000000123, "TimeMillis") }
+func (e *env) ClockOffset() int64           { return answer[int64](e, -5, "ClockOffset") }
+func (e *env) Random(bytes int64) string    { return answer(e, "random", "Random", fmt.Sprint(bytes)) }
+func (e *env) Body() string                 { return answer(e, "sealed body", "Body") }
+func (e *env) Challenge() []byte            { return answer(e, []byte("challenge"), "Challenge") }
+func (e *env) SecretGet(name string) string { return answer(e, "sealed "+name, "SecretGet", name) }
+func (e *env) CacheDrop(key string) bool    { return answer(e, true, "CacheDrop", key) }
+func (e *env) JWTSign(r []byte) string      { return answer(e, "jwt", "JWTSign", string(r)) }
 func (e *env) TokenRequest(r []byte) []byte {
-	e.note("TokenRequest", string(r))
-	return []byte("reply")
+	return answer(e, []byte("reply"), "TokenRequest", string(r))
 }
+func (e *env) Exchange(r []byte) []byte   { return answer(e, []byte("answers"), "Exchange", string(r)) }
+func (e *env) Reveal(value string) []byte { return answer(e, []byte("revealed"), "Reveal", value) }
 
-func (e *env) CacheGet(key string) (string, bool) {
-	e.note("CacheGet", key)
-	v, ok := e.config[key]
-	return v, ok
+func (e *env) Log(level contract.Level, text string) { e.note("Log", fmt.Sprint(level), text) }
+func (e *env) Compose(template string, with []byte) string {
+	return answer(e, "composed", "Compose", template, string(with))
 }
-
-func (e *env) CacheSet(key, value string, ttlSeconds int64) {
-	e.note("CacheSet", key, value, fmt.Sprint(ttlSeconds))
+func (e *env) Encode(format, text string) string { return answer(e, "encoded", "Encode", format, text) }
+func (e *env) Decode(format, text string) string { return answer(e, "decoded", "Decode", format, text) }
+func (e *env) Digest(algorithm, data string) string {
+	return answer(e, "digest", "Digest", algorithm, data)
 }
-
-func (e *env) JWTSign(request []byte) string { e.note("JWTSign", string(request)); return "jwt" }
-
-func (e *env) Encode(format, text string) string { e.note("Encode", format, text); return "encoded" }
-
 func (e *env) MAC(algorithm, key, data string) string {
-	e.note("MAC", algorithm, key, data)
-	return "mac"
+	return answer(e, "mac", "MAC", algorithm, key, data)
 }
-
 func (e *env) Sign(field, data string) []byte {
-	e.note("Sign", field, data)
-	return []byte("signature")
+	return answer(e, []byte("signature"), "Sign", field, data)
 }
-func (e *env) Reveal(value string) []byte { e.note("Reveal", value); return []byte("revealed") }
+func (e *env) PublicKey(field, form string) string {
+	return answer(e, "public", "PublicKey", field, form)
+}
+func (e *env) SignSealed(field, purpose, data string) string {
+	return answer(e, "sealed signature", "SignSealed", field, purpose, data)
+}
+func (e *env) CacheSet(key, value string, ttl int64) { e.note("CacheSet", key, value, fmt.Sprint(ttl)) }
 
 // limits returns a Config with limits that suffice for most tests, after change has changed them.
 func limits(change func(l *sandbox.Limits)) sandbox.Config {
@@ -162,39 +178,3 @@ func authenticate(t testing.TB, m *sandbox.Module, e *env) sandbox.Result {
 	result.Time = 0 // so that results can be compared
 	return result
 }
-
-func (e *env) TimeMillis() int64         { e.note("TimeMillis"); return 1700000000123 }
-func (e *env) ClockOffset() int64        { e.note("ClockOffset"); return -5 }
-func (e *env) Random(bytes int64) string { e.note("Random", fmt.Sprint(bytes)); return "random" }
-func (e *env) Body() string              { e.note("Body"); return "sealed body" }
-func (e *env) BodyForm() ([]byte, bool)  { e.note("BodyForm"); return []byte("form"), true }
-func (e *env) Compose(template string, with []byte) string {
-	e.note("Compose", template, string(with))
-	return "composed"
-}
-func (e *env) Challenge() []byte         { e.note("Challenge"); return []byte("challenge") }
-func (e *env) CacheDrop(key string) bool { e.note("CacheDrop", key); return true }
-
-func (e *env) StateGet(name string) (string, bool) {
-	e.note("StateGet", name)
-	return "state", name != "none"
-}
-
-func (e *env) Exchange(request []byte) []byte {
-	e.note("Exchange", string(request))
-	return []byte("answers")
-}
-
-func (e *env) Decode(format, text string) string { e.note("Decode", format, text); return "decoded" }
-
-func (e *env) Digest(algorithm, data string) string {
-	e.note("Digest", algorithm, data)
-	return "digest"
-}
-
-func (e *env) SignSealed(field, purpose, data string) string {
-	e.note("SignSealed", field, purpose, data)
-	return "sealed signature"
-}
-
-func (e *env) PublicKey(field, form string) string { e.note("PublicKey", field, form); return "public" }

@@ -11,37 +11,6 @@ import (
 	"github.com/keywright/keywright/internal/contract"
 )
 
-// marking is a part of a guest. $mark changes all state of the instance. It returns 0, or the number of the first place
-// that was changed before.
-const marking = `
-	(global $g (mut i32) (i32.const 0))
-	(table $t 2 funcref) (elem declare func $mark)
-	(func $mark (result i32)
-		(local $o i64)
-		(if (global.get $g) (then (return (i32.const 1))))
-		(global.set $g (i32.const 1))
-		(if (i32.load (i32.const 60000)) (then (return (i32.const 2))))
-		(i32.store (i32.const 60000) (i32.const 0x55555555))
-		(if (i32.eqz (ref.is_null (table.get $t (i32.const 1)))) (then (return (i32.const 3))))
-		(table.set $t (i32.const 1) (ref.func $mark))
-		(if (i32.ne (memory.grow (i32.const 1)) (i32.const 1)) (then (return (i32.const 4))))
-		(if (i32.load (i32.const 70000)) (then (return (i32.const 5))))
-		(i32.store (i32.const 70000) (i32.const 0x55555555))
-		(local.set $o (call $alloc (i64.const 64)))
-		(if (i64.ne (call $load_u64 (local.get $o)) (i64.const 0)) (then (return (i32.const 6))))
-		(call $store_u64 (local.get $o) (i64.const 0x5555555555555555))
-		(i32.const 0))`
-
-// No call finds anything that another one left (threats.md 5).
-func TestEveryCallStartsFromTheSameState(t *testing.T) {
-	m := load(t, plugin(`(call $mark)`, marking))
-	for range 100 {
-		if got := authenticate(t, m, &env{}); got.Code != 0 {
-			t.Fatalf("a call finds what another one left, place %d", got.Code)
-		}
-	}
-}
-
 // After a call that failed, in whatever way, the next call starts in the initial state (threats.md 6).
 func TestBadInstanceDropped(t *testing.T) {
 	for name, end := range map[string]string{
@@ -54,9 +23,9 @@ func TestBadInstanceDropped(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := load(t, plugin(`(local $code i32)
-				(local.set $code (call $mark))
+				(local.set $code (call $remember))
 				(if (i64.ne (call $input_length) (i64.const 0)) (then `+end+`))
-				(local.get $code)`, marking, deep))
+				(local.get $code)`, remembering, deep))
 			ctx, cancel := context.WithCancel(context.Background())
 			bad := &env{input: "end", on: map[string]func(){"TimeNow": func() { panic("over") }, "SecretGet": cancel}}
 			if _, err := m.Call(ctx, contract.ExportAuthenticate, bad); err == nil {
@@ -75,7 +44,7 @@ func TestBadInstanceDropped(t *testing.T) {
 const deep = `(func $deep (param i32) (result i32)
 	(i32.add (i32.const 1) (call $deep (i32.add (local.get 0) (i32.const 1)))))`
 
-// An endless loop ends when the fuel is used up, wherever it is, and other calls still run (threats.md 1).
+// An endless loop or recursion ends when the fuel is used up, wherever it is, and other calls still run (threats.md 1, 4).
 func TestEndlessLoops(t *testing.T) {
 	loop := `(drop (call $length (i64.const 0))) (loop (br 0))`
 	for name, wat := range map[string]string{
@@ -114,23 +83,6 @@ func TestTheSameCallUsesTheSameFuel(t *testing.T) {
 	}
 }
 
-// A trap is not reported as a lack of fuel.
-func TestTrapWithFuelLeft(t *testing.T) {
-	m := load(t, plugin(`unreachable`))
-	if _, err := m.Call(context.Background(), contract.ExportAuthenticate, &env{}); !errors.Is(err, sandbox.ErrTrap) {
-		t.Errorf("error %v", err)
-	}
-}
-
-func TestADeadlineEndsACall(t *testing.T) {
-	m := load(t, plugin(`(loop (br 0)) i32.const 0`))
-	ctx, cancel := context.WithDeadline(context.Background(), time.Unix(0, 0))
-	defer cancel()
-	if _, err := m.Call(ctx, contract.ExportAuthenticate, &env{}); !errors.Is(err, sandbox.ErrTime) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("error %v", err)
-	}
-}
-
 // A guest that only calls host functions is stopped when its time is over (threats.md 1).
 func TestHostFunctionTimeBound(t *testing.T) {
 	m := loadIn(t, newRuntime(t, limits(func(l *sandbox.Limits) { l.CallTime = 1 })), plugin(`(loop (drop (call $time_now)) (br 0)) i32.const 0`))
@@ -152,22 +104,15 @@ func TestHostFunctionTimeBound(t *testing.T) {
 	}
 }
 
-// A call that does not begin uses no fuel, whatever the instance did before.
+// A call whose time is over does not begin, and uses no fuel, whatever the instance did before.
 func TestUnstartedCallFuel(t *testing.T) {
 	m := load(t, plugin(times("1000", `(drop (call $length (i64.const 0)))`)))
 	authenticate(t, m, &env{})
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if got, err := m.Call(ctx, contract.ExportAuthenticate, &env{}); !errors.Is(err, sandbox.ErrTime) || got.Fuel != 0 {
+	ctx, cancel := context.WithDeadline(context.Background(), time.Unix(0, 0))
+	defer cancel()
+	got, err := m.Call(ctx, contract.ExportAuthenticate, &env{})
+	if !errors.Is(err, sandbox.ErrTime) || !errors.Is(err, context.DeadlineExceeded) || got.Fuel != 0 {
 		t.Errorf("it used %d units: %v", got.Fuel, err)
-	}
-}
-
-// Endless recursion ends with an error (threats.md 4).
-func TestRecursion(t *testing.T) {
-	m := load(t, plugin(`(call $deep (i32.const 0))`, deep))
-	if _, err := m.Call(context.Background(), contract.ExportAuthenticate, &env{}); !errors.Is(err, sandbox.ErrLimit) {
-		t.Errorf("error %v", err)
 	}
 }
 

@@ -166,10 +166,10 @@ func heap() uint64 {
 func TestCallsAtOnceDoNotMeet(t *testing.T) {
 	c := limits(func(l *sandbox.Limits) { l.ConcurrentGuests = 4 })
 	m := loadIn(t, newRuntime(t, c), plugin(`
+		(if (call $remember) (then (return (i32.const 1))))
 		(call $give (call $config_get (call $input_offset)))
-		(if (call $mark) (then (return (i32.const 1))))
 		(drop (call $token_request (call $input_offset)))
-		i32.const 0`, marking))
+		i32.const 0`, remembering))
 	var wg sync.WaitGroup
 	for caller := range 16 {
 		wg.Go(func() {

@@ -75,16 +75,14 @@ type texts interface{ string | []byte }
 // number returns the implementation of a function () → number, not an offset.
 func number(method func(contract.Env) int64) implementation {
 	return func(r *run, stack []uint64) {
-		r.callEnv(busy, func() { stack[0] = api.EncodeI64(method(r.env)) })
+		stack[0] = api.EncodeI64(result(r, busy, func() int64 { return method(r.env) }))
 	}
 }
 
 // nullary returns the implementation of a function () → block.
 func nullary[Out texts](method func(contract.Env) Out) implementation {
 	return func(r *run, stack []uint64) {
-		var out Out
-		r.callEnv(busy, func() { out = method(r.env) })
-		stack[0] = put(r, out)
+		stack[0] = put(r, result(r, busy, func() Out { return method(r.env) }))
 	}
 }
 
@@ -92,9 +90,7 @@ func nullary[Out texts](method func(contract.Env) Out) implementation {
 func unary[In, Out texts](w way, method func(contract.Env, In) Out) implementation {
 	return func(r *run, stack []uint64) {
 		in := In(r.text(stack[0]))
-		var out Out
-		r.callEnv(w, func() { out = method(r.env, in) })
-		stack[0] = put(r, out)
+		stack[0] = put(r, result(r, w, func() Out { return method(r.env, in) }))
 	}
 }
 
@@ -116,9 +112,7 @@ func optional(w way, method func(contract.Env, string) (string, bool)) implement
 func binary[Out texts](w way, read func(*run, uint64) string, method func(_ contract.Env, first, second string) Out) implementation {
 	return func(r *run, stack []uint64) {
 		first, second := r.text(stack[0]), read(r, stack[1])
-		var out Out
-		r.callEnv(w, func() { out = method(r.env, first, second) })
-		stack[0] = put(r, out)
+		stack[0] = put(r, result(r, w, func() Out { return method(r.env, first, second) }))
 	}
 }
 
@@ -126,9 +120,7 @@ func binary[Out texts](w way, read func(*run, uint64) string, method func(_ cont
 func ternary(read func(*run, uint64) string, method func(_ contract.Env, first, second, third string) string) implementation {
 	return func(r *run, stack []uint64) {
 		first, second, third := r.text(stack[0]), read(r, stack[1]), r.data(stack[2])
-		var out string
-		r.callEnv(usesKey, func() { out = method(r.env, first, second, third) })
-		stack[0] = put(r, out)
+		stack[0] = put(r, result(r, usesKey, func() string { return method(r.env, first, second, third) }))
 	}
 }
 
@@ -143,9 +135,7 @@ func timed(do implementation) implementation {
 
 // random implements random(length) → text. The length is a number of bytes.
 func random(r *run, stack []uint64) {
-	var text string
-	r.callEnv(busy, func() { text = r.env.Random(int64(stack[0])) })
-	stack[0] = put(r, text)
+	stack[0] = put(r, result(r, busy, func() string { return r.env.Random(int64(stack[0])) }))
 }
 
 // bodyForm implements body_form() → list of pairs, or 0 if the body is not a form.
@@ -162,9 +152,7 @@ func bodyForm(r *run, stack []uint64) {
 // compose implements compose(template, composition) → text.
 func compose(r *run, stack []uint64) {
 	template, with := r.data(stack[0]), r.data(stack[1])
-	var text string
-	r.callEnv(busy, func() { text = r.env.Compose(template, []byte(with)) })
-	stack[0] = put(r, text)
+	stack[0] = put(r, result(r, busy, func() string { return r.env.Compose(template, []byte(with)) }))
 }
 
 // cacheSet implements cache_set(key, value, ttl). The ttl is in seconds, not an offset.
@@ -176,10 +164,8 @@ func cacheSet(r *run, stack []uint64) {
 // cacheDrop implements cache_drop(key) → 1 or 0, not an offset.
 func cacheDrop(r *run, stack []uint64) {
 	key := r.text(stack[0])
-	retry := false
-	r.callEnv(busy, func() { retry = r.env.CacheDrop(key) })
 	stack[0] = 0
-	if retry {
+	if result(r, busy, func() bool { return r.env.CacheDrop(key) }) {
 		stack[0] = 1
 	}
 }
@@ -221,6 +207,12 @@ func (r *run) callEnv(w way, method func()) {
 		return
 	}
 	call()
+}
+
+// result calls a method of env and returns its result.
+func result[T any](r *run, w way, method func() T) (out T) {
+	r.callEnv(w, func() { out = method() })
+	return out
 }
 
 // withoutSlot calls a function of env that may wait, and releases the slot meanwhile. Its time does not count.

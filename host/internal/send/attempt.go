@@ -115,5 +115,4 @@ func (t *Transport) beginning(response *http.Response, declared bool) []byte {
 // failing is a reader that returns an error.
 type failing struct{ err error }
 
-// Read implements [io.Reader].
 func (f failing) Read([]byte) (int, error) { return 0, f.err }

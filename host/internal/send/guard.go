@@ -124,7 +124,6 @@ type keyOf struct {
 	key any
 }
 
-// Value implements context.Context.
 func (k *keyOf) Value(key any) any {
 	k.key = key
 	return nil

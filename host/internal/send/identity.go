@@ -230,7 +230,6 @@ func (t *Transport) identified(r *http.Request, call *hostfn.Call) (*http.Reques
 // identityBase sends requests with the identity in their contexts.
 type identityBase struct{ *Transport }
 
-// RoundTrip implements [http.RoundTripper].
 func (b identityBase) RoundTrip(r *http.Request) (*http.Response, error) {
 	id, ok := r.Context().Value(identityInContext{}).(*identity)
 	if !ok || id.owner != b.TLS {

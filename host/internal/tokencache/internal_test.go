@@ -78,7 +78,8 @@ func clocks(t *testing.T, since time.Time, monotonic, wall time.Duration) time.T
 	return at
 }
 
-// An entry is used until its time has passed, or lies in the future, by either of the two clocks. (threats.md 33)
+// An entry is used until its time has passed, or lies in the future, by either of the two clocks, as after the wall clock was set or
+// the machine slept. (threats.md 33)
 func TestNeitherClockKeepsAnEntryBeyondItsTime(t *testing.T) {
 	const ms = time.Millisecond
 	for _, tt := range []struct {

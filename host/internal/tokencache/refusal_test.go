@@ -8,19 +8,25 @@ import (
 	"github.com/keywright/keywright/host/internal/tokencache"
 )
 
+// refuse asks a question of an owner, and records that it was refused.
+func refuse(t *testing.T, r *tokencache.Refusals, owner string, key [32]byte, retryAfter time.Duration) {
+	t.Helper()
+	q, last, ok := r.Ask(owner, key, false)
+	if !ok {
+		t.Fatalf("question %x may not be asked, after %+v", key[:4], last)
+	}
+	q.Refused(tokencache.Refusal{Status: 400}, retryAfter, 0)
+	q.End()
+}
+
 // The number of recorded refusals is bounded like that of entries. threats.md 62
 func TestRefusalBound_threats_62(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	r := tokencache.New[string](4, 4, func() time.Time { return now }).Refusals
 	for i := range byte(100) {
-		q, _, may := r.Ask("crm", [32]byte{i}, false)
-		if !may {
-			t.Fatalf("question %d was never asked", i)
-		}
-		q.Refused(tokencache.Refusal{Status: 400}, 0, 0)
-		q.End()
+		refuse(t, r, "crm", [32]byte{i}, 0)
 		if i > 0 { // to ask for the one before keeps it
-			if _, _, may = r.Ask("crm", [32]byte{0}, false); may {
+			if _, _, may := r.Ask("crm", [32]byte{0}, false); may {
 				t.Fatalf("after %d refusals the one that was met again and again is forgotten", i+1)
 			}
 		}
@@ -39,16 +45,11 @@ func TestRefusalBound_threats_62(t *testing.T) {
 // A connector with many refusals keeps those of others. threats.md 62
 func TestRefusalsOfOwners_threats_62(t *testing.T) {
 	r := tokencache.New[string](100, 4, func() time.Time { return time.Unix(1_700_000_000, 0) }).Refusals
-	refuse := func(owner string, user uint32) {
+	refuse(t, r, "crm", [32]byte{}, 0)
+	for user := range uint32(100_000) {
 		var key [32]byte
 		binary.BigEndian.PutUint32(key[:], user)
-		q, _, _ := r.Ask(owner, key, false)
-		q.Refused(tokencache.Refusal{Status: 400}, 0, 0)
-		q.End()
-	}
-	refuse("crm", 0)
-	for user := range uint32(100_000) {
-		refuse("erp", user)
+		refuse(t, r, "erp", key, 0)
 	}
 	if _, _, may := r.Ask("crm", [32]byte{}, false); may {
 		t.Error("the refusal of crm is forgotten, want it remembered")
@@ -74,9 +75,7 @@ func TestRefusalsAndTheClock_threats_33(t *testing.T) {
 	for _, step := range []time.Duration{-time.Second, -1000 * time.Hour, 1000 * time.Hour, 290 * 365 * 24 * time.Hour} {
 		now := time.Unix(1_700_000_000, 0)
 		r := tokencache.New[string](4, 4, func() time.Time { return now }).Refusals
-		q, _, _ := r.Ask("crm", [32]byte{1}, false)
-		q.Refused(tokencache.Refusal{Status: 400}, time.Hour, 0)
-		q.End()
+		refuse(t, r, "crm", [32]byte{1}, time.Hour)
 		now = now.Add(step)
 		if _, before, may := r.Ask("crm", [32]byte{1}, false); !may {
 			t.Errorf("with the clock moved by %v nobody may ask for %v", step, before.Wait)
@@ -88,15 +87,13 @@ func TestRefusalsAndTheClock_threats_33(t *testing.T) {
 func TestForgottenRefusal(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	r := tokencache.New[string](1, 1, func() time.Time { return now }).Refusals
-	first, _, _ := r.Ask("crm", [32]byte{1}, false)
-	first.Refused(tokencache.Refusal{Status: 400}, 0, 0)
+	refuse(t, r, "crm", [32]byte{1}, 0)
 	now = now.Add(time.Second)
 	again, _, may := r.Ask("crm", [32]byte{1}, false)
 	if _, before, others := r.Ask("crm", [32]byte{1}, false); !may || others || before.Wait != time.Second || before.Status != 400 {
 		t.Errorf("one has the turn: %t, others too: %t, with %+v", may, others, before)
 	}
-	other, _, _ := r.Ask("crm", [32]byte{2}, false)
-	other.Refused(tokencache.Refusal{Status: 401}, 0, 0)
+	refuse(t, r, "crm", [32]byte{2}, 0)
 	again.End()
 	if refusal, counts := again.Refused(tokencache.Refusal{Status: 403}, 0, 0); !counts || refusal.Wait != time.Second {
 		t.Errorf("it is refused for %v", refusal.Wait)

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-	"unsafe"
 
 	"go.uber.org/goleak"
 
@@ -122,30 +121,6 @@ func TestMonotonicReading(t *testing.T) {
 	holds(t, cache, true, token)
 	at = now.Add(time.Hour)
 	holds(t, cache, false, token)
-}
-
-// If the wall clock is ahead of the monotonic clock, as after the machine slept, an entry ends by the wall clock.
-// threats.md 33
-func TestTheWallClockEndsAnEntryToo(t *testing.T) {
-	now := time.Now()
-	at := now
-	cache := tokencache.New[string](10, 10, func() time.Time { return at })
-	for _, wall := range []time.Duration{10 * time.Second, 11 * time.Second, 12 * time.Second, time.Hour} {
-		at = now
-		cache.Set(token, "t1", 10*time.Second)
-		at = asleep(now.Add(wall), wall-5*time.Second)
-		if elapsed := at.Sub(now); elapsed != 5*time.Second {
-			t.Fatalf("the clock that cannot be set went on by %v", elapsed)
-		}
-		holds(t, cache, false, token)
-	}
-}
-
-// asleep subtracts d from the monotonic reading of t, for which package time has no function. A time.Time consists of
-// the readings of the wall clock and the monotonic clock, of 64 bits each, and a location.
-func asleep(t time.Time, d time.Duration) time.Time {
-	(*[2]int64)(unsafe.Pointer(&t))[1] -= int64(d)
-	return t
 }
 
 func TestSetReplaces(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/keywright/keywright/host/internal/tokencache"
 	"github.com/keywright/keywright/host/internal/tokens"
 	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // faulty is a store of state whose Put takes some time, and which counts the values that it takes and removes.
@@ -36,11 +37,14 @@ var key = tokencache.Key{Owner: "crm", Partition: [32]byte{1}, Name: "token"}
 // newStore returns a store of tokens of a node.
 func newStore(t *testing.T, s state.Store, now func() time.Time) *tokens.Store {
 	t.Helper()
-	node, err := lease.NewNode(t.Context(), lease.Config{Store: s, Keys: [][]byte{bytes.Repeat([]byte{7}, 32)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := testworld.Must(lease.NewNode(t.Context(), lease.Config{Store: s, Keys: [][]byte{bytes.Repeat([]byte{7}, 32)}, Now: now}))(t)
 	return tokens.New(1<<20, 10, now, node)
+}
+
+// ask asks a question whose answer depends on the entries used.
+func ask(t *testing.T, s *tokens.Store, used ...*tokencache.Handle) (*tokens.Question, tokencache.Refusal, bool) {
+	t.Helper()
+	return s.Ask(t.Context(), "crm", used, false, func(func(*tokencache.Handle) uint64) [32]byte { return [32]byte{2} })
 }
 
 // waiter waits without a span.
@@ -59,11 +63,7 @@ func begin(t *testing.T, s *tokens.Store) (*tokens.Entry, *tokens.Right) {
 	if right == nil {
 		t.Fatalf("no right, %v", err)
 	}
-	entry, err := right.Begin(t.Context(), time.Minute, waiter{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return entry, right
+	return testworld.Must(right.Begin(t.Context(), time.Minute, waiter{}))(t), right
 }
 
 // An entry ends when its token does, although the store of state took some of that time. One that has ended is not stored for other
@@ -128,25 +128,22 @@ func TestRefusalsOfNodes(t *testing.T) {
 	clock := func() time.Time { return now }
 	store := &faulty{Store: state.NewMemory(clock), put: func() {}}
 	one, other := newStore(t, store, clock), newStore(t, store, clock)
-	ask := func(s *tokens.Store, used ...*tokencache.Handle) (*tokens.Question, tokencache.Refusal, bool) {
-		return s.Ask(t.Context(), "crm", used, false, func(func(*tokencache.Handle) uint64) [32]byte { return [32]byte{2} })
-	}
-	question, _, _ := ask(one)
+	question, _, _ := ask(t, one)
 	question.Accepted(t.Context())
 	if store.deletes != 0 {
 		t.Errorf("removed %d refusals that are not there", store.deletes)
 	}
-	question, _, _ = ask(one)
+	question, _, _ = ask(t, one)
 	question.Refused(t.Context(), tokencache.Refusal{Status: 401}, time.Minute, 0)
-	if q, previous, ok := ask(other); q != nil || ok || previous.Status != 401 || previous.Wait <= 0 || previous.Wait > time.Minute {
+	if q, previous, ok := ask(t, other); q != nil || ok || previous.Status != 401 || previous.Wait <= 0 || previous.Wait > time.Minute {
 		t.Errorf("another node asks: %t, after %+v", ok, previous)
 	}
-	if q, _, ok := ask(one); q != nil || ok {
+	if q, _, ok := ask(t, one); q != nil || ok {
 		t.Errorf("the node itself asks: %t, with %v", ok, q)
 	}
 	own := other.Put(t.Context(), nil, key, nil, time.Hour, false)
 	now = now.Add(2 * time.Minute)
-	question, _, ok := ask(other, own)
+	question, _, ok := ask(t, other, own)
 	if !ok {
 		t.Fatal("a question of one node is refused")
 	}
@@ -154,9 +151,34 @@ func TestRefusalsOfNodes(t *testing.T) {
 	if store.deletes != 0 {
 		t.Error("the answer to a question of one node removes refusals of all")
 	}
-	question, _, _ = ask(other)
+	question, _, _ = ask(t, other)
 	question.Accepted(t.Context())
 	if store.deletes != 1 {
 		t.Errorf("removed %d refusals, want 1", store.deletes)
+	}
+}
+
+// The wait after a refusal grows with the refusals of all nodes, up to five minutes. Retry-After counts up to an hour. threats.md 62
+func TestSharedRefusalCap_threats_62(t *testing.T) {
+	now := time.Now()
+	clock := func() time.Time { return now }
+	memory := state.NewMemory(clock)
+	asking, other := newStore(t, memory, clock), newStore(t, memory, clock)
+	for i, tt := range []struct{ retryAfter, want time.Duration }{
+		{0, 1}, {0, 2}, {0, 4}, {0, 8}, {0, 16}, {0, 32}, {0, 64}, {0, 128}, {0, 256}, {0, 300}, {0, 300}, {7200, 3600}, {0, 300},
+	} {
+		want := tt.want * time.Second
+		question, previous, ok := ask(t, asking)
+		if !ok {
+			t.Fatalf("refusal %d may not be asked for, after %+v", i, previous)
+		}
+		if got, _ := question.Refused(t.Context(), tokencache.Refusal{Status: 400}, tt.retryAfter*time.Second, 0); got.Wait != want {
+			t.Errorf("refusal %d: the wait is %s, want %s", i, got.Wait, want)
+		}
+		if _, previous, ok := ask(t, other); ok || previous.Wait != want {
+			t.Errorf("refusal %d: another node may ask: %t, after a wait of %s, want %s", i, ok, previous.Wait, want)
+		}
+		now = now.Add(want)
+		asking, other = other, asking
 	}
 }

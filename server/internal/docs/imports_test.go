@@ -64,7 +64,7 @@ var rules = []rule{
 	{packages: "host/internal/kernel"},
 	{packages: "internal/expr", ours: []string{"internal/problem"}, others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
 	{packages: "host/internal/template", ours: []string{"host/internal/strictjson", "internal/expr", "internal/problem", "internal/urlcheck", "internal/urlpath"}, others: []string{"github.com/go-json-experiment/json"}},
-	{packages: "host/internal/discovery", ours: []string{"host/internal/strictjson", "host/internal/tokencache", "internal/answers", "internal/urlcheck", "internal/wellknown"}, others: []string{"github.com/hashicorp/golang-lru/v2"}},
+	{packages: "host/internal/discovery", ours: []string{"host/internal/fairlru", "host/internal/strictjson", "host/internal/tokencache", "internal/answers", "internal/urlcheck", "internal/wellknown"}},
 	{packages: "host/internal/seal", ours: []string{"internal/contract", "host/internal/strictjson", "host/internal/tokencache"}},
 	{packages: "host/internal/fairlru", others: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/internal/tokencache", ours: []string{"host/internal/fairlru"}, others: []string{"github.com/hashicorp/golang-lru/v2"}},
