@@ -167,9 +167,3 @@ func TestFailureClassifies(t *testing.T) {
 		t.Errorf("no error became %v", err)
 	}
 }
-
-// errors.As finds the AddressError in the result of Failure. It says what the operator may allow.
-func TestFailureKeepsTheAddress(t *testing.T) {
-	_, err := get(t, Policy{}, "http://127.0.0.1:1/")
-	wantKind(t, Failure(fmt.Errorf("wrapped: %w", err)), KindLoopback)
-}

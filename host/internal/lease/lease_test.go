@@ -349,28 +349,6 @@ func TestErrorsHoldNoStateKey(t *testing.T) {
 	}
 }
 
-// A node with a new first state key reads what the old one sealed.
-func TestStateKeysRotate(t *testing.T) {
-	store, before, after := state.NewMemory(time.Now), stateKey(), stateKey()
-	testworld.Must(redeem(t.Context(), newNode(t, store, before), grantKey, "seed", "next"))(t)
-	sends(t, newNode(t, store, after, before), grantKey, "seed", "next", "last")
-}
-
-// Without the store, a token that may be fetched again is, and one that may be used once is not sent. threats.md 112
-func TestStoreDown(t *testing.T) {
-	store := newRecorder()
-	node := newNode(t, store, stateKey())
-	ctx := t.Context()
-	store.Store = downStore{store.Store}
-	refuses(t, node, grantKey, "seed", errFault)
-	token, err := node.Fetch(ctx, lease.Key{}, func(context.Context) ([]byte, time.Duration, error) {
-		return []byte("token"), time.Hour, nil
-	})
-	if err != nil || string(token.Value) != "token" {
-		t.Errorf("Fetch returns %q, %v", token.Value, err)
-	}
-}
-
 type downStore struct{ state.Store }
 
 func (downStore) Get(context.Context, state.ID) (state.Row, error) { return state.Row{}, errFault }

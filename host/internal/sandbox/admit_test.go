@@ -32,10 +32,7 @@ func TestRefusedModules(t *testing.T) {
 			bare(`(import "extism:host/user" "secret_set" (func))`),
 			[]string{`"extism:host/user" "secret_set": there is no such function`},
 		},
-		"unknown module": {
-			bare(`(import "os" "exec" (func))`),
-			[]string{`"os" "exec": only extism:host/env`},
-		},
+		"unknown module": {bare(`(import "os" "exec" (func))`), []string{`"os" "exec": only extism:host/env`}},
 		"AssemblyScript's abort": {
 			bare(`(import "env" "abort" (func (param i32 i32 i32 i32)))`),
 			[]string{"--use abort="},
@@ -60,10 +57,7 @@ func TestRefusedModules(t *testing.T) {
 			bare(`(import "extism:host/env" "alloc" (func (param i64) (result i64)))`, `(import "env" "global" (global i32))`),
 			[]string{`imports the global "env" "global"`},
 		},
-		"no exports": {
-			`(module)`,
-			[]string{`no function "describe"`, `no function "authenticate"`},
-		},
+		"no exports": {`(module)`, []string{`no function "describe"`, `no function "authenticate"`}},
 		"an export that is no function": {
 			`(module (memory (export "describe") 1) (func (export "authenticate") (result i32) i32.const 0))`,
 			[]string{`no function "describe"`},

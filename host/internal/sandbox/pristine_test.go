@@ -119,6 +119,22 @@ func TestRandomInitialisation(t *testing.T) {
 	}
 }
 
+// keep fails the test if n modules keep more than this many bytes for each after their calls. wat returns the text of each module, which
+// no other has.
+func keep(t *testing.T, r *sandbox.Runtime, n, bytes int, wat func(i int) string, call func(*sandbox.Module)) {
+	t.Helper()
+	before := heap()
+	kept := make([]*sandbox.Module, n)
+	for i := range kept {
+		kept[i] = loadIn(t, r, wat(i))
+		call(kept[i])
+	}
+	if grown := int64(heap()) - int64(before); grown > int64(n*bytes) {
+		t.Errorf("%d modules keep %d bytes", n, grown)
+	}
+	runtime.KeepAlive(kept)
+}
+
 // The memory of a large stack or of large blocks does not stay in use after the call or the initialisation.
 func TestLargeInstancesDropped(t *testing.T) {
 	const down = `(func $down (param i32) (result i32)
@@ -130,19 +146,9 @@ func TestLargeInstancesDropped(t *testing.T) {
 		"blocks":                     plugin(`(drop (call $alloc (i64.const 4100000))) i32.const 0 (; 100000 ;)`),
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRuntime(t, limits(nil))
-			const modules = 8
-			before := heap()
-			var kept []*sandbox.Module
-			for i := range modules {
-				m := loadIn(t, r, strings.Replace(wat, "100000", fmt.Sprint(100_000+i), 1))
-				authenticate(t, m, &env{})
-				kept = append(kept, m)
-			}
-			if grown := int64(heap()) - int64(before); grown > modules<<20 {
-				t.Errorf("%d modules keep %d bytes", len(kept), grown)
-			}
-			runtime.KeepAlive(kept)
+			keep(t, newRuntime(t, limits(nil)), 8, 1<<20, func(i int) string {
+				return strings.Replace(wat, "100000", fmt.Sprint(100_000+i), 1)
+			}, func(m *sandbox.Module) { authenticate(t, m, &env{}) })
 		})
 	}
 }
@@ -228,38 +234,22 @@ func TestLargeFrameCost(t *testing.T) {
 	if _, err := m.Call(context.Background(), contract.ExportAuthenticate, e); !errors.Is(err, sandbox.ErrLimit) || len(e.asked) > 0 {
 		t.Errorf("a stack of 1,500 frames with 4,000 values each: %v", err)
 	}
-	const modules = 4
-	before := heap()
-	var kept []*sandbox.Module
-	for i := range modules { // the stack is as deep as it may be for the instance to be kept
-		m := loadIn(t, r, frames(4000, 55, i, ""))
+	// The stack is as deep as it may be for the instance to be kept.
+	keep(t, r, 4, 8<<20, func(i int) string { return frames(4000, 55, i, "") }, func(m *sandbox.Module) {
 		if got := authenticate(t, m, &env{}); got.Fuel < 400_000 {
 			t.Errorf("it used %d units", got.Fuel)
 		}
-		kept = append(kept, m)
-	}
-	if grown := int64(heap()) - int64(before); grown > modules*8<<20 {
-		t.Errorf("%d modules keep %d bytes", modules, grown)
-	}
-	runtime.KeepAlive(kept)
+	})
 }
 
 // Memory that grew during a call does not stay with an instance that is kept.
 func TestGrownMemoryDropped(t *testing.T) {
-	r := newRuntime(t, limits(nil))
-	const modules = 8
-	before := heap()
-	var kept []*sandbox.Module
-	for i := range modules {
-		m := loadIn(t, r, plugin(fmt.Sprintf(
-			`(if (i64.ne (call $input_length) (i64.const 0)) (then (drop (memory.grow (i32.const 255))))) i32.const 0 (; %d ;)`, i)))
-		authenticate(t, m, &env{})
-		authenticate(t, m, &env{input: "grow"})
-		authenticate(t, m, &env{})
-		kept = append(kept, m)
-	}
-	if grown := int64(heap()) - int64(before); grown > modules*4<<20 {
-		t.Errorf("%d modules keep %d bytes", modules, grown)
-	}
-	runtime.KeepAlive(kept)
+	keep(t, newRuntime(t, limits(nil)), 8, 4<<20, func(i int) string {
+		return plugin(fmt.Sprintf(
+			`(if (i64.ne (call $input_length) (i64.const 0)) (then (drop (memory.grow (i32.const 255))))) i32.const 0 (; %d ;)`, i))
+	}, func(m *sandbox.Module) {
+		for _, input := range []string{"", "grow", ""} {
+			authenticate(t, m, &env{input: input})
+		}
+	})
 }

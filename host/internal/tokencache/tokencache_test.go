@@ -248,23 +248,13 @@ func TestAtLeastOneEntry(t *testing.T) {
 
 // An entry that Live has found expired does not become live again if the clock is set back.
 func TestLiveFindsDeadOnce(t *testing.T) {
-	var times []time.Duration
-	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	c := tokencache.New[string](5, 2, func() time.Time {
-		if len(times) == 0 {
-			return start
-		}
-		now := start.Add(times[0])
-		times = times[1:]
-		return now
-	})
-	e := c.Set(tokencache.Key{Name: "a"}, "v", time.Hour)
-	if !c.Live(e.Handle) {
+	cache, clock := newCache(5, 2)
+	e := cache.Set(token, "t1", time.Hour)
+	if !cache.Live(e.Handle) {
 		t.Error("a new entry is dead")
 	}
-	times = []time.Duration{2 * time.Hour}
-	for range 2 {
-		if c.Live(e.Handle) {
+	for _, step := range []time.Duration{2 * time.Hour, -2 * time.Hour} {
+		if clock.Advance(step); cache.Live(e.Handle) {
 			t.Error("an entry is live after its time")
 		}
 	}
