@@ -271,13 +271,13 @@ func (k *checker) consent(ctx context.Context) {
 // aliases puts the name of each field in place of the alias that the configuration has. From here on the connector is as if it had
 // been configured with that name, with its partition in the cache, its grants and its sinks. Only errors have the alias.
 func (k *checker) aliases() {
-	written := k.in.Values
-	k.plan.Values = maps.Clone(written)
+	values := k.in.Values
+	k.plan.Values = maps.Clone(values)
 	for _, f := range k.in.Plugin.Fields {
-		_, present := written[f.Name]
+		_, present := values[f.Name]
 		configName := f.Name
 		for _, alias := range f.Aliases {
-			value, there := written[alias]
+			value, there := values[alias]
 			if !there {
 				continue
 			}

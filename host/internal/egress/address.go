@@ -69,9 +69,9 @@ func (e *AddressError) Error() string {
 	return text.String()
 }
 
-// refused has the ranges of refused addresses. The first row with an address determines its kind. They are those of IANA's registries
+// refusedRanges has the ranges of refused addresses. The first row with an address determines its kind. They are those of IANA's registries
 // of special-purpose addresses (RFC 6890), and the addresses of clouds' metadata services.
-var refused = []struct {
+var refusedRanges = []struct {
 	kind   Kind
 	ranges []netip.Prefix
 }{
@@ -151,7 +151,7 @@ func (p Policy) refuses(addr netip.Addr) Kind {
 
 // classify returns the kind of an address that is not a public one, or "".
 func classify(addr netip.Addr) Kind {
-	for _, row := range refused {
+	for _, row := range refusedRanges {
 		if slices.ContainsFunc(row.ranges, func(p netip.Prefix) bool { return p.Contains(addr) }) {
 			return row.kind
 		}

@@ -70,7 +70,7 @@ func wantKind(t *testing.T, err error, want Kind) {
 
 func TestCheckExceptions(t *testing.T) {
 	dev := Policy{AllowPrivate: true}
-	allowing := func(texts ...string) Policy { return Policy{Allow: prefixes(texts...)} }
+	allow := func(texts ...string) Policy { return Policy{Allow: prefixes(texts...)} }
 	for _, tt := range []struct {
 		name   string
 		policy Policy
@@ -91,22 +91,22 @@ func TestCheckExceptions(t *testing.T) {
 		{"private allowed: not link-local", dev, "169.254.1.1", KindLinkLocal},
 		{"private allowed: not unspecified", dev, "0.0.0.0", KindUnspecified},
 		{"private allowed: not zoned", dev, "::1%lo", KindZoned},
-		{"a prefix: inside", allowing("10.1.0.0/16"), "10.1.2.3", ""},
-		{"a prefix: mapped address", allowing("10.1.0.0/16"), "::ffff:10.1.2.3", ""},
-		{"a prefix: written in mapped form", allowing("::ffff:10.1.0.0/112"), "10.1.2.3", ""},
-		{"a prefix: all of the mapped form", allowing("::ffff:0:0/96"), "10.1.2.3", ""},
-		{"a prefix: one address", allowing("fd00::1/128"), "fd00::2", KindPrivate},
-		{"a prefix: through NAT64", allowing("10.1.0.0/16"), "64:ff9b::10.1.2.3", ""},
-		{"a prefix: outside", allowing("10.1.0.0/16"), "10.2.0.1", KindPrivate},
-		{"two prefixes: second", allowing("10.1.0.0/16", "fd00::/8"), "fd00::1", ""},
-		{"metadata by name", allowing("169.254.169.254/32"), "169.254.169.254", ""},
-		{"metadata by name, through NAT64", allowing("169.254.169.254/32"), "64:ff9b::169.254.169.254", ""},
-		{"not metadata by a range", allowing("169.254.0.0/16", "0.0.0.0/0"), "169.254.169.254", KindMetadata},
-		{"not metadata by a range, IPv6", allowing("fd00::/8", "::/0"), "fd00:ec2::254", KindMetadata},
-		{"not metadata by a range of NAT64", allowing("64:ff9b::/96", "0.0.0.0/0"), "64:ff9b::169.254.169.254", KindMetadata},
-		{"not metadata by a range of 6to4", allowing("2002::/16"), "2002:a9fe:a9fe::1", KindMetadata},
-		{"a range: its other addresses", allowing("169.254.0.0/16"), "169.254.1.1", ""},
-		{"everything: not zoned", allowing("::/0"), "fe80::1%eth0", KindZoned},
+		{"a prefix: inside", allow("10.1.0.0/16"), "10.1.2.3", ""},
+		{"a prefix: mapped address", allow("10.1.0.0/16"), "::ffff:10.1.2.3", ""},
+		{"a prefix: written in mapped form", allow("::ffff:10.1.0.0/112"), "10.1.2.3", ""},
+		{"a prefix: all of the mapped form", allow("::ffff:0:0/96"), "10.1.2.3", ""},
+		{"a prefix: one address", allow("fd00::1/128"), "fd00::2", KindPrivate},
+		{"a prefix: through NAT64", allow("10.1.0.0/16"), "64:ff9b::10.1.2.3", ""},
+		{"a prefix: outside", allow("10.1.0.0/16"), "10.2.0.1", KindPrivate},
+		{"two prefixes: second", allow("10.1.0.0/16", "fd00::/8"), "fd00::1", ""},
+		{"metadata by name", allow("169.254.169.254/32"), "169.254.169.254", ""},
+		{"metadata by name, through NAT64", allow("169.254.169.254/32"), "64:ff9b::169.254.169.254", ""},
+		{"not metadata by a range", allow("169.254.0.0/16", "0.0.0.0/0"), "169.254.169.254", KindMetadata},
+		{"not metadata by a range, IPv6", allow("fd00::/8", "::/0"), "fd00:ec2::254", KindMetadata},
+		{"not metadata by a range of NAT64", allow("64:ff9b::/96", "0.0.0.0/0"), "64:ff9b::169.254.169.254", KindMetadata},
+		{"not metadata by a range of 6to4", allow("2002::/16"), "2002:a9fe:a9fe::1", KindMetadata},
+		{"a range: its other addresses", allow("169.254.0.0/16"), "169.254.1.1", ""},
+		{"everything: not zoned", allow("::/0"), "fe80::1%eth0", KindZoned},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			wantKind(t, tt.policy.Check(netip.MustParseAddr(tt.addr)), tt.want)

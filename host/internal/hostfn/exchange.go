@@ -143,7 +143,7 @@ func (c *exchanging) exchange(outgoing *http.Request, a *answer.Reply, read func
 		c.endGrant(a.Header, c.TokenError) // a grant that is refused is not asked for again, and a new one at once
 		c.recordRefusal(question, c.TokenError, a.Header, outgoing.URL.Host)
 	} else {
-		question.Accepted(c.ctx)
+		question.Accept(c.ctx)
 		c.checkIDToken(a.Body)
 	}
 	switch {

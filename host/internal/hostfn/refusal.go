@@ -45,7 +45,7 @@ func (c *exchanging) recordRefusal(question *tokens.Question, e *TokenError, hea
 		return
 	}
 	refusal := tokencache.Refusal{Status: e.Status, Code: e.Code, Problem: e.Problem, Offset: e.Offset}
-	refusal, first := question.Refused(c.ctx, refusal, retryAfter, c.jitter())
+	refusal, first := question.Refuse(c.ctx, refusal, retryAfter, c.jitter())
 	e.RetryAfter = refusal.Wait
 	if first {
 		c.plan.Refused(c.ctx, c.Scrub(printable.Text(host, 256)), e.Error())

@@ -31,11 +31,11 @@ func (n *Node) BeginExchange(ctx context.Context, key Key, valid func(Token) boo
 			err = n.wait(ctx, id, row)
 		}
 		if err != nil {
-			gone := ctx.Err()
-			if gone == nil && n.c.Degraded != nil {
+			contextErr := ctx.Err()
+			if contextErr == nil && n.c.Degraded != nil {
 				n.c.Degraded(err)
 			}
-			return Token{}, nil, gone
+			return Token{}, nil, contextErr
 		}
 	}
 }

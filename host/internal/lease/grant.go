@@ -219,8 +219,8 @@ type record struct {
 	Lost  bool          `json:",omitempty"`
 	// Open is set while nobody has written the end of the attempt. Its node may still know more than the store.
 	Open bool `json:",omitempty"`
-	// Seen is the age of the row when a node first saw that the lease of an open attempt is over, or 0.
-	Seen time.Duration `json:",omitempty"`
+	// SeenAge is the age of the row when a node first saw that the lease of an open attempt is over, or 0.
+	SeenAge time.Duration `json:"Seen,omitempty"`
 }
 
 func (r record) encode() []byte {

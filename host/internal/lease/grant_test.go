@@ -189,14 +189,14 @@ func TestTheGrantOfAConsentHasAName(t *testing.T) {
 		}
 		return one.Grant
 	}
-	seen := map[string]bool{"": true}
+	names := map[string]bool{"": true}
 	for range 3 {
 		testworld.Check(t, node.Renew(ctx, grantKey, []byte("consent")))
 		grant := look()
-		if seen[grant] {
+		if names[grant] {
 			t.Errorf("the grant %x was there before", grant)
 		}
-		seen[grant] = true
+		names[grant] = true
 		testworld.Must(redeem(ctx, other, grantKey, "", "next"))(t)
 		if got := look(); got != grant {
 			t.Errorf("after its token rotated, the grant is %x, want %x", got, grant)
@@ -218,13 +218,13 @@ type late struct {
 	meanwhile func()
 }
 
-func (l *late) Put(ctx context.Context, held state.Lease, value []byte, expires time.Duration, release bool) (bool, error) {
+func (l *late) Put(ctx context.Context, holder state.Lease, value []byte, expires time.Duration, release bool) (bool, error) {
 	if l.lose {
 		l.lose = false
-		l.arrive = func() { _, _ = l.Store.Put(context.WithoutCancel(ctx), held, value, expires, release) }
+		l.arrive = func() { _, _ = l.Store.Put(context.WithoutCancel(ctx), holder, value, expires, release) }
 		return false, errFault
 	}
-	return l.Store.Put(ctx, held, value, expires, release)
+	return l.Store.Put(ctx, holder, value, expires, release)
 }
 
 func (l *late) Get(ctx context.Context, id state.ID) (state.Row, error) {
@@ -263,8 +263,8 @@ func newDoubted(t *testing.T) *doubted {
 // leaves lets the node try once to write what the store does not have. want is the number of records that are left.
 func (d *doubted) leaves(want int) {
 	d.Helper()
-	if left := d.node.Flush(d.Context()); left != want {
-		d.Fatalf("the node keeps %d records, want %d", left, want)
+	if remaining := d.node.Flush(d.Context()); remaining != want {
+		d.Fatalf("the node keeps %d records, want %d", remaining, want)
 	}
 }
 
@@ -368,8 +368,8 @@ func TestTheSameLeaseTwice(t *testing.T) {
 	}
 	doubt(node.Begin(ctx, grantKey, []byte("seed"), true))
 	now = now.Add(time.Hour)
-	if left := node.Flush(ctx); left != 0 || node.Unsettled() != 0 {
-		t.Errorf("the node keeps %d records and %d places", left, node.Unsettled())
+	if remaining := node.Flush(ctx); remaining != 0 || node.Unsettled() != 0 {
+		t.Errorf("the node keeps %d records and %d places", remaining, node.Unsettled())
 	}
 }
 

@@ -152,12 +152,12 @@ func TestRekeyWithoutTheStore(t *testing.T) {
 // interrupted is a source of randomness whose reader does something else before its first reading.
 type interrupted struct {
 	io.Reader
-	first sync.Once
-	by    func()
+	first     sync.Once
+	interrupt func()
 }
 
 func (i *interrupted) Read(p []byte) (int, error) {
-	i.first.Do(i.by)
+	i.first.Do(i.interrupt)
 	return i.Reader.Read(p)
 }
 
@@ -168,7 +168,7 @@ func TestANodeWaitsForTheKeyOfTheNames(t *testing.T) {
 		var partition [32]byte
 		var starting sync.WaitGroup
 		first := config
-		first.Random = &interrupted{Reader: rand.Reader, by: func() {
+		first.Random = &interrupted{Reader: rand.Reader, interrupt: func() {
 			starting.Go(func() {
 				second, err := lease.NewNode(t.Context(), config)
 				if err != nil {
@@ -191,8 +191,8 @@ func TestANodeWaitsForTheKeyOfTheNames(t *testing.T) {
 func TestSlowStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, begin := state.NewMemory(time.Now), time.Now()
-		if _, taken, err := store.Acquire(t.Context(), state.ID{}, 0, 5*time.Minute); !taken || err != nil {
-			t.Fatal(taken, err)
+		if _, ok, err := store.Acquire(t.Context(), state.ID{}, 0, 5*time.Minute); !ok || err != nil {
+			t.Fatal(ok, err)
 		}
 		_, err := lease.NewNode(t.Context(), lease.Config{
 			Store: store, Keys: [][]byte{stateKey()}, Lease: 30 * time.Second, StoreTimeout: 2 * time.Second,

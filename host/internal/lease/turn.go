@@ -89,8 +89,8 @@ func (n *Node) patience(ctx context.Context, id state.ID, row reading, rec recor
 	if !rec.Open {
 		return remaining, true, nil
 	}
-	if rec.Seen == 0 || row.Age < rec.Seen { // the clock of the store was set back
-		rec.Seen = max(1, row.Age)
+	if rec.SeenAge == 0 || row.Age < rec.SeenAge { // the clock of the store was set back
+		rec.SeenAge = max(1, row.Age)
 		sealed, err := n.ring.seal(id, row.Generation, rec.encode())
 		if err == nil {
 			same, err = n.reseal(ctx, id, row.Generation, sealed)
@@ -100,7 +100,7 @@ func (n *Node) patience(ctx context.Context, id state.ID, row reading, rec recor
 		}
 		return total, same, nil
 	}
-	return max(remaining, total-(row.Age-rec.Seen)), true, nil
+	return max(remaining, total-(row.Age-rec.SeenAge)), true, nil
 }
 
 // errUnwritten says that the node knows more of a grant than the store.
@@ -123,7 +123,7 @@ func (n *Node) take(ctx context.Context, id state.ID, row reading, rec record) (
 	case err != nil:
 		return nil, fmt.Errorf("acquire the grant: %w", err)
 	case ok:
-		rec.Open, rec.Seen = false, 0 // no earlier holder can write any more
+		rec.Open, rec.SeenAge = false, 0 // no earlier holder can write any more
 		return &Turn{n: n, lease: lease, rec: rec, start: start}, nil
 	}
 	if err := n.wait(ctx, id, row); err != nil {

@@ -183,16 +183,16 @@ func (o *Outcome) ends() (first time.Time) {
 }
 
 // Scanner returns a scanner for the credentials of the mutation and for further ones. It returns nil if all of them are too short.
-func (o *Outcome) Scanner(further []string) *leakscan.Scanner {
-	if e := o.lastScanner.Load(); e != nil && slices.Equal(e.credentials, further) {
+func (o *Outcome) Scanner(extra []string) *leakscan.Scanner {
+	if e := o.lastScanner.Load(); e != nil && slices.Equal(e.credentials, extra) {
 		if !e.used.Load() {
 			e.used.Store(true)
 		}
 		return e.scanner
 	}
-	scanner := leakscan.New(append(o.Call.Credentials(o.Mutation), further...))
+	scanner := leakscan.New(append(o.Call.Credentials(o.Mutation), extra...))
 	if scanner != nil && scanner.Size() <= maxScanner {
-		o.runner.Reuse.keepScanner(&requestScanner{credentials: further, scanner: scanner, outcome: o})
+		o.runner.Reuse.keepScanner(&requestScanner{credentials: extra, scanner: scanner, outcome: o})
 	}
 	return scanner
 }

@@ -124,15 +124,15 @@ func TestRandomInitialisation(t *testing.T) {
 func keep(t *testing.T, r *sandbox.Runtime, n, bytes int, wat func(i int) string, call func(*sandbox.Module)) {
 	t.Helper()
 	before := heap()
-	kept := make([]*sandbox.Module, n)
-	for i := range kept {
-		kept[i] = loadIn(t, r, wat(i))
-		call(kept[i])
+	modules := make([]*sandbox.Module, n)
+	for i := range modules {
+		modules[i] = loadIn(t, r, wat(i))
+		call(modules[i])
 	}
 	if grown := int64(heap()) - int64(before); grown > int64(n*bytes) {
 		t.Errorf("%d modules keep %d bytes", n, grown)
 	}
-	runtime.KeepAlive(kept)
+	runtime.KeepAlive(modules)
 }
 
 // The memory of a large stack or of large blocks does not stay in use after the call or the initialisation.

@@ -67,15 +67,15 @@ func TestWholeAndPartitionsHoldTheSame(t *testing.T) {
 // first word on.
 func clocks(t *testing.T, since time.Time, monotonic, wall time.Duration) time.Time {
 	t.Helper()
-	at := since.Add(monotonic)
-	*(*uint64)(unsafe.Pointer(&at)) += uint64((wall-monotonic)/time.Second) << 30
-	if got := at.Sub(since); got != monotonic {
+	later := since.Add(monotonic)
+	*(*uint64)(unsafe.Pointer(&later)) += uint64((wall-monotonic)/time.Second) << 30
+	if got := later.Sub(since); got != monotonic {
 		t.Fatalf("the monotonic clock has gone on by %s, want %s: package time keeps it elsewhere", got, monotonic)
 	}
-	if got := at.Round(0).Sub(since.Round(0)); got != wall {
+	if got := later.Round(0).Sub(since.Round(0)); got != wall {
 		t.Fatalf("the wall clock has gone on by %s, want %s: package time keeps it elsewhere", got, wall)
 	}
-	return at
+	return later
 }
 
 // An entry is used until its time has passed, or lies in the future, by either of the two clocks, as after the wall clock was set or

@@ -98,9 +98,9 @@ func (r *Refusals) Ask(owner string, key [32]byte, anew bool) (q *Question, last
 	return &Question{refusals: r, owner: owner, key: key, turn: true}, Refusal{}, true
 }
 
-// Refused records a refusal, for which retryAfter and jitter are those of [Wait]. It returns the refusal with its Wait, and reports
+// Refuse records a refusal, for which retryAfter and jitter are those of [Wait]. It returns the refusal with its Wait, and reports
 // whether it is the first among callers that asked at the same time. The refusals of the other callers change nothing.
-func (q *Question) Refused(answer Refusal, retryAfter time.Duration, jitter float64) (_ Refusal, first bool) {
+func (q *Question) Refuse(answer Refusal, retryAfter time.Duration, jitter float64) (_ Refusal, first bool) {
 	r := q.refusals
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -118,8 +118,8 @@ func (q *Question) Refused(answer Refusal, retryAfter time.Duration, jitter floa
 	return answer, true
 }
 
-// RefusedElsewhere records a refusal that another node got. Its Wait is the time that is left.
-func (q *Question) RefusedElsewhere(answer Refusal) {
+// RefuseElsewhere records a refusal that another node got. Its Wait is the time that is left.
+func (q *Question) RefuseElsewhere(answer Refusal) {
 	r := q.refusals
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -154,15 +154,15 @@ func Jitter(random io.Reader) (float64, error) {
 	return float64(binary.BigEndian.Uint64(b[:])>>11) / (1 << 53), nil
 }
 
-// Accepted removes the recorded refusal.
-func (q *Question) Accepted() {
+// Accept removes the recorded refusal.
+func (q *Question) Accept() {
 	q.refusals.mu.Lock()
 	defer q.refusals.mu.Unlock()
 	q.refusals.all.Remove(q.owner, q.key)
 	q.turn = false
 }
 
-// End lets the next caller ask if neither Refused nor Accepted has been called. After one of them it does nothing.
+// End lets the next caller ask if neither Refuse nor Accept has been called. After one of them it does nothing.
 func (q *Question) End() {
 	q.refusals.mu.Lock()
 	defer q.refusals.mu.Unlock()

@@ -15,7 +15,7 @@ func refuse(t *testing.T, r *tokencache.Refusals, owner string, key [32]byte, re
 	if !ok {
 		t.Fatalf("question %x may not be asked, after %+v", key[:4], last)
 	}
-	q.Refused(tokencache.Refusal{Status: 400}, retryAfter, 0)
+	q.Refuse(tokencache.Refusal{Status: 400}, retryAfter, 0)
 	q.End()
 }
 
@@ -64,7 +64,7 @@ func TestConcurrentRefusals_threats_62(t *testing.T) {
 		questions[i], _, _ = r.Ask("crm", [32]byte{1}, false)
 	}
 	for i, q := range questions {
-		if refusal, first := q.Refused(tokencache.Refusal{Status: 400}, 0, 0); first != (i == 0) || refusal.Wait != time.Second {
+		if refusal, first := q.Refuse(tokencache.Refusal{Status: 400}, 0, 0); first != (i == 0) || refusal.Wait != time.Second {
 			t.Errorf("refusal %d is the first: %t, with a wait of %v", i, first, refusal.Wait)
 		}
 	}
@@ -95,10 +95,10 @@ func TestForgottenRefusal(t *testing.T) {
 	}
 	refuse(t, r, "crm", [32]byte{2}, 0)
 	again.End()
-	if refusal, counts := again.Refused(tokencache.Refusal{Status: 403}, 0, 0); !counts || refusal.Wait != time.Second {
+	if refusal, counts := again.Refuse(tokencache.Refusal{Status: 403}, 0, 0); !counts || refusal.Wait != time.Second {
 		t.Errorf("it is refused for %v", refusal.Wait)
 	}
-	again.Accepted()
+	again.Accept()
 	if _, _, may := r.Ask("crm", [32]byte{1}, false); !may {
 		t.Error("an answer is not forgotten")
 	}
@@ -130,7 +130,7 @@ func TestHowLongARefusalWaits(t *testing.T) {
 		if !may {
 			t.Fatalf("refusal %d has to wait for %v more", i, before.Wait)
 		}
-		got, _ := q.Refused(tokencache.Refusal{Status: 400}, tt.after, tt.jitter)
+		got, _ := q.Refuse(tokencache.Refusal{Status: 400}, tt.after, tt.jitter)
 		q.End()
 		if got.Wait != tt.want {
 			t.Errorf("refusal %d: the wait is %v, not %v", i, got.Wait, tt.want)
@@ -149,7 +149,7 @@ func TestAnOperatorAsksAnew_threats_241(t *testing.T) {
 	r := tokencache.New[string](4, 4, func() time.Time { return now }).Refusals
 	key := [32]byte{1}
 	q, _, _ := r.Ask("crm", key, false)
-	q.Refused(tokencache.Refusal{Status: 401, Code: "invalid_client"}, time.Minute, 0)
+	q.Refuse(tokencache.Refusal{Status: 401, Code: "invalid_client"}, time.Minute, 0)
 	q.End()
 	now = now.Add(time.Second - 1)
 	if _, before, may := r.Ask("crm", key, true); may || before.Age != time.Second-1 {
@@ -166,7 +166,7 @@ func TestAnOperatorAsksAnew_threats_241(t *testing.T) {
 	if _, _, others := r.Ask("crm", key, true); others {
 		t.Error("two operators ask at the same time")
 	}
-	if refusal, first := q.Refused(tokencache.Refusal{Status: 401}, 0, 0); !first || refusal.Wait != 2*time.Second {
+	if refusal, first := q.Refuse(tokencache.Refusal{Status: 401}, 0, 0); !first || refusal.Wait != 2*time.Second {
 		t.Errorf("the next refusal waits for %v", refusal.Wait)
 	}
 	q.End()
@@ -175,7 +175,7 @@ func TestAnOperatorAsksAnew_threats_241(t *testing.T) {
 	if !may {
 		t.Fatal("the operator may not ask again")
 	}
-	q.Accepted()
+	q.Accept()
 	if _, _, may := r.Ask("crm", key, false); !may {
 		t.Error("after the repair, callers have to wait")
 	}

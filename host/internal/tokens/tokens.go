@@ -238,8 +238,8 @@ type Question struct {
 	node *lease.Node
 	// row is the name of the question in the store of state.
 	row lease.Key
-	// refused is set if the store has refusals.
-	refused bool
+	// hasRefusals is set if the store has refusals.
+	hasRefusals bool
 }
 
 // Ask reports whether a token endpoint may be asked, by what this node and others have recorded. If it may not, q is
@@ -261,17 +261,17 @@ func (s *Store) Ask(ctx context.Context, owner string, used []*tokencache.Handle
 	}
 	q.node, q.row = s.node, lease.Key{Partition: name(func(h *tokencache.Handle) uint64 { return uint64(h.Shared) })}
 	found, err := s.node.Refusal(ctx, q.row)
-	q.refused = err == nil && found.Count > 0
-	if anew || !q.refused || found.Wait <= 0 || json.Unmarshal(found.Value, &previous) != nil { // one of a later version
+	q.hasRefusals = err == nil && found.Count > 0
+	if anew || !q.hasRefusals || found.Wait <= 0 || json.Unmarshal(found.Value, &previous) != nil { // one of a later version
 		return q, tokencache.Refusal{}, true
 	}
 	previous.Wait = found.Wait
-	local.RefusedElsewhere(previous)
+	local.RefuseElsewhere(previous)
 	return nil, previous, false
 }
 
-// Refused records a refusal, for all nodes that ask the same. It is like the method of [tokencache.Question].
-func (q *Question) Refused(ctx context.Context, answer tokencache.Refusal, retryAfter time.Duration, jitter float64) (_ tokencache.Refusal, first bool) {
+// Refuse records a refusal, for all nodes that ask the same. It is like the method of [tokencache.Question].
+func (q *Question) Refuse(ctx context.Context, answer tokencache.Refusal, retryAfter time.Duration, jitter float64) (_ tokencache.Refusal, first bool) {
 	if q.node != nil {
 		if value, err := json.Marshal(answer); err == nil {
 			recorded, err := q.node.Refuse(ctx, q.row, value, func(count int) time.Duration { return tokencache.Wait(count, retryAfter, jitter) })
@@ -280,13 +280,13 @@ func (q *Question) Refused(ctx context.Context, answer tokencache.Refusal, retry
 			}
 		}
 	}
-	return q.Question.Refused(answer, retryAfter, jitter)
+	return q.Question.Refuse(answer, retryAfter, jitter)
 }
 
-// Accepted removes the recorded refusals.
-func (q *Question) Accepted(ctx context.Context) {
-	q.Question.Accepted()
-	if q.refused {
+// Accept removes the recorded refusals.
+func (q *Question) Accept(ctx context.Context) {
+	q.Question.Accept()
+	if q.hasRefusals {
 		_ = q.node.Accept(ctx, q.row) // if it stays, it ends with its time
 	}
 }

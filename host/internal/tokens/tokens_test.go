@@ -129,12 +129,12 @@ func TestRefusalsOfNodes(t *testing.T) {
 	store := &faulty{Store: state.NewMemory(clock), put: func() {}}
 	one, other := newStore(t, store, clock), newStore(t, store, clock)
 	question, _, _ := ask(t, one)
-	question.Accepted(t.Context())
+	question.Accept(t.Context())
 	if store.deletes != 0 {
 		t.Errorf("removed %d refusals that are not there", store.deletes)
 	}
 	question, _, _ = ask(t, one)
-	question.Refused(t.Context(), tokencache.Refusal{Status: 401}, time.Minute, 0)
+	question.Refuse(t.Context(), tokencache.Refusal{Status: 401}, time.Minute, 0)
 	if q, previous, ok := ask(t, other); q != nil || ok || previous.Status != 401 || previous.Wait <= 0 || previous.Wait > time.Minute {
 		t.Errorf("another node asks: %t, after %+v", ok, previous)
 	}
@@ -147,12 +147,12 @@ func TestRefusalsOfNodes(t *testing.T) {
 	if !ok {
 		t.Fatal("a question of one node is refused")
 	}
-	question.Accepted(t.Context())
+	question.Accept(t.Context())
 	if store.deletes != 0 {
 		t.Error("the answer to a question of one node removes refusals of all")
 	}
 	question, _, _ = ask(t, other)
-	question.Accepted(t.Context())
+	question.Accept(t.Context())
 	if store.deletes != 1 {
 		t.Errorf("removed %d refusals, want 1", store.deletes)
 	}
@@ -163,22 +163,22 @@ func TestSharedRefusalCap_threats_62(t *testing.T) {
 	now := time.Now()
 	clock := func() time.Time { return now }
 	memory := state.NewMemory(clock)
-	asking, other := newStore(t, memory, clock), newStore(t, memory, clock)
+	first, second := newStore(t, memory, clock), newStore(t, memory, clock)
 	for i, tt := range []struct{ retryAfter, want time.Duration }{
 		{0, 1}, {0, 2}, {0, 4}, {0, 8}, {0, 16}, {0, 32}, {0, 64}, {0, 128}, {0, 256}, {0, 300}, {0, 300}, {7200, 3600}, {0, 300},
 	} {
 		want := tt.want * time.Second
-		question, previous, ok := ask(t, asking)
+		question, previous, ok := ask(t, first)
 		if !ok {
 			t.Fatalf("refusal %d may not be asked for, after %+v", i, previous)
 		}
-		if got, _ := question.Refused(t.Context(), tokencache.Refusal{Status: 400}, tt.retryAfter*time.Second, 0); got.Wait != want {
+		if got, _ := question.Refuse(t.Context(), tokencache.Refusal{Status: 400}, tt.retryAfter*time.Second, 0); got.Wait != want {
 			t.Errorf("refusal %d: the wait is %s, want %s", i, got.Wait, want)
 		}
-		if _, previous, ok := ask(t, other); ok || previous.Wait != want {
+		if _, previous, ok := ask(t, second); ok || previous.Wait != want {
 			t.Errorf("refusal %d: another node may ask: %t, after a wait of %s, want %s", i, ok, previous.Wait, want)
 		}
 		now = now.Add(want)
-		asking, other = other, asking
+		first, second = second, first
 	}
 }
