@@ -54,9 +54,7 @@ func (h *Harness) TokenEndpoint(target string, answers ...Answer) {
 	if len(answers) == 0 {
 		h.tb.Fatalf("hosttest: TokenEndpoint(%q) without an answer; give it one, such as hosttest.Token", target)
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.endpoints[target] = &answers
+	h.set(func() { h.endpoints[target] = &answers })
 }
 
 // API sets the answers of the API. Each request gets the next answer, and the last answer is repeated. By default, the
@@ -66,9 +64,7 @@ func (h *Harness) API(answers ...Answer) {
 	if len(answers) == 0 {
 		h.tb.Fatalf("hosttest: API without an answer; give it one, such as hosttest.JSON")
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.api = answers
+	h.set(func() { h.api = answers })
 }
 
 // answer returns the first of several answers to a request, and drops it unless it is the last.

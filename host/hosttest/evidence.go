@@ -2,7 +2,6 @@ package hosttest
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -45,7 +44,7 @@ type output struct{ where, text string }
 func (e *evidence) secret(what, text string) {
 	for _, part := range parts(text) {
 		if len(part) >= testworld.Shortest {
-			e.note(what, part, testworld.Forms(part), false)
+			e.note(what, part, testworld.Needles(part), false)
 		}
 	}
 }
@@ -104,7 +103,7 @@ func (e *evidence) noteRequest(header http.Header, values url.Values) {
 			value = credential
 		}
 		if len(value) >= testworld.Shortest {
-			e.note("the credential of an Authorization header", value, testworld.Forms(value), true)
+			e.note("the credential of an Authorization header", value, testworld.Needles(value), true)
 		}
 	}
 	var all []string
@@ -131,18 +130,7 @@ func (e *evidence) text(where, text string) {
 
 // failure records an error that came out of the host, and all errors that it wraps.
 func (e *evidence) failure(where string, err error) {
-	if err == nil {
-		return
-	}
-	e.text(where, err.Error())
-	if inner := errors.Unwrap(err); inner != nil {
-		e.failure(where, inner)
-	}
-	if several, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, inner := range several.Unwrap() {
-			e.failure(where, inner)
-		}
-	}
+	testworld.EachError(err, func(err error) { e.text(where, err.Error()) })
 }
 
 // memory records a copy of a guest's memory and blocks, without the zeros at the end.

@@ -1,6 +1,7 @@
 package hosttest
 
 import (
+	"encoding/base32"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -20,6 +21,7 @@ func TestFormsOfASecret(t *testing.T) {
 		"plain":            func(s string) string { return s },
 		"hex":              func(s string) string { return hex.EncodeToString([]byte(s)) },
 		"HEX":              func(s string) string { return strings.ToUpper(hex.EncodeToString([]byte(s))) },
+		"base32":           func(s string) string { return base32.StdEncoding.EncodeToString([]byte(s)) },
 		"base64":           func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) },
 		"base64, no =":     func(s string) string { return base64.RawStdEncoding.EncodeToString([]byte(s)) },
 		"base64url":        func(s string) string { return base64.URLEncoding.EncodeToString([]byte(s)) },

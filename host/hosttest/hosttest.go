@@ -86,9 +86,7 @@ func newHarness(tb TB, name string, plugin host.Plugin, builtIn bool) *Harness {
 
 // Secret sets a secret of the host. The value may appear only in requests; anywhere else it is a leak.
 func (h *Harness) Secret(name, value string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.secrets[name] = value
+	h.set(func() { h.secrets[name] = value })
 	h.evidence.secret(fmt.Sprintf("secret %q", name), value)
 }
 
@@ -98,6 +96,18 @@ func (h *Harness) Canary(name string) string {
 	secret := testworld.RandomSecret()
 	h.Secret(name, secret)
 	return secret
+}
+
+// Key sets a secret of the host to a signing key for a JWS algorithm. It returns the key that verifies signatures: the public key, or
+// for HS256, HS384 and HS512 the secret itself as []byte. All RSA keys of a process are the same.
+func (h *Harness) Key(name, algorithm string) any {
+	h.tb.Helper()
+	private, public, err := testworld.NewKey(algorithm)
+	if err != nil {
+		h.tb.Fatalf("hosttest: making a key: %v", err)
+	}
+	h.Secret(name, private)
+	return public
 }
 
 // Variable sets a variable for get_variable in templates.
@@ -126,13 +136,16 @@ func (h *Harness) AllowHTTP() {
 
 // Random sets the text that the plugin gets from now on when it asks for random bytes, for examples of specifications. After
 // Random("") it gets random bytes again.
-func (h *Harness) Random(text string) {
+func (h *Harness) Random(text string) { h.set(func() { h.randomText = text }) }
+
+// set calls do with h.mu held.
+func (h *Harness) set(do func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.randomText = text
+	do()
 }
 
-// prepare runs do, and fails the test if the host exists already.
+// prepare is like set, and fails the test if the host exists already.
 func (h *Harness) prepare(what string, do func()) {
 	h.tb.Helper()
 	h.mu.Lock()
@@ -144,11 +157,7 @@ func (h *Harness) prepare(what string, do func()) {
 }
 
 // Type sets the auth type of connectors that are made from now on, such as an alias of the plugin's type.
-func (h *Harness) Type(name string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.authType = name
-}
+func (h *Harness) Type(name string) { h.set(func() { h.authType = name }) }
 
 // UserTokenHosts sets the hosts of token endpoints that may get user.token, see [host.Config].
 func (h *Harness) UserTokenHosts(hosts ...string) {
@@ -158,22 +167,15 @@ func (h *Harness) UserTokenHosts(hosts ...string) {
 // As sets the user of the following requests. The zero User means no user. The user's Token is a secret, as those of
 // [Harness.Secret] are.
 func (h *Harness) As(u host.User) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.user = u; u.Token != "" {
-		h.evidence.secret("the user's token", u.Token)
-	}
+	h.set(func() { h.user = u })
+	h.evidence.secret("the user's token", u.Token)
 }
 
 // Now returns the host's time, which only [Harness.Advance] changes.
-func (h *Harness) Now() time.Time {
-	return h.clock.Now()
-}
+func (h *Harness) Now() time.Time { return h.clock.Now() }
 
 // Advance adds d to the host's time. A negative d sets the clock back.
-func (h *Harness) Advance(d time.Duration) {
-	h.clock.Advance(d)
-}
+func (h *Harness) Advance(d time.Duration) { h.clock.Advance(d) }
 
 // Description returns the description of the plugin.
 func (h *Harness) Description() abi.Description {
@@ -245,9 +247,7 @@ func (h *Harness) live() *host.Host {
 	if !h.builtIn {
 		h.checkType(instance.Plugins()[0])
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.host = instance
+	h.set(func() { h.host = instance })
 	return instance
 }
 

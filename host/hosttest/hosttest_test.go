@@ -15,11 +15,14 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/internal/testhook"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/sdk"
 )
 
 // complaints runs a test with its clean-up functions, and returns its failures.
-func complaints(test func(tb TB)) []string { return Collect(test).Failures() }
+func complaints(test func(tb TB)) []string {
+	return testworld.Collect(func(c *testworld.Collector) { test(c) }).Failures()
+}
 
 // wantComplaint fails the test unless there is exactly one failure, which contains all the texts.
 func wantComplaint(t *testing.T, got []string, texts ...string) {
@@ -49,7 +52,7 @@ func TestVerboseLogsCalls(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			run := Collect(func(tb TB) {
+			run := testworld.Collect(func(tb *testworld.Collector) {
 				h := nativeHarness(tb, exchanging{scripted(exchange)})
 				h.verbose = want.verbose
 				h.Canary("crm")

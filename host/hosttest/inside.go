@@ -2,13 +2,16 @@ package hosttest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/internal/template"
 )
 
 // secrets is the host's view of the harness's secrets.
@@ -46,9 +49,7 @@ func (*logger) Enabled(context.Context, slog.Level) bool { return true }
 func (l *logger) Handle(_ context.Context, r slog.Record) error {
 	r = r.Clone()
 	r.AddAttrs(l.attrs...)
-	l.harness.mu.Lock()
-	defer l.harness.mu.Unlock()
-	l.harness.logs = append(l.harness.logs, r)
+	l.harness.set(func() { l.harness.logs = append(l.harness.logs, r) })
 	return nil
 }
 
@@ -58,3 +59,55 @@ func (l *logger) WithAttrs(attrs []slog.Attr) slog.Handler {
 
 // WithGroup returns l itself: for a search of all values, the groups of attributes do not matter.
 func (l *logger) WithGroup(string) slog.Handler { return l }
+
+// Render returns a text whose expressions are evaluated, as those of a connector are, with the secrets, the variables, the user and
+// the time of the harness.
+func (h *Harness) Render(text string) (string, error) {
+	compiled, wrong := template.Compile(text)
+	if len(wrong) > 0 {
+		return "", wrong[0]
+	}
+	h.mu.Lock()
+	v := values{h, maps.Clone(h.config.Variables), h.user}
+	h.mu.Unlock()
+	parts, err := compiled.Render(v)
+	if err != nil {
+		return "", err
+	}
+	return template.Join(parts), nil
+}
+
+// values are the values of expressions that a harness has.
+type values struct {
+	harness   *Harness
+	variables map[string]string
+	user      host.User
+}
+
+var _ template.Values = values{}
+
+func (v values) Secret(name string) (string, error) {
+	return secrets{v.harness}.Secret(context.Background(), name)
+}
+
+func (v values) Variable(name string) (string, bool) {
+	value, ok := v.variables[name]
+	return value, ok
+}
+
+func (v values) User() *template.User {
+	u := v.user
+	return &template.User{ID: u.ID, Email: u.Email, Username: u.Username, FirstName: u.FirstName, LastName: u.LastName, Token: u.Token}
+}
+
+func (v values) TenantID() string { return v.user.TenantID }
+
+func (v values) Now() int64 { return v.harness.Now().Unix() }
+
+func (values) Discovered(template.Discovery) (string, error) {
+	return "", errors.New("an expected text cannot be discovered: write it")
+}
+
+func (values) UUID() (string, error) {
+	return "", errors.New("an expected text cannot be random: use {matches: …}")
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -110,4 +111,123 @@ func stackOf(name []byte) string {
 		}
 	}
 	return fmt.Sprintf("a place that is not known (%s…)", name)
+}
+
+// gate is a contract.Env between a native plugin and its host. When it is closed, the next call of a host function ends the
+// plugin.
+type gate struct {
+	env contract.Env
+
+	// mu is held while a host function runs.
+	mu     sync.Mutex
+	closed bool
+}
+
+var _ contract.Env = (*gate)(nil)
+
+// tooLate is the value of the panic in a host function after the gate was closed.
+type tooLate struct{}
+
+// close closes the gate. It waits for the host function that is running.
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+}
+
+// call calls a host function. It panics if the gate is closed.
+func (g *gate) call(function func(contract.Env)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		panic(tooLate{})
+	}
+	function(g.env)
+}
+
+// nullary calls a host function () → result.
+func nullary[Out any](g *gate, f func(contract.Env) Out) (out Out) {
+	g.call(func(e contract.Env) { out = f(e) })
+	return out
+}
+
+// unary calls a host function (in) → result.
+func unary[In, Out any](g *gate, f func(contract.Env, In) Out, in In) (out Out) {
+	g.call(func(e contract.Env) { out = f(e, in) })
+	return out
+}
+
+// binary calls a host function (first, second) → result.
+func binary[Second, Out any](g *gate, f func(contract.Env, string, Second) Out, first string, second Second) (out Out) {
+	g.call(func(e contract.Env) { out = f(e, first, second) })
+	return out
+}
+
+// optional calls a host function (name) → result, or none.
+func optional(g *gate, f func(contract.Env, string) (string, bool), name string) (value string, ok bool) {
+	g.call(func(e contract.Env) { value, ok = f(e, name) })
+	return value, ok
+}
+
+func (g *gate) Input() []byte                { return nullary(g, contract.Env.Input) }
+func (g *gate) TimeNow() int64               { return nullary(g, contract.Env.TimeNow) }
+func (g *gate) TimeMillis() int64            { return nullary(g, contract.Env.TimeMillis) }
+func (g *gate) ClockOffset() int64           { return nullary(g, contract.Env.ClockOffset) }
+func (g *gate) Body() string                 { return nullary(g, contract.Env.Body) }
+func (g *gate) Challenge() []byte            { return nullary(g, contract.Env.Challenge) }
+func (g *gate) Random(bytes int64) string    { return unary(g, contract.Env.Random, bytes) }
+func (g *gate) SecretGet(name string) string { return unary(g, contract.Env.SecretGet, name) }
+func (g *gate) CacheDrop(key string) bool    { return unary(g, contract.Env.CacheDrop, key) }
+func (g *gate) Reveal(value string) []byte   { return unary(g, contract.Env.Reveal, value) }
+func (g *gate) JWTSign(j []byte) string      { return unary(g, contract.Env.JWTSign, j) }
+func (g *gate) TokenRequest(r []byte) []byte { return unary(g, contract.Env.TokenRequest, r) }
+func (g *gate) Exchange(r []byte) []byte     { return unary(g, contract.Env.Exchange, r) }
+
+func (g *gate) ConfigGet(name string) (string, bool) {
+	return optional(g, contract.Env.ConfigGet, name)
+}
+
+func (g *gate) StateGet(name string) (string, bool) { return optional(g, contract.Env.StateGet, name) }
+func (g *gate) CacheGet(key string) (string, bool)  { return optional(g, contract.Env.CacheGet, key) }
+
+func (g *gate) Encode(format, text string) string {
+	return binary(g, contract.Env.Encode, format, text)
+}
+
+func (g *gate) Decode(format, text string) string {
+	return binary(g, contract.Env.Decode, format, text)
+}
+
+func (g *gate) Digest(hash, data string) string { return binary(g, contract.Env.Digest, hash, data) }
+func (g *gate) Sign(field, data string) []byte  { return binary(g, contract.Env.Sign, field, data) }
+
+func (g *gate) PublicKey(field, form string) string {
+	return binary(g, contract.Env.PublicKey, field, form)
+}
+
+func (g *gate) Compose(template string, with []byte) string {
+	return binary(g, contract.Env.Compose, template, with)
+}
+
+func (g *gate) Log(level contract.Level, text string) {
+	g.call(func(e contract.Env) { e.Log(level, text) })
+}
+
+func (g *gate) CacheSet(key, value string, ttlSeconds int64) {
+	g.call(func(e contract.Env) { e.CacheSet(key, value, ttlSeconds) })
+}
+
+func (g *gate) BodyForm() (pairs []byte, ok bool) {
+	g.call(func(e contract.Env) { pairs, ok = e.BodyForm() })
+	return pairs, ok
+}
+
+func (g *gate) MAC(hash, key, data string) (mac string) {
+	g.call(func(e contract.Env) { mac = e.MAC(hash, key, data) })
+	return mac
+}
+
+func (g *gate) SignSealed(field, purpose, data string) (signature string) {
+	g.call(func(e contract.Env) { signature = e.SignSealed(field, purpose, data) })
+	return signature
 }

@@ -2,10 +2,16 @@ package hosttest
 
 import (
 	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	randv2 "math/rand/v2"
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // stateKey is the state key of all harnesses.
@@ -36,9 +42,7 @@ func (h *Harness) newState() *host.State {
 	if err != nil {
 		h.tb.Fatalf("hosttest: the state cannot be made: %v", err)
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.state = hostState
+	h.set(func() { h.state = hostState })
 	return hostState
 }
 
@@ -65,5 +69,37 @@ func (h *Harness) stop() {
 	}
 	if err := state.Close(context.Background()); err != nil {
 		h.tb.Errorf("hosttest: closing the state: %v", err)
+	}
+}
+
+func init() {
+	testworld.NewTrial = func(harness any) testworld.Trial { return harness.(*Harness).trial() }
+}
+
+// trial returns what package conform does with a harness. In each request, guests get the same random bytes.
+func (h *Harness) trial() testworld.Trial {
+	random, secrets := h.config.Random.(*locked), 0
+	h.fixedRandom = true
+	return testworld.Trial{
+		HideSecret: func(name, value, part string) {
+			h.secrets[name] = value
+			h.evidence.secret(fmt.Sprintf("secret %q", name), part)
+			secrets = len(h.evidence.needles)
+		},
+		Begin: func(connection string) { h.set(func() { h.connection = connection }) },
+		Reseed: func(seed string) {
+			random.mu.Lock()
+			defer random.mu.Unlock()
+			random.reader = randv2.NewChaCha8(sha256.Sum256([]byte(seed)))
+		},
+		Dropped: func(err error) bool { return errors.Is(err, hostfn.ErrDropped) },
+		End: func() []string {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.searchLogs()
+			h.logs, h.calls, h.exchanges = nil, nil, nil
+			clear(h.connectors)
+			return h.evidence.settle(secrets)
+		},
 	}
 }

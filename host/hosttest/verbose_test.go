@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/sdk"
 )
 
@@ -19,7 +20,7 @@ func (p challenged) Describe() sdk.Description {
 
 // A verbose test shows that the plugin passes the API's answer on.
 func TestVerboseLogsPass(t *testing.T) {
-	run := &Collector{}
+	run := &testworld.Collector{}
 	h := nativeHarness(run, challenged{func(c *sdk.Call) (sdk.Mutation, error) {
 		if c.Challenge().Status != 0 {
 			return sdk.Mutation{Pass: true}, nil

@@ -27,7 +27,7 @@ func runCase(t *testing.T, authType, text string) []string {
 }
 
 func runCases(authType string, cases []Case) []string {
-	failures := &hosttest.Collector{}
+	failures := &testworld.Collector{}
 	for i := range cases {
 		failures.Run(func() {
 			cases[i].Run(failures, hosttest.New(failures, cases[i].Name, hosttest.Module{Name: authType, Wasm: plugins.Of(authType)}))

@@ -1,6 +1,7 @@
 package casefile
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // Run runs the case with a harness that has not been used. What is not as expected fails tb, with the file and the line.
@@ -210,10 +212,7 @@ func (s *Step) consent(c comparison, config hosttest.Config) {
 // http returns the request.
 func (r *Request) http() (*http.Request, error) {
 	method := r.Method
-	switch {
-	case method == "" && r.Body == "":
-		method = http.MethodGet
-	case method == "":
+	if method == "" && r.Body != "" {
 		method = http.MethodPost
 	}
 	request, err := http.NewRequest(method, r.URL, strings.NewReader(r.Body)) //nolint:noctx // Try adds the context
@@ -239,23 +238,17 @@ func (r Reply) answer(request *http.Request) (*http.Response, error) {
 	if r.Unreachable {
 		return hosttest.Unreachable()(request)
 	}
-	status, body := r.Status, r.Body
-	if status == 0 {
-		status = http.StatusOK
-	}
+	status := cmp.Or(r.Status, http.StatusOK)
+	response := testworld.Response(status, r.Body)
 	if r.JSON != nil {
 		document, err := json.Marshal(r.JSON)
 		if err != nil {
 			return nil, fmt.Errorf("hosttest: the answer is not JSON: %w", err)
 		}
-		body = string(document)
-	}
-	response, err := hosttest.JSON(status, body)(request)
-	if r.JSON == nil {
-		response.Header.Del("Content-Type")
+		response = testworld.Response(status, string(document), "Content-Type", "application/json")
 	}
 	for name, value := range r.Headers {
 		response.Header.Set(name, value)
 	}
-	return response, err
+	return response, nil
 }

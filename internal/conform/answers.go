@@ -3,7 +3,6 @@ package conform
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -25,6 +24,11 @@ var (
 // issued returns the Answer of an endpoint that issues all that the description wants of one, for an hour. Each answer of a case has
 // other tokens.
 func (c *conformer) issued(number int) hosttest.Answer {
+	return c.changed(number, http.StatusOK, func(map[string]any) {})
+}
+
+// changed is like issued, with another status, and with a change of the JSON.
+func (c *conformer) changed(number, status int, change func(tree map[string]any)) hosttest.Answer {
 	count := 0
 	return func(r *http.Request) (*http.Response, error) {
 		count++
@@ -44,7 +48,8 @@ func (c *conformer) issued(number int) hosttest.Answer {
 				w.put(a, c.sources(a)...)
 			}
 		}
-		return w.response(http.StatusOK), nil
+		change(w.tree)
+		return w.response(status), nil
 	}
 }
 
@@ -186,11 +191,14 @@ func reply(status int, body string, header ...string) hosttest.Answer {
 	return hosttest.Answer(testworld.Respond(status, body, header...))
 }
 
-// answer is an Answer with a name.
-type answer struct {
-	name   string
-	answer hosttest.Answer
+// named is a value with a name.
+type named[T any] struct {
+	name  string
+	value T
 }
+
+// answer is an Answer with a name.
+type answer = named[hosttest.Answer]
 
 const page = "<!DOCTYPE html><html><body><h1>Sorry</h1></body></html>"
 
@@ -231,27 +239,8 @@ func nonsense() []answer {
 	}
 }
 
-// changed returns an Answer with all that is wanted, whose JSON is changed.
-func (c *conformer) changed(number int, change func(tree map[string]any)) hosttest.Answer {
-	issued := c.issued(number)
-	return func(r *http.Request) (*http.Response, error) {
-		response, err := issued(r)
-		if err != nil || !strings.HasPrefix(response.Header.Get("Content-Type"), "application/json") {
-			return response, err
-		}
-		var tree map[string]any
-		if err := json.NewDecoder(response.Body).Decode(&tree); err != nil {
-			return nil, err
-		}
-		change(tree)
-		text, err := json.Marshal(tree)
-		response.Body, response.ContentLength = io.NopCloser(strings.NewReader(string(text))), int64(len(text))
-		return response, err
-	}
-}
-
 // oddValues are values in place of those of an answer.
-var oddValues = []value{
+var oddValues = []named[any]{
 	{"null", nil},
 	{"numbers", numbers(0)},
 	{"a negative number", -1},
@@ -270,15 +259,9 @@ type numbers int
 
 // oddities returns answers of an endpoint after which there may be a token.
 func (c *conformer) oddities(number int) []answer {
-	all := []answer{{"201 with all that is wanted", func(r *http.Request) (*http.Response, error) {
-		response, err := c.issued(number)(r)
-		if err == nil {
-			response.StatusCode, response.Status = http.StatusCreated, "201 Created"
-		}
-		return response, err
-	}}}
+	all := []answer{{"201 with all that is wanted", c.changed(number, http.StatusCreated, func(map[string]any) {})}}
 	add := func(name string, change func(value any) (changed any, keep bool)) {
-		all = append(all, answer{name, c.changed(number, func(tree map[string]any) { leaves(tree, change) })})
+		all = append(all, answer{name, c.changed(number, http.StatusOK, func(tree map[string]any) { leaves(tree, change) })})
 	}
 	for _, odd := range oddValues {
 		add("200 in which all values are "+odd.name, func(any) (any, bool) {
@@ -303,24 +286,15 @@ func (c *conformer) oddities(number int) []answer {
 	return all
 }
 
-// leaves changes each value of a tree that is neither an object nor a list, or removes it.
-func leaves(tree any, change func(value any) (changed any, keep bool)) {
-	if list, isList := tree.([]any); isList {
-		for _, element := range list {
-			leaves(element, change)
-		}
-	}
-	object, _ := tree.(map[string]any)
-	for name, value := range object {
-		switch value.(type) {
-		case map[string]any, []any:
-			leaves(value, change)
-		default:
-			if changed, keep := change(value); keep {
-				object[name] = changed
-			} else {
-				delete(object, name)
-			}
+// leaves changes each value of a tree that is no object, or removes it.
+func leaves(tree map[string]any, change func(value any) (changed any, keep bool)) {
+	for name, value := range tree {
+		if inner, ok := value.(map[string]any); ok {
+			leaves(inner, change)
+		} else if changed, keep := change(value); keep {
+			tree[name] = changed
+		} else {
+			delete(tree, name)
 		}
 	}
 }

@@ -51,7 +51,7 @@ type trial struct {
 	testworld.Trial
 	c  *conformer
 	k  *checking
-	tb *hosttest.Collector
+	tb *testworld.Collector
 	// n is the number of cases so far, name is the name of the case, and seed that of the host.
 	n          int
 	name, seed string
@@ -63,7 +63,7 @@ type trial struct {
 
 // trial calls do with a new host.
 func (c *conformer) trial(k *checking, seed string, do func(t *trial)) {
-	t := &trial{c: c, k: k, tb: &hosttest.Collector{}, seed: seed, user: c.user()}
+	t := &trial{c: c, k: k, tb: &testworld.Collector{}, seed: seed, user: c.user()}
 	t.tb.Run(func() {
 		t.Harness = hosttest.New(t.tb, seed, c.module)
 		t.Trial = testworld.NewTrial(t.Harness)
@@ -88,7 +88,7 @@ func (c *conformer) trial(k *checking, seed string, do func(t *trial)) {
 }
 
 // failures returns the failures since it was last called.
-func failures(c *hosttest.Collector) []string {
+func failures(c *testworld.Collector) []string {
 	texts := c.Failures()
 	for i := range texts {
 		texts[i] = strings.TrimPrefix(texts[i], "hosttest: ")

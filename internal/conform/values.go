@@ -16,7 +16,7 @@ import (
 )
 
 // secretValues are values of secrets.
-var secretValues = []text{
+var secretValues = []named[string]{
 	{"of one character", "x"},
 	{"of 4,000 characters", strings.Repeat("long-secret.", 333) + "1234"},
 	{"of other alphabets", "pässwörd-日本語-🔑"},
@@ -29,9 +29,6 @@ var secretValues = []text{
 	{"that looks like base64", "c2VjcmV0LXNlY3JldA=="},
 	{"that looks like a reference", "kw_abcdefghijklmnopqrstuvwxyz"},
 }
-
-// text is a text with a name.
-type text struct{ name, text string }
 
 // sealed sends requests with secrets of all sorts, and looks whether their bytes are where those of a plain secret are.
 func (c *conformer) sealed(k *checking) {
@@ -51,10 +48,10 @@ func (t *trial) secretsOf(field string, config hosttest.Config) {
 	plain := t.send("field "+field+", a plain secret", config, formRequest())
 	where := places(plain, t.c.secrets[field])
 	for _, value := range secretValues {
-		t.Secret(field, value.text)
+		t.Secret(field, value.value)
 		got := t.send(fmt.Sprintf("field %s, a secret %s", field, value.name), config, formRequest())
-		if len(value.text) > 1 && got.authenticated() {
-			t.compare(where, places(got, value.text))
+		if len(value.value) > 1 && got.authenticated() {
+			t.compare(where, places(got, value.value))
 		}
 	}
 	t.Secret(field, t.c.secrets[field])
@@ -173,7 +170,7 @@ func decodings(word string) (all []string) {
 var hugeValue = strings.Repeat("0123456789 abcdef", 4<<10/17)
 
 // oddTexts are values of fields that are texts.
-var oddTexts = []text{
+var oddTexts = []named[string]{
 	{"empty", ""},
 	{"blank", " "},
 	{"of one character", "k"},
@@ -222,10 +219,10 @@ func (c *conformer) values(k *checking) {
 func (t *trial) oddSecrets(f *abi.Field, try func(name string, value any)) {
 	const name = "odd"
 	for _, odd := range oddTexts {
-		t.Secret(name, odd.text)
+		t.Secret(name, odd.value)
 		try(odd.name, "{{ get_secret('"+name+"') }}")
-		if !strings.Contains(odd.text, "{{") {
-			try(odd.name+", as a literal", odd.text)
+		if !strings.Contains(odd.value, "{{") {
+			try(odd.name+", as a literal", odd.value)
 		}
 	}
 	try("a text and a secret", "before {{ get_secret('"+name+"') }} after")
@@ -239,10 +236,10 @@ func (t *trial) oddSecrets(f *abi.Field, try func(name string, value any)) {
 func (t *trial) oddValues(f *abi.Field, try func(name string, value any)) {
 	defer func() { t.user = t.c.user() }()
 	for _, odd := range oddTexts {
-		if !strings.Contains(odd.text, "{{") {
-			try(odd.name, odd.text)
+		if !strings.Contains(odd.value, "{{") {
+			try(odd.name, odd.value)
 		}
-		t.user.Username = odd.text
+		t.user.Username = odd.value
 		template := "{{ user.username }}"
 		if f.Kind == abi.KindURL {
 			template = "https://login.test/{{ user.username }}/token"
@@ -260,14 +257,8 @@ func (t *trial) oddValues(f *abi.Field, try func(name string, value any)) {
 	}
 }
 
-// value is a value with a name.
-type value struct {
-	name  string
-	value any
-}
-
 // oddObjects returns values of fields that are objects.
-func oddObjects() []value {
+func oddObjects() []named[any] {
 	many, deep := hosttest.Config{}, any("end")
 	for i := range 200 {
 		many[fmt.Sprintf("member-%d", i)] = "value"
@@ -275,7 +266,7 @@ func oddObjects() []value {
 	for range 50 {
 		deep = hosttest.Config{"a": []any{deep}}
 	}
-	all := []value{
+	all := []named[any]{
 		{"empty", hosttest.Config{}},
 		{"with many members", many},
 		{"with deep nesting", hosttest.Config{"a": deep}},
@@ -286,8 +277,8 @@ func oddObjects() []value {
 		{"a list", []any{}},
 	}
 	for _, odd := range oddTexts {
-		if !strings.Contains(odd.text, "{{") {
-			all = append(all, value{"with a value that is " + odd.name, hosttest.Config{"a": odd.text}})
+		if !strings.Contains(odd.value, "{{") {
+			all = append(all, named[any]{"with a value that is " + odd.name, hosttest.Config{"a": odd.value}})
 		}
 	}
 	return all

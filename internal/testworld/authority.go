@@ -1,15 +1,20 @@
 package testworld
 
 import (
+	"crypto"
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net"
+	"sync"
 	"testing"
 	"time"
 )
@@ -102,4 +107,35 @@ func (a *Authority) Server() tls.Certificate {
 
 func encode(kind string, der []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+}
+
+// rsaKey returns the RSA key of the process. Making a key takes longer than a test.
+var rsaKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })
+
+// NewKey returns a signing key for a JWS algorithm as a text, and the key that verifies its signatures: a private key in PEM and its
+// public half, or for HS256, HS384 and HS512 a random text and its bytes. All RSA keys of a process are the same.
+func NewKey(algorithm string) (private string, public any, err error) {
+	var key crypto.Signer
+	switch algorithm {
+	case "HS256", "HS384", "HS512":
+		private = RandomSecret() + RandomSecret() // the host warns of one that is shorter than the longest hash
+		return private, []byte(private), nil
+	case "RS256", "RS384", "RS512", "PS256", "PS384", "PS512":
+		key, err = rsaKey()
+	case "ES256":
+		key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	case "ES384":
+		key, err = ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	case "ES512":
+		key, err = ecdsa.GenerateKey(elliptic.P521(), rand.Reader)
+	case "EdDSA":
+		_, key, err = ed25519.GenerateKey(rand.Reader)
+	default:
+		err = fmt.Errorf("there is no key for the algorithm %q", algorithm)
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	return encode("PRIVATE KEY", der), key.Public(), err
 }

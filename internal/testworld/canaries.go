@@ -75,26 +75,31 @@ func (c *Canaries) Out(where, text string) {
 
 // OutError adds the text of an error that the code under test returned, and of each error that it wraps.
 func (c *Canaries) OutError(where string, err error) {
+	EachError(err, func(err error) { c.Out(where, fmt.Sprintf("%v\n%+v\n%#v", err, err, err)) })
+}
+
+// EachError calls f with an error, unless it is nil, and with each error that it wraps.
+func EachError(err error, f func(error)) {
 	if err == nil {
 		return
 	}
-	c.Out(where, fmt.Sprintf("%v\n%+v\n%#v", err, err, err))
-	c.OutError(where, errors.Unwrap(err))
+	f(err)
+	EachError(errors.Unwrap(err), f)
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, inner := range several.Unwrap() {
-			c.OutError(where, inner)
+			EachError(inner, f)
 		}
 	}
 }
 
-// Leaks returns a line for each output that contains a hidden text in one of its [Forms]. The line does not contain the
+// Leaks returns a line for each output that contains a hidden text in one of its [Needles]. The line does not contain the
 // text.
 func (c *Canaries) Leaks() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var all []string
 	for text, what := range c.hidden {
-		forms := append(Forms(text), inBase32(text)...)
+		forms := Needles(text)
 		for out := range c.outputs {
 			if i := slices.IndexFunc(forms, func(f Form) bool { return strings.Contains(out.text, f.Text) }); i >= 0 {
 				all = append(all, fmt.Sprintf("%s holds %s, %s", out.where, what, forms[i].Name))
@@ -142,8 +147,10 @@ func Forms(text string) []Form {
 	return all
 }
 
-// inBase32 returns the forms of a text in base32, which plugins may use. APIs do not answer in it, so [Forms] lacks them.
-func inBase32(text string) (all []Form) {
+// Needles returns the forms of a text that are searched for: those of [Forms], and those in base32, which plugins may use. APIs do not
+// answer in it.
+func Needles(text string) []Form {
+	all := Forms(text)
 	for prefix := range 5 {
 		encoded := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(append(make([]byte, prefix), text...))
 		all = append(all, Form{fmt.Sprintf("in base32 from byte %d on", prefix), encoded[(prefix*8+4)/5 : (prefix+len(text))*8/5]})

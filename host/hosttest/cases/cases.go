@@ -9,6 +9,7 @@ import (
 
 	"github.com/keywright/keywright/host/hosttest"
 	"github.com/keywright/keywright/internal/casefile"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/sdk"
 )
 
@@ -37,7 +38,7 @@ func Test(t *testing.T, p sdk.Plugin, wasm, file string) {
 func repeat(tb hosttest.TB, c *casefile.Case, p sdk.Plugin, wasm string) {
 	tb.Helper()
 	for range orders - 1 {
-		run := hosttest.Collect(func(tb hosttest.TB) { c.Run(tb, hosttest.NewNative(tb, c.Name, p, wasm)) })
+		run := testworld.Collect(func(tb *testworld.Collector) { c.Run(tb, hosttest.NewNative(tb, c.Name, p, wasm)) })
 		if texts := run.Failures(); len(texts) > 0 {
 			tb.Errorf("hosttest: natively, the plugin does not do the same each time. Perhaps it ranges over a map, whose order is random in Go "+
 				"and fixed in the sandbox: %s", texts[0])

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keywright/keywright/host/hosttest"
 	"github.com/keywright/keywright/internal/casefile"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/sdk"
@@ -44,7 +43,7 @@ func TestNativeRunsDiffer(t *testing.T) {
 	testworld.Check(t, os.WriteFile(file, []byte(text), 0o600))
 	all := testworld.Must(casefile.Read(file))(t)
 	for limit, want := range map[int]int{100: 0, 3: 1} {
-		failures := &hosttest.Collector{}
+		failures := &testworld.Collector{}
 		repeat(failures, &all[0], counter{new(int), limit}, "none.wasm")
 		got := failures.Failures()
 		if len(got) != want || want == 1 && !strings.Contains(got[0], "ranges over a map") {

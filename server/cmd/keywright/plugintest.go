@@ -18,6 +18,7 @@ import (
 	"github.com/keywright/keywright/internal/casefile"
 	"github.com/keywright/keywright/internal/conform"
 	"github.com/keywright/keywright/internal/pluginbuild"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/onboard/imports"
 )
 
@@ -142,7 +143,7 @@ func (t *caseRun) file(ctx context.Context, file string) error {
 // one runs a case and prints a line for it, and a line for each failure.
 func (t *caseRun) one(c *casefile.Case) error {
 	fuel := int64(0)
-	report := hosttest.Collect(func(tb hosttest.TB) {
+	report := testworld.Collect(func(tb *testworld.Collector) {
 		h := hosttest.New(tb, c.Name, hosttest.Module{Name: t.name, Wasm: t.wasm, Verbose: t.verbose})
 		tb.Cleanup(func() {
 			for _, call := range h.Calls() {

@@ -45,7 +45,7 @@ var rules = []rule{
 	{packages: "internal/casefile", ours: []string{"internal/files", "host", "host/hosttest", "internal/jws", "internal/problem", "internal/testworld"}, others: []string{"go.yaml.in/yaml/v4"}},
 	{packages: "internal/conform", ours: []string{"abi", "internal/contract", "host", "host/hosttest", "internal/testworld"}},
 	{packages: "host/hosttest/conform", ours: []string{"host/hosttest", "internal/conform"}},
-	{packages: "host/hosttest/cases", ours: []string{"host/hosttest", "internal/casefile", "sdk"}},
+	{packages: "host/hosttest/cases", ours: []string{"host/hosttest", "internal/casefile", "internal/testworld", "sdk"}},
 	{packages: "host/internal/hostfn", ours: []string{
 		"abi", "internal/contract", "host/internal/answer", "host/internal/compose", "host/internal/leakscan", "host/internal/mask", "host/internal/egress", "host/internal/event", "host/internal/seal", "host/internal/signing", "host/internal/strictjson", "host/internal/template", "host/internal/tokencache", "host/internal/tokens", "host/view", "internal/answers", "internal/expr", "internal/printable", "internal/urlcheck", "internal/urlpath",
 	}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/net"}},
@@ -142,7 +142,7 @@ var rules = []rule{
 	{packages: "server/internal/serve/httpserver", ours: []string{"internal/files"}},
 	{packages: "server/internal/onboard/imports", ours: []string{"host", "server/gateway"}, others: []string{"github.com/go-json-experiment/json", "go.yaml.in/yaml/v4", "golang.org/x/net", "mvdan.cc/sh/v3"}},
 	{packages: "server/internal/serve/daemon", ours: []string{"server/internal/serve/audit", "server/internal/operate/console", "server/internal/operate/difference", "server/gateway", "server/identity", "host", "host/state", "server/connectors", "server/connectors/statestore", "server/internal/serve/httpserver", "server/internal/operate/login", "server/internal/serve/metrics"}, others: []string{"github.com/fsnotify/fsnotify", "github.com/prometheus/client_golang", "github.com/prometheus/client_model", "go.opentelemetry.io/otel"}},
-	{packages: "server/internal/registry/record", ours: []string{"internal/files", "abi", "host", "host/view", "host/hosttest", "internal/casefile", "internal/wellknown"}, others: []string{"go.yaml.in/yaml/v4"}},
+	{packages: "server/internal/registry/record", ours: []string{"internal/files", "abi", "host", "host/view", "host/hosttest", "internal/casefile", "internal/testworld", "internal/wellknown"}, others: []string{"go.yaml.in/yaml/v4"}},
 	{packages: "server/internal/secretstore", ours: []string{"host", "internal/answers", "internal/expr", "internal/files", "internal/problem", "internal/tlsfailure", "internal/urlcheck"}, others: []string{"filippo.io/age", "github.com/go-json-experiment/json", "golang.org/x/sync"}},
 	{packages: "server/internal/demo", others: []string{"github.com/golang-jwt/jwt/v5"}},
 	{packages: "server/internal/demo/tour", ours: []string{"host", "server/connectors", "server/gateway", "server/internal/demo", "internal/urlpath", "server/internal/terminal"}},

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -71,7 +72,7 @@ func Of(s Sent) (*Recording, error) {
 		input: s, info: info, ctx: s.Request.Context(), hosts: map[string]string{strings.ToLower(s.Request.URL.Host): apiHost},
 		out: &Recording{Case: casefile.Case{Name: "a recorded request", Time: s.Began.UTC().Truncate(time.Second), Grants: info.Grants}},
 	}
-	r.step().Secrets, r.step().Keys = map[string]string{}, map[string]string{}
+	r.out.Case.Variables, r.step().Secrets, r.step().Keys = map[string]string{}, map[string]string{}, map[string]string{}
 	r.config()
 	r.user()
 	r.secrets()
@@ -143,9 +144,7 @@ func (r *recorder) config() {
 			plain = append(plain, name)
 		}
 	}
-	if len(config) > 0 {
-		r.out.Case.Config = config
-	}
+	r.out.Case.Config = config
 	if len(plain) > 0 {
 		r.check("config: %s: as in your file, but for the names of hosts", strings.Join(plain, ", "))
 	}
@@ -174,12 +173,15 @@ func (r *recorder) field(f *abi.Field, value any) any {
 }
 
 // number returns a number of the same length, with the digit 1 only. One of fewer digits than a PIN stays.
-func number(text string) json.Number {
+func number(text string) any {
 	const pin = 4
-	if len(text) < pin {
-		return json.Number(text)
+	if len(text) >= pin {
+		text = strings.Repeat("1", min(len(text), 9))
 	}
-	return json.Number(strings.Repeat("1", min(len(text), 9)))
+	if i, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return i
+	}
+	return text
 }
 
 // memberName returns the name of a member of an object, or a made-up one in place of a name that may be a credential.
@@ -209,18 +211,10 @@ func (r *recorder) object(value any) any {
 			r.replaced("literal texts in objects of the configuration")
 			return r.text(v)
 		case json.Number, float64, int, int64, uint64:
-			return plainNumber(number(fmt.Sprint(v)))
+			return number(fmt.Sprint(v))
 		}
 		return value
 	})
-}
-
-// plainNumber returns a number as package yaml writes it.
-func plainNumber(n json.Number) any {
-	if i, err := n.Int64(); err == nil {
-		return i
-	}
-	return n.String()
 }
 
 // sealed returns the value of a field that is sealed: a template, or a secret of the case in place of a text that may be one.
@@ -299,9 +293,6 @@ func (r *recorder) variables() {
 		value, err := r.rendered("get_variable('" + name + "')")
 		if err != nil {
 			continue
-		}
-		if r.out.Case.Variables == nil {
-			r.out.Case.Variables = map[string]string{}
 		}
 		r.out.Case.Variables[name] = r.variable(value)
 	}

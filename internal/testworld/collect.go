@@ -1,4 +1,4 @@
-package hosttest
+package testworld
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Collector is a [TB] for programs that are no tests of Go. The zero value is ready for use.
+// Collector is a hosttest.TB for programs that are no tests of Go. The zero value is ready for use.
 type Collector struct {
 	mu             sync.Mutex
 	failures, logs []string
@@ -14,37 +14,37 @@ type Collector struct {
 }
 
 // Collect calls f with a new Collector, and then End.
-func Collect(f func(tb TB)) *Collector {
+func Collect(f func(c *Collector)) *Collector {
 	c := &Collector{}
 	c.Run(func() { f(c) })
 	c.End()
 	return c
 }
 
-// Helper implements [TB].
+// Helper does nothing.
 func (*Collector) Helper() {}
 
-// Logf implements [TB].
+// Logf adds a text to the log.
 func (c *Collector) Logf(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.logs = append(c.logs, fmt.Sprintf(format, args...))
 }
 
-// Errorf implements [TB].
+// Errorf adds a failure.
 func (c *Collector) Errorf(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.failures = append(c.failures, fmt.Sprintf(format, args...))
 }
 
-// Fatalf implements [TB]. It ends the function that Run calls.
+// Fatalf adds a failure, and ends the function that Run calls.
 func (c *Collector) Fatalf(format string, args ...any) {
 	c.Errorf(format, args...)
 	runtime.Goexit()
 }
 
-// Cleanup implements [TB].
+// Cleanup adds a function for End.
 func (c *Collector) Cleanup(f func()) { c.cleanups = append(c.cleanups, f) }
 
 // Run calls f on a goroutine that Fatalf may end, and reports whether f has returned.
