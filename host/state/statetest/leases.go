@@ -28,9 +28,7 @@ func acquireCompares(f *fixture) {
 			f.Errorf("Acquire took the lease for generation %d, the row has %d", wrong, generation)
 		}
 	}
-	if row := f.get(id(1)); row.LeasedFor != 0 || row.Generation != generation {
-		f.Errorf("the row is %+v, want no lease at generation %d", row, generation)
-	}
+	f.wantRow(id(1), "one", generation, false)
 	if _, ok := f.tryAcquire(id(1), generation); !ok {
 		f.Error("Acquire did not take the lease for the row's generation")
 	}
@@ -39,9 +37,7 @@ func acquireCompares(f *fixture) {
 func leaseEnds(f *fixture) {
 	first := f.acquire(id(1))
 	f.advance(2 * time.Hour)
-	if row := f.get(id(1)); row.LeasedFor != 0 {
-		f.Errorf("the lease is over, and LeasedFor is %s", row.LeasedFor)
-	}
+	f.wantRow(id(1), "", first.Generation, false)
 	second := f.acquire(id(1))
 	if second.Fence == first.Fence || second.Generation != first.Generation {
 		f.Errorf("the second lease is %+v after %+v: want another fence and the same generation", second, first)
@@ -63,9 +59,7 @@ func leaseOfLater(f *fixture) {
 func releaseEnds(f *fixture) {
 	lease := f.acquire(id(1))
 	f.release(lease)
-	if row := f.get(id(1)); row.LeasedFor != 0 || row.Generation != lease.Generation || row.Value != nil {
-		f.Errorf("after Release the row is %+v, want no lease and generation %d", row, lease.Generation)
-	}
+	f.wantRow(id(1), "", lease.Generation, false)
 	f.release(lease)
 	f.acquire(id(1))
 }
@@ -79,9 +73,7 @@ func putReleases(f *fixture) {
 		f.Fatal("Acquire took a lease that Put had kept")
 	}
 	f.put(lease, "ended", 0, true, true)
-	if row := f.get(id(1)); row.LeasedFor != 0 || row.Generation != lease.Generation+1 {
-		f.Errorf("the row is %+v, want no lease at generation %d", row, lease.Generation+1)
-	}
+	f.wantRow(id(1), "ended", lease.Generation+1, false)
 }
 
 func putComparesFence(f *fixture) {
@@ -89,9 +81,7 @@ func putComparesFence(f *fixture) {
 	f.advance(2 * time.Hour)
 	now := f.acquire(id(1))
 	f.put(late, "late", 0, true, false)
-	if row := f.get(id(1)); row.Value != nil || row.LeasedFor == 0 || row.Generation != now.Generation {
-		f.Errorf("after the Put of a late holder the row is %+v", row)
-	}
+	f.wantRow(id(1), "", now.Generation, true)
 	f.put(now, "now", 0, true, true)
 	f.put(late, "late", 0, true, false)
 	late.Generation = now.Generation + 1
@@ -106,10 +96,7 @@ func putComparesGeneration(f *fixture) {
 	for _, wrong := range []int64{0, lease.Generation - 1, lease.Generation + 2} {
 		f.put(state.Lease{ID: id(1), Fence: lease.Fence, Generation: wrong}, "other", 0, true, false)
 	}
-	f.wantValue(id(1), "one")
-	if row := f.get(id(1)); row.LeasedFor == 0 {
-		f.Error("a Put that did not write has ended the lease")
-	}
+	f.wantRow(id(1), "one", lease.Generation+1, true)
 }
 
 func lateHolder(f *fixture) {
@@ -124,9 +111,7 @@ func lateRelease(f *fixture) {
 	f.advance(2 * time.Hour)
 	now := f.acquire(id(1))
 	f.release(late)
-	if row := f.get(id(1)); row.LeasedFor == 0 {
-		f.Error("the Release of a late holder has ended the lease of another")
-	}
+	f.wantRow(id(1), "", now.Generation, true)
 	f.put(now, "now", 0, true, true)
 }
 
@@ -134,11 +119,8 @@ func deleteWhileLeased(f *fixture) {
 	generation := f.set(id(1), "one")
 	lease := f.acquire(id(1))
 	f.delete(id(1), generation, true)
-	if row := f.get(id(1)); row.LeasedFor == 0 {
-		f.Error("Delete has ended the lease")
-	}
 	f.put(lease, "two", 0, true, false)
-	f.wantValue(id(1), "")
+	f.wantRow(id(1), "", generation+1, true)
 	f.release(lease)
 	f.set(id(1), "three")
 }

@@ -12,9 +12,7 @@ import (
 )
 
 func absent(f *fixture) {
-	if row := f.get(id(1)); row.Generation != 0 || row.Value != nil || row.ExpiresIn != 0 || row.LeasedFor != 0 {
-		f.Errorf("the store holds nothing, and Get returns %+v", row)
-	}
+	f.wantRow(id(1), "", 0, false)
 	f.delete(id(1), 0, false)
 	f.put(state.Lease{ID: id(1)}, "no row", 0, true, false)
 	f.put(state.Lease{ID: id(1), Fence: 1, Generation: 1}, "no row", 0, true, false)
@@ -22,30 +20,20 @@ func absent(f *fixture) {
 	if _, ok := f.tryAcquire(id(1), 7); ok {
 		f.Error("Acquire took the lease of a row that is not there, with a generation")
 	}
-	if row := f.get(id(1)); row.Generation != 0 {
-		f.Errorf("the store holds nothing, and Get returns %+v", row)
-	}
-	f.acquire(id(1))
-	row := f.get(id(1))
-	if row.Generation == 0 || row.Value != nil {
-		f.Errorf("after the first Acquire Get returns %+v, want a generation and no value", row)
-	}
+	f.wantRow(id(1), "", 0, false)
+	f.wantRow(id(1), "", f.acquire(id(1)).Generation, true)
 }
 
 func putAndGet(f *fixture) {
 	lease := f.acquire(id(1))
 	f.put(lease, "one", 4*time.Hour, true, true)
-	row := f.get(id(1))
-	if string(row.Value) != "one" || row.Generation != lease.Generation+1 || row.LeasedFor != 0 {
-		f.Errorf("Get returns %+v, want the value at generation %d, and no lease", row, lease.Generation+1)
-	}
-	f.between("ExpiresIn", row.ExpiresIn, 4*time.Hour)
+	f.between("ExpiresIn", f.wantRow(id(1), "one", lease.Generation+1, false).ExpiresIn, 4*time.Hour)
 	second := f.acquire(id(1))
-	if second.Generation != row.Generation {
-		f.Errorf("the lease has generation %d, want that of the row, %d", second.Generation, row.Generation)
+	if second.Generation != lease.Generation+1 {
+		f.Errorf("the lease has generation %d, want that of the row, %d", second.Generation, lease.Generation+1)
 	}
 	f.put(second, "two", 0, true, true)
-	if row := f.get(id(1)); string(row.Value) != "two" || row.ExpiresIn != 0 || row.Generation != second.Generation+1 {
+	if row := f.wantRow(id(1), "two", second.Generation+1, false); row.ExpiresIn != 0 {
 		f.Errorf("Get returns %+v, want the second value without expiry", row)
 	}
 }
@@ -86,16 +74,9 @@ func expires(f *fixture) {
 	lease := f.acquire(id(1))
 	f.put(lease, "one", 4*time.Hour, true, true)
 	f.advance(2 * time.Hour)
-	row := f.get(id(1))
-	f.between("ExpiresIn", row.ExpiresIn, 2*time.Hour)
+	f.between("ExpiresIn", f.get(id(1)).ExpiresIn, 2*time.Hour)
 	f.advance(3 * time.Hour)
-	row = f.get(id(1))
-	if row.Value != nil || row.ExpiresIn != 0 {
-		f.Errorf("the value has expired, and Get returns %+v", row)
-	}
-	if row.Generation != lease.Generation+1 {
-		f.Errorf("the generation is %d after the value has expired, want %d: nobody wrote", row.Generation, lease.Generation+1)
-	}
+	f.wantRow(id(1), "", lease.Generation+1, false) // nobody wrote
 	f.set(id(1), "two")
 	f.wantValue(id(1), "two")
 }
@@ -201,9 +182,7 @@ func deletes(f *fixture) {
 	f.delete(id(1), 0, false)
 	f.wantValue(id(1), "one")
 	f.delete(id(1), generation, true)
-	if row := f.get(id(1)); row.Value != nil || row.Generation != generation+1 || row.ExpiresIn != 0 {
-		f.Errorf("after Delete Get returns %+v, want no value at generation %d", row, generation+1)
-	}
+	f.wantRow(id(1), "", generation+1, false)
 	f.delete(id(1), generation, false)
 	if next := f.set(id(1), "two"); next <= generation+1 {
 		f.Errorf("the next generation is %d, want more than %d", next, generation+1)
@@ -337,10 +316,6 @@ func cancelled(f *fixture) {
 	want("Reseal", err)
 	want("Rows", f.store.Rows(ctx, func(state.ID, state.Row) error { return nil }))
 	want("Wait", f.store.Wait(ctx, id(1), generation))
-	if row := f.get(id(1)); string(row.Value) != "one" || row.Generation != generation || row.LeasedFor == 0 {
-		f.Errorf("the row is %+v, want it as it was", row)
-	}
-	if row := f.get(id(2)); row.Generation != 0 {
-		f.Errorf("the row is %+v, want none", row)
-	}
+	f.wantRow(id(1), "one", generation, true)
+	f.wantRow(id(2), "", 0, false)
 }
