@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host/internal/discovery"
+	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/host/internal/tokens"
 )
 
@@ -49,8 +49,14 @@ type Config struct {
 	// State keeps tokens in a store that several nodes share and that outlives them. If it is nil, tokens are kept in memory,
 	// and connectors whose auth type has a state of its own, such as a refresh token that rotates, cannot be made.
 	State *State
-	// Tokens is a token cache that outlives the host. If it is nil, the host has a cache of its own.
-	Tokens *TokenCache
+	// Previous is the host that this one replaces because the configuration has changed, closed or not. This one then goes on with its
+	// tokens, metadata of issuers, refusals of token endpoints and token requests in flight, and with the same limit on how often a
+	// 401 may bring a new token. If it is nil, or has another State, the host begins with none.
+	//
+	// Only connectors with the same name, auth type, plugin, grants, configuration, secrets, variables and user share tokens. Both hosts
+	// must have the same Clock, Egress and Base: whether this one may connect to the endpoint that issued a token is not checked.
+	// CachePerPartition of the first of such hosts counts, and TokensBytes of the last.
+	Previous *Host
 	// Base sends token requests, and the requests of a Transport whose base is nil. If it is nil, the host uses a
 	// transport that enforces Egress. Any other Base must check addresses itself. Base gets requests with their credentials: one that
 	// records requests, such as the transports of tracing libraries, records the API key of a query and the secret of a path, because
@@ -85,17 +91,8 @@ type Config struct {
 	Tracer Tracer
 }
 
-// TokenCache holds in memory what plugins store, which is mostly tokens. Each host has its own, unless [Config].Tokens
-// names one that outlives the host. A host that replaces another, because its configuration has changed, then continues
-// with the same tokens, metadata of issuers, refusals of token endpoints and token requests in flight, and with the same limit
-// on how often a 401 may bring a new token.
-//
-// Only connectors with the same name, auth type, plugin, grants, configuration, secrets, variables and user share an
-// entry. Hosts that share a cache must have the same Egress and Base: the cache does not check whether a host may
-// connect to the endpoint that issued a token, or to an issuer.
-//
-// A TokenCache is safe for concurrent use by several hosts.
-type TokenCache struct {
+// tokenCache holds in memory what plugins store, which is mostly tokens. Hosts that follow each other share one, see [Config].Previous.
+type tokenCache struct {
 	tokens *tokens.Store
 	// salt is part of the hash of each partition, so that the partitions of one process, or of one store of state, mean nothing
 	// elsewhere.
@@ -108,50 +105,20 @@ type TokenCache struct {
 	state *State
 }
 
-// tokenCache returns the configuration of the host's own cache.
-func (c *Config) tokenCache() TokenCacheConfig {
-	return TokenCacheConfig{
-		Clock: c.Clock, Random: c.Random, State: c.State,
-		TokensBytes: c.Limits.TokensBytes, CachePerPartition: c.Limits.CachePerPartition,
-	}
-}
-
-// TokenCacheConfig configures a [TokenCache]. Its fields mean what those of [Config] and [Limits] with the same names mean. Hosts with
-// the cache must have the same Clock and State. Their own CachePerPartition has no effect on it, and its TokensBytes are those of
-// the host that was made last.
-type TokenCacheConfig struct {
-	Clock                          func() time.Time
-	Random                         io.Reader
-	State                          *State
-	TokensBytes, CachePerPartition int
-}
-
-// NewTokenCache returns an empty cache. It returns an error if a limit is invalid, or if Random fails.
-func NewTokenCache(c TokenCacheConfig) (*TokenCache, error) {
-	limits := Limits{TokensBytes: c.TokensBytes, CachePerPartition: c.CachePerPartition}.WithDefaults()
-	if err := limits.check(); err != nil {
-		return nil, err
-	}
-	clock := c.Clock
-	if clock == nil {
-		clock = time.Now
-	}
-	random := c.Random
-	if random == nil {
-		random = rand.Reader
-	}
-	t := &TokenCache{documents: discovery.New(clock, random), state: c.State}
-	if t.state != nil {
-		node := t.state.node
-		t.tokens = tokens.New(int64(limits.TokensBytes), limits.CachePerPartition, clock, node)
+// newTokenCache returns an empty cache for a host. It returns an error if Random fails.
+func newTokenCache(c *Config) (*tokenCache, error) {
+	t := &tokenCache{documents: discovery.New(c.Clock, c.Random), state: c.State}
+	var node *lease.Node
+	if c.State != nil {
+		node = c.State.node
 		t.salt, t.keySecret = node.Partition("token cache"), node.Partition("generated keys")
-		return t, nil
-	}
-	t.tokens = tokens.New(int64(limits.TokensBytes), limits.CachePerPartition, clock, nil)
-	for _, secret := range [...][]byte{t.salt[:], t.keySecret[:]} {
-		if _, err := io.ReadFull(random, secret); err != nil {
-			return nil, fmt.Errorf("no randomness: %w", err)
+	} else {
+		for _, secret := range [...][]byte{t.salt[:], t.keySecret[:]} {
+			if _, err := io.ReadFull(c.Random, secret); err != nil {
+				return nil, fmt.Errorf("no randomness: %w", err)
+			}
 		}
 	}
+	t.tokens = tokens.New(int64(c.Limits.TokensBytes), c.Limits.CachePerPartition, c.Clock, node)
 	return t, nil
 }

@@ -66,7 +66,7 @@ func (h *Host) NewConnector(ctx context.Context, config ConnectorConfig) (*Conne
 func (h *Host) input(c *ConnectorConfig) *connect.Input {
 	return &connect.Input{
 		Config: connect.Config{
-			Name: c.Name, Origins: c.Origins, Type: c.Auth.Type, Values: c.Auth.Config, TLS: c.TLS.plan(),
+			Name: c.Name, Origins: c.Origins, Type: c.Auth.Type, Values: c.Auth.Config, TLS: (*connect.TLSConfig)(c.TLS),
 			Timeout: c.Timeout, RefreshAhead: c.RefreshAhead, NeverResend: c.NeverResend,
 			CrossOriginRedirects: c.CrossOriginRedirects, BodyBytes: c.BodyBytes,
 		},
@@ -141,7 +141,7 @@ func (h *Host) newReader(c *Connector, d *dialer) *inputs.Reader {
 		r.Asker.Mutual = t.Certificate != nil || t.PKCS12 != nil
 	}
 	if e := c.config.Egress; e != nil {
-		r.Egress = keyOfEgress(*e).String()
+		r.Egress = keyOfEgress(*e).text
 	}
 	return r
 }
@@ -187,7 +187,7 @@ func (h *Host) newPlan(c *Connector, d *dialer) *hostfn.Plan {
 		Revealed:     h.hooks.Reveal,
 		Explains:     h.hooks.Explain != nil,
 		RandomText:   h.hooks.Random,
-		Limits:       c.plugin.limits.call(),
+		Limits:       limitsFor[hostfn.Limits](c.plugin.limits),
 		ExchangeTime: limit,
 		KeySecret:    h.cache.keySecret,
 		Events:       &c.events,

@@ -121,8 +121,9 @@ func (c *Connector) FieldSecrets() map[string][]string {
 	return c.plan.FieldSecrets()
 }
 
-// CheckKeys asks [Config].Keys about each key that the configuration names with get_key. It returns an error unless the key
-// is there and fits its algorithm. It signs nothing. The user of the context is that of templates, see [WithUser].
+// CheckKeys asks [Config].Keys about each key that the configuration names with get_key. It returns the [Error] that a request would get
+// because a key is not there or does not fit its algorithm, or because the store does not answer. It signs nothing. The user of the
+// context is that of templates, see [WithUser].
 func (c *Connector) CheckKeys(ctx context.Context) error {
 	if c.plan == nil || !c.plan.AsksKeys {
 		return nil

@@ -306,12 +306,10 @@ func TestDiscoveryErrors(t *testing.T) {
 
 // A host that takes the place of another one goes on with its metadata.
 func TestMetadataOutlivesItsHost(t *testing.T) {
-	cache := must(host.NewTokenCache(host.TokenCacheConfig{Clock: func() time.Time { return start }}))(t)
-	shared := func(c *host.Config) { c.Tokens = cache }
-	w := newWorld(t, shared)
+	w := newWorld(t)
 	w.login.Answer(metadata(loginDocument))
 	w.get(w.connect("oauth_client_credentials", discovering()))
-	next := newWorld(t, shared)
+	next := newWorld(t, func(c *host.Config) { c.Previous = w.host })
 	next.canary("s")
 	next.login.Answer(tokens(60)) // it has no document
 	next.get(next.connect("oauth_client_credentials", discovering()))
@@ -400,7 +398,7 @@ func TestTokenEndpointForClientsWithACertificate(t *testing.T) {
 		"a certificate":               {of("client"), "/mutual"},
 		"a certificate for the token": {of("client", host.TLSForToken), "/mutual"},
 		"a certificate for the api":   {of("client", host.TLSForAPI), "/plain"},
-		"authorities for the token":   {&host.TLS{CA: s.authority.PEM(), For: []host.TLSPurpose{host.TLSForToken}}, "/plain"},
+		"authorities for the token":   {&host.TLS{CA: s.authority.PEM(), For: []string{host.TLSForToken}}, "/plain"},
 	} {
 		connector := s.secureAs(name, c.tls, host.Auth{Type: "oauth_client_credentials", Config: with(discovering(), "token_url", "{{ discover('"+issuer.URL+"', 'token_endpoint') }}")})
 		r := must(http.NewRequestWithContext(t.Context(), http.MethodGet, s.api.URL, nil))(t)

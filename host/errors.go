@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/keywright/keywright/host/internal/connect"
 	"github.com/keywright/keywright/host/internal/discovery"
 	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/hostfn"
@@ -59,7 +58,8 @@ type Error struct {
 	// Field is the field of the auth type that Err is about, or the member of tls such as tls.key. It is "" if that is not known.
 	Field string
 	// Err is the cause. It may wrap a [TokenError], a [DiscoveryError], a [GrantError], [ErrSecretNotFound], [ErrKeyNotFound],
-	// [ErrKeyRefused], [ErrAddressRefused], [ErrServerCertificate], a [CertificateError], [state.ErrUnavailable], [ErrCredentialInResponse], [ErrBusy], [ErrClosed], [http.MaxBytesError], or the error of a context.
+	// [ErrKeyRefused], [ErrAddressRefused], [ErrServerCertificate], a [CertificateError], [state.ErrUnavailable],
+	// [ErrCredentialInResponse], [ErrBusy], [ErrClosed], [http.MaxBytesError], or the error of a context.
 	Err error
 }
 
@@ -69,11 +69,10 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Retryable reports whether the same request may succeed later without a change. It is true if a token endpoint or a
-// store of secrets, keys or state could not be reached, failed, or asked for another attempt (408, 425, 429, 5xx), if a
-// grant is [ConditionUncertain], if a time limit passed, and if the host is closed. It is false for errors that a person must fix, for a request
-// that was cancelled, and after the
-// request was sent.
+// Retryable reports whether the same request may succeed later without a change. It is true if a token endpoint or a store of secrets,
+// keys or state could not be reached, failed, or asked for another attempt (408, 425, 429, 5xx), if a grant is [ConditionUncertain], if a
+// time limit passed, and if the host is closed. It is false for errors that a person must fix, for a request that was cancelled, and
+// after the request was sent.
 //
 // RetryAfter of a wrapped [GrantError] or [TokenError] is the time to wait.
 func (e *Error) Retryable() bool {
@@ -278,9 +277,9 @@ type Problem struct {
 
 // Values of [Problem].Code.
 const (
-	CodePlainHTTP  string = connect.CodePlainHTTP  // a URL is of plain http, which the Egress does not allow
-	CodeNoKeyStore string = connect.CodeNoKeyStore // get_key needs [Config].Keys
-	CodeNoState    string = connect.CodeNoState    // the auth type needs [Config].State
+	CodePlainHTTP  = "plain-http"   // a URL is of plain http, which the Egress does not allow
+	CodeNoKeyStore = "no-key-store" // get_key needs [Config].Keys
+	CodeNoState    = "no-state"     // the auth type needs [Config].State
 )
 
 func (e *ConfigError) Error() string {

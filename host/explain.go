@@ -40,7 +40,7 @@ type Explanation struct {
 // ExplainedTLS describes the TLS of a connector.
 type ExplainedTLS struct {
 	// For lists what it is for.
-	For []TLSPurpose `json:"for"`
+	For []string `json:"for"`
 	// ClientCertificate is nil if there is none.
 	*ClientCertificate
 	// CA reports whether the connector has authorities of its own.

@@ -38,7 +38,7 @@ import (
 type Host struct {
 	config  Config
 	runtime *sandbox.Runtime
-	cache   *TokenCache
+	cache   *tokenCache
 	signer  *signing.Signer
 	dialer  *dialer
 	// hooks are those of tests of plugins.
@@ -101,13 +101,10 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 	if h.userTokenHosts, err = connect.ParseUserTokenHosts(c.UserTokenHosts); err != nil {
 		return nil, err
 	}
-	if h.cache = c.Tokens; h.cache == nil {
-		if h.cache, err = NewTokenCache(c.tokenCache()); err != nil {
-			return nil, err
-		}
-	}
-	if h.cache.state != c.State {
-		return nil, errors.New("the token cache has another state than the host: make it with the same Config.State")
+	if h.config.Previous = nil; c.Previous != nil && c.Previous.cache.state == c.State {
+		h.cache = c.Previous.cache
+	} else if h.cache, err = newTokenCache(&c); err != nil {
+		return nil, err
 	}
 	h.shared.Tokens, h.shared.MaxEntries = h.cache.tokens, c.Limits.CachePerPartition
 	h.shared.Reuse, h.shared.NoReuse = run.NewReuse(c.Limits.MutationsBytes, c.Limits.ScannersBytes), c.NoReuse
@@ -124,7 +121,7 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 		return nil, fmt.Errorf("egress: %w", err)
 	}
 	h.runtime, err = sandbox.New(ctx, sandbox.Config{
-		Limits: c.Limits.sandbox(), Clock: c.Clock, Random: c.Random, Observe: h.hooks.Memory, CodeCache: c.CodeCache, Code: h.hooks.Code,
+		Limits: limitsFor[sandbox.Limits](c.Limits), Clock: c.Clock, Random: c.Random, Observe: h.hooks.Memory, CodeCache: c.CodeCache, Code: h.hooks.Code,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("the sandbox cannot be made: %w", err)
@@ -228,7 +225,7 @@ func (h *Host) prepare(ctx context.Context, source Plugin) (*plugin, error) {
 		return nil, err
 	}
 	if p.Guest == nil {
-		module, err := h.runtime.LoadWithin(ctx, source.Wasm, p.limits.sandbox())
+		module, err := h.runtime.LoadWithin(ctx, source.Wasm, limitsFor[sandbox.Limits](p.limits))
 		if err != nil {
 			return nil, err
 		}
@@ -253,7 +250,7 @@ func (h *Host) describe(ctx context.Context, p *plugin) (*abi.Description, int64
 	defer cancel()
 	log := &connectorLog{logger: h.config.Logger}
 	plan := &hostfn.Plan{
-		Random: h.config.Random, Clock: h.config.Clock, Limits: p.limits.call(), Log: log.line,
+		Random: h.config.Random, Clock: h.config.Clock, Log: log.line, Limits: limitsFor[hostfn.Limits](p.limits),
 		GuestWarns: func(ctx context.Context, text string) { log.line(ctx, contract.LevelWarn, text) },
 	}
 	call := hostfn.New(ctx, plan, &hostfn.Inputs{}, hostfn.Describing)

@@ -147,27 +147,11 @@ func parseLimit(text string) int64 {
 	return n * factor
 }
 
-func (l Limits) sandbox() sandbox.Limits {
-	return sandbox.Limits{
-		ModuleBytes:      l.ModuleBytes,
-		MemoryBytes:      l.MemoryBytes,
-		BlockBytes:       l.BlockBytes,
-		Blocks:           l.Blocks,
-		OutputBytes:      l.OutputBytes,
-		HostCalls:        l.HostCalls,
-		Fuel:             l.Fuel,
-		ConcurrentGuests: l.ConcurrentGuests,
-		CallTime:         l.CallTime,
+// limitsFor returns the limits for another package, a struct with some of the fields of Limits.
+func limitsFor[T sandbox.Limits | hostfn.Limits](l Limits) (of T) {
+	all, fields := reflect.ValueOf(l), reflect.ValueOf(&of).Elem()
+	for i := range fields.NumField() {
+		fields.Field(i).Set(all.FieldByName(fields.Type().Field(i).Name))
 	}
-}
-
-func (l Limits) call() hostfn.Limits {
-	return hostfn.Limits{
-		TokenRequests: l.TokenRequests,
-		KeyRequests:   l.KeyRequests,
-		TokenBytes:    l.TokenBytes,
-		LogLines:      l.LogLines,
-		CacheBytes:    l.CacheBytes,
-		Mutations:     l.Mutations,
-	}
+	return of
 }

@@ -192,10 +192,11 @@ func TestACallerWhoLeavesDoesNotEndARefreshAhead(t *testing.T) {
 func TestClosingWaitsForARefreshAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, token("t1", 3600))
-		tokens := must(host.NewTokenCache(host.TokenCacheConfig{Clock: c.clock.Now}))(t)
+		var previous *host.Host
 		var before, after caller
 		for _, n := range []*caller{&before, &after} {
-			n.w = newWorld(t, func(h *host.Config) { h.Clock, h.Tokens = c.clock.Now, tokens })
+			n.w = newWorld(t, func(h *host.Config) { h.Clock, h.Previous = c.clock.Now, previous })
+			previous = n.w.host
 			n.w.login = c.login
 			n.w.setSecret("s", "the-same-on-all-of-them")
 			n.c = n.w.connectAhead("oauth_client_credentials", client(), 2*time.Minute)

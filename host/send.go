@@ -9,10 +9,9 @@ import (
 	"github.com/keywright/keywright/host/internal/send"
 )
 
-// Transport returns a RoundTripper that authenticates each request and sends it through base. If base is nil, it uses
-// [Connector.Base]: the host's own transport, or the one with the connector's client certificate. Any other base must check
-// addresses itself. If the connector has TLS for the API, such a base must send through Base, with the context of the request
-// that it gets; otherwise no certificate is presented.
+// Transport returns a RoundTripper that authenticates each request and sends it through base, or through [Connector.Base] if base is
+// nil. Any other base must check addresses itself. If the connector has TLS for the API, such a base must send through Base, with the
+// context of the request that it gets; otherwise no certificate is presented.
 //
 // The caller's request is never changed: the credential goes into a clone. Response.Request is the caller's request, so
 // that redirects, Referer and errors use a URL without credentials. A request for an origin that is not the connector's
@@ -32,63 +31,48 @@ func (c *Connector) Transport(base http.RoundTripper) http.RoundTripper {
 	return c.roundTripper(base, false)
 }
 
-// GuardedTransport is like [Connector.Transport], for callers who must not see the credential, such as browsers behind
-// a gateway. If the API echoes the credential, it does not reach the caller.
+// GuardedTransport is like [Connector.Transport], for callers who must not see the credential, such as browsers behind a gateway: if the
+// API echoes it, it does not reach the caller. The credential consists of the texts in the request that contain a sealed value:
 //
-// The credential consists of the texts in the request that contain a sealed value of the plugin:
-//
-//   - a whole header or query parameter;
-//   - the part of a header after an authentication scheme such as Bearer;
+//   - a whole header or query parameter, and the part of a header after an authentication scheme such as Bearer;
 //   - of Basic, the user and password together, and the password;
-//   - a secret of the connector that is part of any of these, also encoded. So put values that are not secret into
-//     variables.
+//   - a secret of the connector in any of these, also encoded. So put values that are not secret into variables.
 //
-// [WithCredentials] adds others. If one of these texts as a whole is percent-encoded, Base64 or hex, the decoded text
-// is part of the credential too, and so is the password of a decoded user:password. Up to three encodings are decoded.
-// Texts shorter than 8 bytes are not searched for.
+// [WithCredentials] adds others. If one of these texts as a whole is percent-encoded, Base64 or hex, in up to three layers, the decoded
+// text counts too, and so does the password of a decoded user:password. Texts shorter than 8 bytes are not searched for.
 //
-// Each text is found as it is, in UTF-16 (ASCII only), in Base64 (standard or URL alphabet, also as part of a longer
-// Base64 text) and in hex. In each of these forms but UTF-16, any character may be escaped in one of these ways:
+// Each text is found as it is, in UTF-16 (ASCII only), in hex, and in Base64: in both alphabets, as part of a longer Base64 text, and in
+// lines of 32 characters or more, with any line breaks and up to some fifty bytes of white space before each. In all of these but
+// UTF-16, any character may be escaped in one of these ways, with numbers of up to eight digits:
 //
-//   - as in URLs, in either case, with + for a space, up to four times over, where each time encodes the percent sign alone: %2F, %252f;
-//   - as in JSON and JavaScript, with up to seven backslashes: \u002f, \u{2f}, \x2f, octal \57, \n and the like, and a
-//     backslash before any punctuation mark;
-//   - as a numeric reference of HTML, or as one of its named references for & < > " ', up to four times over and also
-//     without the semicolon: &#47;, &#x2f;, &amp;.
+//   - as in URLs, with + for a space, up to four times over, where each time encodes the percent sign alone: %2F, %252f;
+//   - as in JSON and JavaScript, with up to seven backslashes: \u002f, \u{2f}, \x2f, octal \57, \n and the like, and a backslash before any
+//     punctuation mark;
+//   - as a numeric reference of HTML, or a named one for & < > " ', up to four times over and also without the semicolon: &#47;, &#x2f;,
+//     &amp;.
 //
-// A number in an escape may have up to eight digits. Escapes of one kind inside those of another are not decoded.
+// It is not found with escapes of one kind inside those of another, if the API has changed its case, compressed, encrypted or split it
+// (as a Range request can make it do), in lines without Base64, in another character set, or in another encoding: Base64 of Base64, escapes of CSS, MIME's
+// quoted-printable, other named references, or a backslash before a letter that needs none.
 //
-// Base64 is also found in lines of 32 characters or more, with any line breaks (LF, CRLF or CR, escaped or not) and up
-// to some fifty bytes of white space before each line.
-//
-// The time of the search grows with the length of the answer and not with that of the credentials. An answer that would
-// take longer is treated as if it contained the credential, and the error of its body says so. Such an answer repeats
-// many times nearly all of a credential that has equal parts, or it has nearly all of a long credential, escaped, in
-// pieces of a few bytes.
-//
-// The search does not find a credential whose case the API has changed, or that it has compressed, encrypted, split (as
-// a Range request can make it do) or broken into lines without Base64. Nor does it find one in another encoding:
-// encoded twice, such as Base64 of Base64; in another character set; escaped as in CSS or MIME's quoted-printable; with
-// other named references of HTML; or with a backslash before a letter that needs none.
+// The time of the search grows with the length of the answer alone. An answer that would take longer, because it repeats many times
+// nearly all of a credential, counts as one that contains it, and the error of its body says so.
 //
 // The guard changes an answer as follows:
 //
-//   - A body that contains it ends with an [Error] of [StageResponse] that wraps [ErrCredentialInResponse], before the
-//     first byte of the credential. The bytes before it have been passed on as they came; only bytes that may begin the
-//     credential are held back. A caller that wants to answer with a status of its own must read a first piece of the
-//     body before it sends the status.
-//   - A header or trailer that contains it is dropped, and a warning is logged once. In names, the credential is found
-//     in any case of letters, because net/http changes it.
+//   - A body that contains the credential ends with an [Error] of [StageResponse] that wraps [ErrCredentialInResponse], before the
+//     first byte of it. What is before has been passed on as it came; only bytes that may begin it are held back. A caller that wants to
+//     answer with a status of its own must read a first piece of the body before it sends the status.
+//   - A header or trailer that contains it is dropped, and a warning is logged once. In names, it is found in any case of letters,
+//     because net/http changes that.
 //   - A redirect whose Location contains it is an error.
 //   - An informational answer (1xx) reaches an [httptrace.ClientTrace] without the headers that contain it.
+//   - A Content-Encoding is undone, although the request asks for identity: gzip, deflate and [Config].ContentCodings. Then
+//     Content-Encoding, Content-Length and Accept-Ranges are gone, and an ETag is weak. A body that becomes more than 200 times as long
+//     ends with an error.
 //
-// A Content-Encoding is undone (the request asks for identity): gzip, deflate and [Config].ContentCodings. Then Content-Encoding,
-// Content-Length and Accept-Ranges are gone, and an ETag is weak. A body that becomes more than 200 times as long ends with an error.
-//
-// An answer that cannot be searched is an error: one with another coding, or with a coding and the status 206; and 101 and
-// answers to CONNECT, which are followed by something other than HTTP.
-//
-// A request without a credential, such as one of the type none, is sent and answered as by Transport.
+// An answer that cannot be searched is an error: one with another coding, one with a coding and the status 206, a 101, and answers to
+// CONNECT. A request without a credential, such as one of the type none, is sent and answered as by Transport.
 func (c *Connector) GuardedTransport(base http.RoundTripper) http.RoundTripper {
 	return c.roundTripper(base, true)
 }

@@ -109,7 +109,8 @@ var conditions = map[lease.Standing]Condition{
 	lease.None: ConditionNotConnected, lease.Good: ConditionConnected, lease.Uncertain: ConditionUncertain, lease.Lost: ConditionLost, lease.Refused: ConditionRefused,
 }
 
-// Grants returns the numbers of grants in the store by their condition. None of them is [ConditionNotConnected].
+// Grants returns the numbers of grants in the store by their condition. None of them is [ConditionNotConnected]. An error is that of the
+// store, or of ctx, and the numbers are those of what was read before.
 func (s *State) Grants(ctx context.Context) (map[Condition]int, error) {
 	found, err := s.node.Standings(ctx)
 	all := map[Condition]int{}
@@ -129,7 +130,7 @@ type Rekeyed struct {
 }
 
 // Rekey seals all values in the store under the first state key. All nodes must have that key before, and may go on
-// meanwhile. When Sealed is 0, the other keys are no longer needed.
+// meanwhile. When Sealed is 0, the other keys are no longer needed. An error is that of the store, or of ctx: call Rekey again then.
 func (s *State) Rekey(ctx context.Context) (Rekeyed, error) {
 	counts, err := s.node.Rekey(ctx)
 	return Rekeyed(counts), err

@@ -120,7 +120,7 @@ func (s *secureWorld) store(name, certificate, key string) {
 }
 
 // of returns the TLS with a certificate that issueTo made.
-func of(name string, purposes ...host.TLSPurpose) *host.TLS {
+func of(name string, purposes ...string) *host.TLS {
 	return &host.TLS{
 		Certificate: "{{ get_secret('" + name + ".crt') }}", Key: "{{ get_secret('" + name + ".key') }}", For: purposes,
 	}
@@ -169,12 +169,12 @@ func getFrom(url string) *http.Request {
 // The certificate goes where the configuration says, and nowhere else.
 func TestClientCertificateTargets(t *testing.T) {
 	for name, c := range map[string]struct {
-		purposes   []host.TLSPurpose
+		purposes   []string
 		api, token string
 	}{
 		"both":  {nil, "ann", "ann"},
-		"api":   {[]host.TLSPurpose{host.TLSForAPI}, "ann", ""},
-		"token": {[]host.TLSPurpose{host.TLSForToken}, "", "ann"},
+		"api":   {[]string{host.TLSForAPI}, "ann", ""},
+		"token": {[]string{host.TLSForToken}, "", "ann"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSecureWorld(t)
@@ -413,7 +413,7 @@ func TestExplainShowsTheClientCertificate(t *testing.T) {
 	s.issueTo("ann", "ann", start.Add(90*day))
 	e := must(s.secure("crm", of("ann", host.TLSForAPI)).Explain(getFrom(s.api.URL)))(t)
 	s.Out("the explanation", fmt.Sprintf("%+v %+v", e, e.TLS))
-	if e.TLS == nil || !slices.Equal(e.TLS.For, []host.TLSPurpose{host.TLSForAPI}) || e.TLS.CA ||
+	if e.TLS == nil || !slices.Equal(e.TLS.For, []string{host.TLSForAPI}) || e.TLS.CA ||
 		*e.TLS.ClientCertificate != (host.ClientCertificate{Subject: "CN=ann", NotAfter: start.Add(90 * day).UTC(), Path: "tls.certificate"}) {
 		t.Errorf("it is %+v", e.TLS)
 	}
@@ -466,7 +466,7 @@ func TestRefusedTLS(t *testing.T) {
 		"a stored key":       {host.TLS{Certificate: "{{ get_secret('c') }}", Key: "{{ get_key('k') }}"}, "", "tls.key, column 1: get_key is for a field that takes a key"},
 		"a user's token":     {host.TLS{Certificate: "{{ user.token }}", Key: key}, "", "tls.certificate: user.token goes to token endpoints only"},
 		"a template":         {host.TLS{CA: "{{ get_sekret('c') }}"}, "", "tls.ca, column 4: unknown function"},
-		"a purpose":          {host.TLS{CA: s.authority.PEM(), For: []host.TLSPurpose{"apis"}}, "", `tls.for[0]: is neither api nor token; did you mean "api"?`},
+		"a purpose":          {host.TLS{CA: s.authority.PEM(), For: []string{"apis"}}, "", `tls.for[0]: is neither api nor token; did you mean "api"?`},
 		"plain http":         {host.TLS{CA: s.authority.PEM()}, "http://api.test", "tls: is for the API, whose origin is plain http"},
 	} {
 		t.Run(name, func(t *testing.T) {

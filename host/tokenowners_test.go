@@ -246,10 +246,11 @@ func TestDecision_Tokens_the_exchange_fails_for_all_who_waited(t *testing.T) {
 func generations(t *testing.T) (next func(t *testing.T, change ...func(*host.Config)) *world) {
 	t.Helper()
 	clock := func() time.Time { return start }
-	tokens := must(host.NewTokenCache(host.TokenCacheConfig{Clock: clock}))(t)
+	var previous *host.Host
 	return func(t *testing.T, change ...func(*host.Config)) *world {
 		t.Helper()
-		w := newWorld(t, append(change, func(c *host.Config) { c.Tokens, c.Clock = tokens, clock })...)
+		w := newWorld(t, append(change, func(c *host.Config) { c.Previous, c.Clock = previous, clock })...)
+		previous = w.host
 		w.setSecret("s", "the-same-in-all-of-them")
 		return w
 	}
@@ -362,12 +363,9 @@ func TestThePaceOf401sOutlivesTheHost(t *testing.T) {
 	}
 }
 
-func TestNewTokenCacheErrors(t *testing.T) {
-	if _, err := host.NewTokenCache(host.TokenCacheConfig{TokensBytes: -1}); err == nil {
-		t.Error("a cache for less than nothing was made")
-	}
-	if _, err := host.NewTokenCache(host.TokenCacheConfig{Random: emptyReader{}}); err == nil {
-		t.Error("a cache was made without randomness")
+func TestNewWithoutRandomness(t *testing.T) {
+	if _, err := host.New(t.Context(), host.Config{Random: emptyReader{}, BuiltIns: []host.Plugin{}}); err == nil {
+		t.Error("a host was made without randomness")
 	}
 }
 

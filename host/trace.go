@@ -3,7 +3,12 @@ package host
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/view"
@@ -64,4 +69,182 @@ func (t *Trace) String() string {
 		b.WriteString(step.String())
 	}
 	return b.String()
+}
+
+// Tracer makes spans of what a host does for a request, such as those of OpenTelemetry. Set it as [Config].Tracer. Nothing in a span is
+// a secret, a token, a path, a query, or a text of an API, a token endpoint, a plugin or a caller: a span has names of the configuration,
+// the method and the server of a request, numbers, and words of the host. So a Tracer can go where the logs do.
+//
+// These are the names of spans:
+//
+//   - request: a request of a [Connector.Transport] or a [Connector.GuardedTransport], until its answer begins. The API's refusal is no
+//     error of it. Within it are authenticate and send, twice if the request is sent once more.
+//   - authenticate: an attempt to authenticate a request. It ends before the request is sent, or when the caller goes away.
+//   - refresh: the replacement of a token ahead of its end. No request waits for it.
+//   - consent: a call of a plugin for a consent. Its attribute keywright.export is the function: consent, connect or disconnect.
+//   - discover: a wait for the metadata of an issuer, which this call or another one reads.
+//   - wait: a wait for something else. Its attribute keywright.awaits says for what: request, if another request of this host asks
+//     for the same token; node, if the store of state decides which node asks for it; turn, if one request at a time uses a grant;
+//     place, if as many requests wait as [Limits].ConcurrentExchanges or ConcurrentKeys allows.
+//   - exchange: a request to a token endpoint, until its answer has been dealt with. Its attribute keywright.field is the field with
+//     the URL, such as token_url.
+//   - key: a use of the store of keys. Its attribute keywright.field is the field with the key.
+//   - send: the request to the API, until its answer begins.
+//
+// There is an authenticate, a refresh or a consent for each [Attempt], and the spans behind these in the list are within it, but send.
+//
+// A Tracer is safe for concurrent use. It does not block. If it panics, the host logs that once, and goes on without the span.
+//
+// For spans of OpenTelemetry, Start starts one with trace.SpanKindClient if [Span.Client] says so, and with the attributes of
+// [Span.Attributes] by their kinds. The function that ends it adds those of [SpanEnd.Attributes], and sets codes.Error if there is an
+// Error. The gateway does so in server/internal/serve/daemon, traces.go.
+type Tracer interface {
+	// Start begins a span within that of the context, and returns the context for what happens in the span and the function that ends
+	// it. The context is derived from ctx; nil means ctx itself. The host calls end once, on any goroutine. If end is nil, there is no
+	// span: the host uses ctx, and what happens is within the span around it.
+	//
+	// The context of a send or an exchange is that of the request to [Config].Base, or to the base of the transport. Such a base
+	// may read the span from it and send a traceparent. The host itself sends none.
+	//
+	// A span may end after those around it: a caller that goes away does not end the request to a token endpoint.
+	Start(ctx context.Context, s Span) (spanCtx context.Context, end func(SpanEnd))
+}
+
+// Span describes what begins.
+type Span struct {
+	// Name is one of the names in the comment of [Tracer].
+	Name string
+
+	// connector is the name of the connector, and authType is its auth type.
+	connector, authType string
+	// about says what begins. Its Method is "_OTHER" if it is not one of net/http.
+	about event.Span
+}
+
+// Client reports whether the span is about a request to another server.
+func (s Span) Client() bool { return s.Name == event.Send || s.Name == event.Exchange }
+
+// Attributes returns what is known of the span as attributes, whose values are of the kinds String, Int64 and Bool. Their names are those
+// of the semantic conventions of OpenTelemetry, where these have one, and begin with keywright. otherwise.
+func (s Span) Attributes() []slog.Attr {
+	all := append(make([]slog.Attr, 0, 8), slog.String("keywright.connector", s.connector), slog.String("keywright.type", s.authType))
+	all = texts(all, "http.request.method", s.about.Method, "url.scheme", s.about.Scheme)
+	if s.about.Host != "" {
+		all = server(all, s.about.Scheme, s.about.Host)
+	}
+	if s.about.Second && s.Name == event.Send {
+		all = append(all, slog.Int("http.request.resend_count", 1))
+	} else if s.about.Second {
+		all = append(all, slog.Bool("keywright.second", true))
+	}
+	return texts(all, "keywright.field", s.about.Field, "keywright.awaits", s.about.Awaits, "keywright.export", s.about.Export)
+}
+
+// texts appends the attributes whose values are not empty. pairs has names and values by turns.
+func texts(all []slog.Attr, pairs ...string) []slog.Attr {
+	for pair := range slices.Chunk(pairs, 2) {
+		if pair[1] != "" {
+			all = append(all, slog.String(pair[0], pair[1]))
+		}
+	}
+	return all
+}
+
+// server appends the address and the port of a server.
+func server(all []slog.Attr, scheme, hostPort string) []slog.Attr {
+	address, port, err := net.SplitHostPort(hostPort)
+	if err != nil {
+		address, port = hostPort, map[string]string{"https": "443", "http": "80"}[scheme]
+	}
+	all = append(all, slog.String("server.address", address))
+	if n, err := strconv.Atoi(port); err == nil {
+		all = append(all, slog.Int("server.port", n))
+	}
+	return all
+}
+
+// SpanEnd describes how a span has ended.
+type SpanEnd struct {
+	// Error says what went wrong, in one word: the status of an HTTP request from 400 on, the registered error code of a token endpoint,
+	// or a word of the host, such as timeout or address_refused. "_OTHER" is anything else. It is "" if nothing did.
+	Error string
+
+	// stage is the stage of an [Error], or "" if there is none.
+	stage Stage
+	// retryable reports whether there is an error, and the same may succeed later without a change. It is not set for a send: whether a
+	// request may be sent again depends on the API.
+	retryable bool
+	// status is the HTTP status of the answer, or 0 if there is none.
+	status int
+	// retryAfter is the time in which the host does not ask the endpoint of an exchange again.
+	retryAfter time.Duration
+	// attempt has the figures of an attempt. If the caller has gone away, it has those of that time. It is nil for other spans.
+	attempt *event.Attempt
+}
+
+// Attributes returns what is known of the end as attributes, like [Span.Attributes].
+func (e SpanEnd) Attributes() []slog.Attr {
+	all := texts(make([]slog.Attr, 0, 8), "error.type", e.Error, "keywright.stage", string(e.stage))
+	if e.retryable {
+		all = append(all, slog.Bool("keywright.retryable", true))
+	}
+	if e.status != 0 {
+		all = append(all, slog.Int("http.response.status_code", e.status))
+	}
+	if e.retryAfter > 0 {
+		all = append(all, slog.Int64("keywright.retry_after_seconds", int64((e.retryAfter+time.Second-1)/time.Second)))
+	}
+	if a := e.attempt; a != nil {
+		all = append(all, slog.Bool("keywright.reused", a.Reused), slog.Bool("keywright.cached", a.Cached), slog.Int("keywright.token_exchanges", a.Exchanges))
+		if a.Runs > 0 {
+			all = append(all, slog.Int("keywright.runs", a.Runs), slog.Int64("keywright.fuel", a.Fuel))
+		}
+		all = texts(all, "keywright.plugin_failure", a.Failure)
+	}
+	return all
+}
+
+// Attempt describes one attempt to authenticate a request, to replace a token ahead of its end, or a part of a consent.
+type Attempt struct {
+	// Source is the connector. Connector is its name, and AuthType is its auth type.
+	Source              *Connector
+	Connector, AuthType string
+	// SandboxTime is the time that the guest and its host functions took. It does not include waits for token endpoints, for the
+	// store of keys, and for other guests.
+	SandboxTime time.Duration
+	// Fuel is the work of the guest, in the units of [Limits].Fuel. A call with the same inputs always uses the same
+	// fuel.
+	Fuel int64
+	// Runs is the number of times that the guest ran: more than once if it needed an entry of the token cache or the request's
+	// body, and 0 if it did not. MostFuel is the fuel of the run that used most, which [Limits].Fuel bounds.
+	Runs     int
+	MostFuel int64
+	// Failure says in which way the plugin failed, if it is the plugin that has failed the attempt.
+	Failure PluginFailure
+	// Exchanges is the number of token requests that were sent, and TokenTime is the time that their endpoints took.
+	Exchanges int
+	TokenTime time.Duration
+	// Endpoint is the origin of the endpoint that was asked last, such as https://login.example.com. It is "" if none was, or
+	// if a secret is a part of its host.
+	Endpoint string
+	// Discoveries is the number of times that the attempt had the metadata of an issuer read, which takes one or two requests. Others
+	// that wait for the same metadata do not count it.
+	Discoveries int
+	// KeyRequests is the number of times that a key of [Config].Keys was used, and KeyTime is the time that this took.
+	KeyRequests int
+	KeyTime     time.Duration
+	// Cached reports whether the call read a value of the token cache.
+	Cached bool
+	// Expires is the time at which the first of the cached values that went into the request ends, or the value that the attempt has
+	// fetched and stored. It is zero if there is none, and for an auth type that asks no token endpoint.
+	Expires time.Time
+	// Ahead reports whether the call was made to replace a token ahead of its end ([ConnectorConfig].RefreshAhead). No request
+	// waited for it, and none gets Err.
+	Ahead bool
+	// Consent reports whether the call was made to begin or end the consent of a user, or to take one back, and for no request.
+	Consent bool
+	// Reused reports whether the mutation of an earlier call was used, so that the plugin did not run.
+	Reused bool
+	// Err is the error of the attempt. It is nil if the plugin returned a mutation that can be applied.
+	Err error
 }

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/problem"
 )
 
@@ -137,10 +136,6 @@ func (d *definer) value(n *node, path string, f *field, to reflect.Value) {
 		*to = d.text(n, path, f)
 	case *[]string:
 		*to = d.texts(n, path, f)
-	case *[]host.TLSPurpose:
-		for _, purpose := range d.texts(n, path, f) {
-			*to = append(*to, host.TLSPurpose(purpose))
-		}
 	case *bool:
 		yes, ok := n.value.(bool)
 		if *to = yes; !ok {

@@ -229,7 +229,7 @@ func (d *definer) connector(n *node, index int) *definition {
 	switch {
 	case c.permalink != "":
 	case permalink != "":
-		d.report(n.get("permalink").value.Place, path+".permalink", "may have a to z, 0 to 9 and hyphens, at most %d", gateway.MaxPermalink)
+		d.report(n.get("permalink").value.Place, path+".permalink", "may have a to z, 0 to 9 and hyphens, at most 64")
 	case name != "" && n.get("permalink") == nil:
 		d.report(n.get("name").value.Place, path+".name", "has no letters a to z or digits, of which to make a permalink: add the member permalink")
 	}

@@ -205,7 +205,7 @@ func TestTLSOfAConnector(t *testing.T) {
 	}
 	set := loadGood(t, before+`{certificate: "{{ get_secret('c') }}", key: "{{ get_secret('k') }}", for: token}`+"\n", connectors.Options{})
 	d := set.Connectors[0].Definition()
-	if !slices.Equal(d.TLS.For, []host.TLSPurpose{host.TLSForToken}) || !slices.Equal(set.Connectors[0].Secrets(), []string{"c", "k"}) {
+	if !slices.Equal(d.TLS.For, []string{host.TLSForToken}) || !slices.Equal(set.Connectors[0].Secrets(), []string{"c", "k"}) {
 		t.Errorf("it is %+v, with the secrets %q", d.TLS, set.Connectors[0].Secrets())
 	}
 }

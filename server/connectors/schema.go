@@ -194,7 +194,7 @@ func (w *schemaWriter) member(path string, t reflect.Type, f *field) schema {
 		return textSchema(texts["duration"])
 	case reflect.TypeFor[*node](): // in a list, whose rule has its values
 		return schema{}
-	case reflect.TypeFor[[]string](), reflect.TypeFor[[]host.TLSPurpose]():
+	case reflect.TypeFor[[]string]():
 		s, items := schema{"pattern": notBlank}, schema{}
 		if text := f.text(); text != nil {
 			s, items = text.schema(), text.schema()

@@ -110,7 +110,7 @@ var rules = map[string]rule{
 		oneOf("This has neither a certificate nor ca.", "certificate", "key", "pkcs12", "ca"),
 	}},
 	"connectors[].tls.for": {
-		values:   []string{string(host.TLSForAPI), string(host.TLSForToken)},
+		values:   []string{host.TLSForAPI, host.TLSForToken},
 		meanings: []string{"The requests to the API.", "The requests to token endpoints."},
 	},
 	"gateway": {all: []schema{{"if": hasValue("access_log_users", true), "then": hasValue("access_log", true)}}},

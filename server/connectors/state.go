@@ -333,7 +333,6 @@ func (l *loader) stateError(n *node, err error) {
 func (l *loader) memory(ctx context.Context) (err error) {
 	c := &l.options.Host
 	key := make([]byte, stateKeySize) // nobody else reads the memory
-	c.Tokens = nil
 	c.State, err = host.NewState(ctx, host.StateConfig{Store: state.NewMemory(time.Now), Keys: [][]byte{key}, Clock: c.Clock})
 	l.set.memory = c.State
 	return err

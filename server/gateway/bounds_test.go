@@ -112,7 +112,7 @@ func TestTimesOfSteps(t *testing.T) {
 	var result trial.Result
 	event := Event{
 		Began: began, Ready: at(5), Sent: at(50), Upstream: 50 * time.Millisecond, API: 40 * time.Millisecond, UpstreamStatus: 200,
-		Total: 107500 * time.Microsecond, KeyRequests: 1, Spent: Spent{Keys: 20 * time.Millisecond},
+		Total: 107500 * time.Microsecond, Attempt: host.Attempt{KeyRequests: 1, KeyTime: 20 * time.Millisecond},
 	}
 	result.Exchanges = []view.Exchange{{Answer: &view.Answer{Milliseconds: 11}}, {Answer: &view.Answer{Milliseconds: 3}}}
 	want := map[string]float64{trial.StepRequest: 5, trial.StepAuthentication: 95 - 40 - 20 - 14, trial.StepKey: 20, trial.StepToken: 14, trial.StepAPI: 40, trial.StepAnswer: 7.5}

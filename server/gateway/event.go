@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -68,8 +69,6 @@ type Event struct {
 	Stage string
 	// Err is the error in the log if there was a problem. It is for operators.
 	Err error
-	// Failure is the way in which the plugin failed. It is "" if it did not fail. Like Exchanges, it needs [Observe].
-	Failure host.PluginFailure
 	// Refusal describes the API's answer if it has the status 400, 401 or 403.
 	Refusal Refused
 	// Total is the time from the start of the request until its answer had been written.
@@ -80,14 +79,10 @@ type Event struct {
 	Upstream time.Duration
 	// API is the time that the API took for both attempts, without what is between them.
 	API time.Duration
-	// Exchanges is the number of token requests that were sent for the request. It is 0 unless the function [Observe] is
-	// Observe in the [host.Config] of the connector's host.
-	Exchanges int
-	// KeyRequests is the number of times that a key of the store of keys was used for the request. Like Exchanges, it needs
-	// [Observe].
-	KeyRequests int
-	// Spent says what authentication took. Like Exchanges, it needs [Observe].
-	Spent Spent
+	// Attempt says what authentication took, with the attempt after a 401: Exchanges, TokenTime, KeyRequests, KeyTime, SandboxTime, Fuel
+	// and Cached of all attempts together, and the last Failure. Nothing else in it is set, and nothing at all unless the function
+	// [Observe] is Observe in the [host.Config] of the connector's host.
+	Attempt host.Attempt
 
 	// Traceparent is the caller's header of this name (W3C Trace Context), unchecked.
 	Traceparent string
@@ -109,16 +104,6 @@ type Refused struct {
 	Offset time.Duration
 }
 
-// Spent says what the authentication of a request took, with the attempt after a 401.
-type Spent struct {
-	// Sandbox is the time in the sandbox, Token that of token endpoints, and Keys that of the store of keys.
-	Sandbox, Token, Keys time.Duration
-	// Fuel is the fuel that the plugin used. It is 0 if the result of an earlier call was used.
-	Fuel int64
-	// Cached reports whether a value of the token cache was used.
-	Cached bool
-}
-
 // Observe counts the token exchanges of an attempt for its request, and the uses of keys of the store of keys. Set it as Observe
 // in the [host.Config] of the hosts whose connectors a gateway serves. Without it, the [Event] and the Server-Timing of a request
 // show none of them.
@@ -129,16 +114,15 @@ func Observe(ctx context.Context, attempt host.Attempt) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.tokenRequests += attempt.Exchanges
-	e.keyRequests += attempt.KeyRequests
-	e.spent.Token += attempt.TokenTime
-	e.spent.Keys += attempt.KeyTime
-	e.spent.Sandbox += attempt.SandboxTime
-	e.spent.Fuel += attempt.Fuel
-	e.spent.Cached = e.spent.Cached || attempt.Cached
-	if attempt.Failure != "" {
-		e.failure = attempt.Failure
-	}
+	sum := &e.sum
+	sum.Exchanges += attempt.Exchanges
+	sum.KeyRequests += attempt.KeyRequests
+	sum.TokenTime += attempt.TokenTime
+	sum.KeyTime += attempt.KeyTime
+	sum.SandboxTime += attempt.SandboxTime
+	sum.Fuel += attempt.Fuel
+	sum.Cached = sum.Cached || attempt.Cached
+	sum.Failure = cmp.Or(attempt.Failure, sum.Failure)
 }
 
 // RequestID returns the X-Request-Id of the request for which an [host.Attempt] was made, from the context of the attempt. It is ""
@@ -157,18 +141,15 @@ type exchanges struct {
 	id string
 
 	mu sync.Mutex
-	// tokenRequests counts the token requests, and keyRequests the uses of keys.
-	tokenRequests, keyRequests int
-	spent                      Spent
-	// failure is the way in which the plugin failed, or "".
-	failure host.PluginFailure
+	// sum is [Event].Attempt.
+	sum host.Attempt
 }
 
-// fill sets the fields of an event that need [Observe], as they are so far.
+// fill sets the Attempt of an event, as it is so far.
 func (e *exchanges) fill(event *Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	event.Exchanges, event.KeyRequests, event.Spent, event.Failure = e.tokenRequests, e.keyRequests, e.spent, e.failure
+	event.Attempt = e.sum
 }
 
 type exchangesKey struct{}
@@ -290,9 +271,9 @@ func (e *Event) way() (way []trial.Step) {
 		}
 	}
 	add(trial.StepRequest, true, ready.Sub(e.Began))
-	add(trial.StepAuthentication, !e.Ready.IsZero(), answered.Sub(ready)-e.API-e.Spent.Token-e.Spent.Keys)
-	add(trial.StepKey, e.KeyRequests > 0, e.Spent.Keys)
-	add(trial.StepToken, e.Exchanges > 0, e.Spent.Token)
+	add(trial.StepAuthentication, !e.Ready.IsZero(), answered.Sub(ready)-e.API-e.Attempt.TokenTime-e.Attempt.KeyTime)
+	add(trial.StepKey, e.Attempt.KeyRequests > 0, e.Attempt.KeyTime)
+	add(trial.StepToken, e.Attempt.Exchanges > 0, e.Attempt.TokenTime)
 	add(trial.StepAPI, !e.Sent.IsZero(), e.API)
 	add(trial.StepAnswer, e.UpstreamStatus != 0, end.Sub(answered))
 	return way
@@ -357,7 +338,7 @@ func (e *Event) Remedy() string {
 		return ""
 	}
 	fault := remedy.Fault{
-		Err: e.Err, Plugin: e.Failure, Stage: host.Stage(e.Stage), Late: e.Problem == "upstream-timeout", Status: e.Status, Code: e.Refusal.Code, Offset: e.Refusal.Offset,
+		Err: e.Err, Plugin: e.Attempt.Failure, Stage: host.Stage(e.Stage), Late: e.Problem == "upstream-timeout", Status: e.Status, Code: e.Refusal.Code, Offset: e.Refusal.Offset,
 	}
 	return remedy.Of(fault)
 }

@@ -91,7 +91,7 @@ func TestEventSaysHowThePluginFailed(t *testing.T) {
 				return answerOf(r, http.StatusOK, "", ""), nil
 			})
 		})
-		if e := w.event("GET", ""); e.Failure != failure {
+		if e := w.event("GET", ""); e.Attempt.Failure != failure {
 			t.Errorf("after %q, the event is %+v", failure, e)
 		}
 	}

@@ -201,8 +201,8 @@ func TestTLSNeedsTheTransportOfTheHost(t *testing.T) {
 		change func(d *gateway.Definition, tls *host.TLS)
 		want   int
 	}{
-		"for the API":            {func(d *gateway.Definition, tls *host.TLS) { tls.For, d.TLS = []host.TLSPurpose{host.TLSForAPI}, tls }, http.StatusBadGateway},
-		"for the token endpoint": {func(d *gateway.Definition, tls *host.TLS) { tls.For, d.TLS = []host.TLSPurpose{host.TLSForToken}, tls }, http.StatusOK},
+		"for the API":            {func(d *gateway.Definition, tls *host.TLS) { tls.For, d.TLS = []string{host.TLSForAPI}, tls }, http.StatusBadGateway},
+		"for the token endpoint": {func(d *gateway.Definition, tls *host.TLS) { tls.For, d.TLS = []string{host.TLSForToken}, tls }, http.StatusOK},
 		"an egress":              {func(d *gateway.Definition, _ *host.TLS) { d.Egress = &host.Egress{} }, http.StatusBadGateway},
 	} {
 		t.Run(name, func(t *testing.T) {

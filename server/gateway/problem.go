@@ -240,10 +240,10 @@ func (c *call) timing() string {
 		answered = c.gateway.config.Clock()
 	}
 	text := make([]byte, 0, 96)
-	text = appendMilliseconds(append(text, "auth;dur="...), max(0, answered.Sub(e.Began)-e.API-e.Spent.Token-e.Spent.Keys))
-	text = appendMilliseconds(append(text, ", token;dur="...), e.Spent.Token)
-	if e.KeyRequests > 0 {
-		text = appendMilliseconds(append(text, ", key;dur="...), e.Spent.Keys)
+	text = appendMilliseconds(append(text, "auth;dur="...), max(0, answered.Sub(e.Began)-e.API-e.Attempt.TokenTime-e.Attempt.KeyTime))
+	text = appendMilliseconds(append(text, ", token;dur="...), e.Attempt.TokenTime)
+	if e.Attempt.KeyRequests > 0 {
+		text = appendMilliseconds(append(text, ", key;dur="...), e.Attempt.KeyTime)
 	}
 	text = appendMilliseconds(append(text, ", upstream;dur="...), e.API)
 	return string(text)

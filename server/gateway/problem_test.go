@@ -56,7 +56,7 @@ func TestServerTiming(t *testing.T) {
 		if got.Header().Get("Server-Timing") != want || (got.Code == http.StatusOK) == c.fails {
 			t.Errorf("the caller got %d and the timing %s, want %s", got.Code, got.Header().Get("Server-Timing"), want)
 		}
-		if event := w.events[0]; event.Upstream != c.api || event.Total != c.before+c.api || event.Exchanges != 1 || event.KeyRequests != uses {
+		if event := w.events[0]; event.Upstream != c.api || event.Total != c.before+c.api || event.Attempt.Exchanges != 1 || event.Attempt.KeyRequests != uses {
 			t.Errorf("operators are told %+v", event)
 		}
 	}

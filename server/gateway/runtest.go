@@ -155,10 +155,10 @@ func refusalOf(err error) *trial.EarlierRefusal {
 // setStages sets the stages of a result, those that the request has reached. It has failed at one of them only if there was a problem. The times of
 // exchanges are in the trace, whether or not the host has [Observe].
 func setStages(r *trial.Result, e Event) {
-	if e.Exchanges == 0 {
+	if e.Attempt.Exchanges == 0 {
 		for _, exchange := range r.Exchanges {
-			e.Exchanges++
-			e.Spent.Token += time.Duration(math.Round(exchange.Answer.Milliseconds*1000)) * time.Microsecond
+			e.Attempt.Exchanges++
+			e.Attempt.TokenTime += time.Duration(math.Round(exchange.Answer.Milliseconds*1000)) * time.Microsecond
 		}
 	}
 	for _, step := range e.way() {

@@ -59,7 +59,7 @@ func TestShownTLS(t *testing.T) {
 		w := newWorld(t, func(o *options, d *gateway.Definition) {
 			d.URL = "https://api.example"
 			if with {
-				d.TLS = &host.TLS{CA: testworld.NewAuthority(t).PEM(), For: []host.TLSPurpose{host.TLSForToken}}
+				d.TLS = &host.TLS{CA: testworld.NewAuthority(t).PEM(), For: []string{host.TLSForToken}}
 			}
 			o.Base = testworld.Answer(func(r *http.Request) (*http.Response, error) { return answerOf(r, http.StatusOK, "", ""), nil })
 		})
@@ -94,7 +94,7 @@ func TestAPICertificateRemedy(t *testing.T) {
 	for name, change := range map[string]func(*options, *gateway.Definition){
 		"the host's transport": func(*options, *gateway.Definition) {},
 		"authorities of its own": func(_ *options, d *gateway.Definition) {
-			d.TLS = &host.TLS{CA: authority.PEM(), For: []host.TLSPurpose{host.TLSForAPI}}
+			d.TLS = &host.TLS{CA: authority.PEM(), For: []string{host.TLSForAPI}}
 		},
 		"an egress of its own":     func(_ *options, d *gateway.Definition) { d.Egress = &host.Egress{AllowPrivate: true} },
 		"a transport of a program": func(o *options, _ *gateway.Definition) { o.Base = &http.Transport{} },

@@ -48,7 +48,7 @@ func TestClientCredentials(t *testing.T) {
 		t.Run(id, func(t *testing.T) {
 			w.t = t
 			c["scope"], c["resource"], c["parameters"] = "read", "urn:api", object{"login_hint": "nobody"}
-			var purposes []host.TLSPurpose
+			var purposes []string
 			if id == "tls" {
 				purposes = forBoth
 			}

@@ -102,10 +102,10 @@ func (w *provider) start(config string) {
 }
 
 // forBoth are the purposes of a client certificate that is for the API and the token endpoint.
-var forBoth = []host.TLSPurpose{host.TLSForAPI, host.TLSForToken}
+var forBoth = []string{host.TLSForAPI, host.TLSForToken}
 
 // connect returns a client for a connector of an auth type, which presents the clients' certificate for some purposes.
-func (w *provider) connect(authType string, config object, purposes ...host.TLSPurpose) *http.Client {
+func (w *provider) connect(authType string, config object, purposes ...string) *http.Client {
 	w.t.Helper()
 	c := w.config()
 	var secure *host.TLS

@@ -105,22 +105,22 @@ func wayOf(e *gateway.Event) (way []Step) {
 		switch step.Name {
 		case trial.StepAuthentication:
 			var notes []string
-			if e.Spent.Fuel > 0 {
-				notes = append(notes, fmt.Sprintf("%d units of fuel in %s", e.Spent.Fuel, took(e.Spent.Sandbox)))
+			if e.Attempt.Fuel > 0 {
+				notes = append(notes, fmt.Sprintf("%d units of fuel in %s", e.Attempt.Fuel, took(e.Attempt.SandboxTime)))
 			} else if !e.Sent.IsZero() {
 				notes = append(notes, "result of an earlier call")
 			}
-			if e.Spent.Cached && e.Exchanges == 0 && !step.Failed {
+			if e.Attempt.Cached && e.Attempt.Exchanges == 0 && !step.Failed {
 				notes = append(notes, "token from the cache")
 			}
 			entry.Note = strings.Join(notes, ", ")
 		case trial.StepKey:
-			entry.Note = fmt.Sprintf("%d uses of keys of the store", e.KeyRequests)
+			entry.Note = fmt.Sprintf("%d uses of keys of the store", e.Attempt.KeyRequests)
 		case trial.StepToken:
-			if e.Exchanges == 1 {
+			if e.Attempt.Exchanges == 1 {
 				entry.Note = "1 request to the token endpoint"
-			} else if e.Exchanges > 1 {
-				entry.Note = fmt.Sprintf("%d requests to the token endpoint", e.Exchanges)
+			} else if e.Attempt.Exchanges > 1 {
+				entry.Note = fmt.Sprintf("%d requests to the token endpoint", e.Attempt.Exchanges)
 			}
 		case trial.StepAPI:
 			if e.UpstreamStatus != 0 {

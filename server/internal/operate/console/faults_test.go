@@ -70,7 +70,7 @@ func TestAFaultShowsWithItsRemedy(t *testing.T) {
 		"scope that nobody knows":      {err: &host.TokenError{Status: 400, Code: "invalid_scope"}, stage: host.StageToken, want: "A scope is unknown or not allowed"},
 		"token endpoint that is down":  {err: &net.OpError{Op: "dial", Err: errors.New("refused")}, stage: host.StageToken, want: "The token endpoint cannot be reached"},
 		"address that is refused":      {err: host.ErrAddressRefused, stage: host.StageToken, want: "The address is not allowed: if it is the right one, add its range to egress.allow"},
-		"plugin out of fuel":           {err: errors.New("fuel"), stage: host.StagePlugin, change: func(e *gateway.Event) { e.Failure = host.FailureFuel }, want: "The plugin ran out of fuel"},
+		"plugin out of fuel":           {err: errors.New("fuel"), stage: host.StagePlugin, change: func(e *gateway.Event) { e.Attempt.Failure = host.FailureFuel }, want: "The plugin ran out of fuel"},
 		"grant that is revoked":        {err: &host.GrantError{Connector: "crm", Condition: host.ConditionRefused, User: "user-4711", Tenant: "t9"}, stage: host.StageToken, want: "The grant was revoked or has ended: the user has to connect again"},
 		"secret that is missing":       {err: host.ErrSecretNotFound, stage: host.StageTemplate, want: "A secret is missing"},
 	} {
@@ -221,7 +221,8 @@ func TestTheWayEndsWhereItFailed(t *testing.T) {
 		},
 		"out of fuel": {
 			errors.New("fuel"), host.StagePlugin, func(e *gateway.Event) {
-				e.Ready, e.Total, e.Failure, e.Spent = now, 2*time.Millisecond, host.FailureFuel, gateway.Spent{Sandbox: time.Millisecond, Fuel: 1000, Cached: true}
+				e.Ready, e.Total = now, 2*time.Millisecond
+				e.Attempt = host.Attempt{Failure: host.FailureFuel, SandboxTime: time.Millisecond, Fuel: 1000, Cached: true}
 			},
 			"at authentication (plugin) ", "✗ authentication (plugin) failed 2.0 ms 1000 units of fuel in 1.0 ms – api not reached", "from the cache",
 		},

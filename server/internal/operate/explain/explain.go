@@ -106,7 +106,7 @@ func (e *Document) Write(b *bytes.Buffer, s terminal.Style, fuel bool) error {
 
 // writeTLS writes what the connections present and trust.
 func writeTLS(b *bytes.Buffer, s terminal.Style, t *host.ExplainedTLS) {
-	fmt.Fprintf(b, "\n%s\n", s.Dim("tls, for "+purposes(t.For)))
+	fmt.Fprintf(b, "\n%s\n", s.Dim("tls, for "+strings.Join(t.For, " and ")))
 	if t.ClientCertificate != nil {
 		fmt.Fprintf(b, "  client certificate %s, ends at %s\n", host.Printable(t.Subject), t.NotAfter.UTC().Format(time.RFC3339))
 	}
@@ -138,16 +138,4 @@ func Text(ctx context.Context, connector *gateway.Connector, method, target stri
 	var b bytes.Buffer
 	err = document.Write(&b, terminal.Style{}, true)
 	return b.String(), err
-}
-
-// purposes returns what TLS is for, as a phrase.
-func purposes(all []host.TLSPurpose) string {
-	var b strings.Builder
-	for i, purpose := range all {
-		if i > 0 {
-			b.WriteString(" and ")
-		}
-		b.WriteString(string(purpose))
-	}
-	return b.String()
 }

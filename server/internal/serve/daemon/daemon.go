@@ -87,10 +87,7 @@ func (d *daemon) trace(ctx context.Context, first *inUse) (begin func(context.Co
 func Run(ctx context.Context, c Config) (err error) {
 	unused := make([]byte, ballast)
 	defer runtime.KeepAlive(unused)
-	d, err := newDaemon(c)
-	if err != nil {
-		return err
-	}
+	d := newDaemon(c)
 	defer func() { err = errors.Join(err, d.shared.close()) }() // last, because the hosts of all sets use it
 	guard, err := d.login()
 	if err != nil {
@@ -176,7 +173,7 @@ type daemon struct {
 }
 
 // newDaemon returns a daemon that has not read its file yet.
-func newDaemon(c Config) (*daemon, error) {
+func newDaemon(c Config) *daemon {
 	d := &daemon{config: c, follows: filepath.EvalSymlinks, clock: c.Options.Host.Clock}
 	if d.clock == nil {
 		d.clock = time.Now
@@ -196,17 +193,17 @@ func newDaemon(c Config) (*daemon, error) {
 		d.audit.attempted(ctx, &attempt)
 		gateway.Observe(ctx, attempt)
 	}
-	var err error
-	if options.Host.Tokens, err = newTokenCache(&options.Host); err != nil { // one cache for all successive sets, without state
-		return nil, err
-	}
 	d.read = func(ctx context.Context) (*connectors.Set, error) {
+		options := options
+		if set := d.current(); set != nil {
+			options.Host.Previous = set.Host
+		}
 		if c.Text != nil {
 			return connectors.Read(ctx, c.File, c.Text, options)
 		}
 		return connectors.Load(ctx, c.File, options)
 	}
-	return d, nil
+	return d
 }
 
 // started logs that the servers listen, and calls Config.Started.

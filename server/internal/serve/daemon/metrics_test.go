@@ -217,7 +217,7 @@ func TestLateStore(t *testing.T) {
 	_, err := connectors.Read(t.Context(), "connectors.yaml", []byte(text), connectors.Options{
 		Host: host.Config{Secrets: host.MapSecrets{"k": base64.StdEncoding.EncodeToString([]byte("a state key of 32 bytes, for all"))}},
 		OpenState: func(ctx context.Context, settings *connectors.State, c *host.Config) error {
-			_, _, late = s.start(ctx, settings, *c, metricsOf())
+			_, late = s.start(ctx, settings, *c, metricsOf())
 			return late
 		},
 	})

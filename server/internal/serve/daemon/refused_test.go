@@ -59,7 +59,7 @@ func newReader(t *testing.T, text string) *reader {
 func newReaderOf(t *testing.T, name string) *reader {
 	t.Helper()
 	r := &reader{t: t, file: name, lines: make(chan string, 100)}
-	r.daemon = testworld.Must(newDaemon(Config{File: r.file, Logger: slog.New(slog.NewTextHandler(r, nil))}))(t)
+	r.daemon = newDaemon(Config{File: r.file, Logger: slog.New(slog.NewTextHandler(r, nil))})
 	read := r.read
 	r.read = func(ctx context.Context) (*connectors.Set, error) {
 		set, err := read(ctx)

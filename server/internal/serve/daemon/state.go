@@ -36,7 +36,6 @@ type sharedState struct {
 	mu         sync.Mutex
 	settings   *connectors.State
 	store      *statestore.Store
-	tokens     *host.TokenCache
 	inShutdown bool
 	// stop ends the probes, and probing is done when they have ended.
 	stop    context.CancelFunc
@@ -58,58 +57,45 @@ type stateMetrics struct {
 func (d *daemon) open(ctx context.Context, settings *connectors.State, c *host.Config) error {
 	s := d.shared
 	s.mu.Lock()
-	store, tokens, first := s.store, s.tokens, s.settings
+	store, first := s.store, s.settings
 	s.mu.Unlock()
 	switch {
 	case store == nil && d.current() != nil, store != nil && !first.Equal(settings):
 		return errStateChanged
 	case store == nil:
 		var err error
-		if store, tokens, err = s.start(ctx, settings, *c, d.metrics); err != nil {
+		if store, err = s.start(ctx, settings, *c, d.metrics); err != nil {
 			return err
 		}
 	}
-	c.State, c.Tokens = store.State, tokens
+	c.State = store.State
 	return nil
 }
 
-// newTokenCache returns the cache of all successive hosts of a configuration.
-func newTokenCache(c *host.Config) (*host.TokenCache, error) {
-	return host.NewTokenCache(host.TokenCacheConfig{
-		Clock: c.Clock, Random: c.Random, State: c.State,
-		TokensBytes: c.Limits.TokensBytes, CachePerPartition: c.Limits.CachePerPartition,
-	})
-}
-
 // start opens the store. It does not hold s.mu while it opens or closes it, because a disk or a database may hang.
-func (s *sharedState) start(ctx context.Context, settings *connectors.State, c host.Config, metrics *gatewayMetrics) (*statestore.Store, *host.TokenCache, error) {
+func (s *sharedState) start(ctx context.Context, settings *connectors.State, c host.Config, metrics *gatewayMetrics) (*statestore.Store, error) {
 	s.observe(metrics)
 	store, err := statestore.Open(ctx, settings, statestore.Options{
 		Logger: s.logger, Clock: c.Clock, Degraded: func(error) { s.metrics.degraded.Inc() },
 		Wrap: func(inner state.Store) state.Store { return &observedStore{inner, s} },
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	c.State = store.State
-	tokens, err := newTokenCache(&c)
-	if err == nil {
-		err = s.keep(settings, store, tokens)
+	if err := s.keep(settings, store); err != nil {
+		return nil, errors.Join(err, store.Close(ctx))
 	}
-	if err != nil {
-		return nil, nil, errors.Join(err, store.Close(ctx))
-	}
-	return store, tokens, nil
+	return store, nil
 }
 
 // keep keeps an open store for all sets, and begins to probe it. It returns an error if the daemon has ended meanwhile.
-func (s *sharedState) keep(settings *connectors.State, store *statestore.Store, tokens *host.TokenCache) error {
+func (s *sharedState) keep(settings *connectors.State, store *statestore.Store) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.inShutdown {
 		return context.Canceled
 	}
-	s.settings, s.store, s.tokens = settings, store, tokens
+	s.settings, s.store = settings, store
 	probes, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	s.probing.Go(func() { s.probe(probes, store.Database) })
