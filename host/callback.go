@@ -42,18 +42,12 @@ func (h *Host) Callback(ctx context.Context, back AuthorizationResponse, connect
 		return "", err
 	}
 	name = pending.Connector
-	refuse := func(reason ConsentReason, code, text string) (string, error) {
-		return name, &ConsentError{Reason: reason, Code: code, Text: text}
-	}
-	if reason, text := pending.foreign(ctx, back); text != "" {
-		return refuse(reason, "", text)
-	}
-	if reason, code, text := pending.answer(back.Response); text != "" {
-		return refuse(reason, code, text)
+	if wrong := cmp.Or(pending.foreign(ctx, back), pending.answer(back.Response)); wrong != nil {
+		return name, wrong
 	}
 	c := connector(name)
 	if c == nil || !c.NeedsConsent() || c.grants.node != h.config.State.node || subtle.ConstantTimeCompare(c.configDigest(), pending.Config) != 1 {
-		return refuse(ConsentUnknown, "", "the connector was changed since the consent began: begin again")
+		return name, &ConsentError{Reason: ConsentUnknown, Text: "the connector was changed since the consent began: begin again"}
 	}
 	if pending.User != nil {
 		if _, there := UserFrom(ctx); !there {
@@ -64,7 +58,7 @@ func (h *Host) Callback(ctx context.Context, back AuthorizationResponse, connect
 		Code: back.Response.Get(pending.CodeParameter), Verifier: pending.Verifier, RedirectURI: pending.RedirectURI, Nonce: pending.Nonce,
 	})
 	if errors.Is(err, hostfn.ErrIDToken) {
-		return refuse(ConsentForged, "", err.Error())
+		return name, forged(err.Error())
 	}
 	return name, err
 }
@@ -91,45 +85,49 @@ func (h *Host) takeConsent(ctx context.Context, back AuthorizationResponse) (*pe
 	return &pending, nil
 }
 
-// foreign returns why another one than who began the consent has come back, or "".
-func (p *pendingConsent) foreign(ctx context.Context, back AuthorizationResponse) (reason ConsentReason, text string) {
+// forged returns the error for what the authorization server of the connector does not answer.
+func forged(text string) *ConsentError { return &ConsentError{Reason: ConsentForged, Text: text} }
+
+// foreign returns why another one than who began the consent has come back, or nil.
+func (p *pendingConsent) foreign(ctx context.Context, back AuthorizationResponse) *ConsentError {
 	user, there := UserFrom(ctx)
 	switch {
 	case subtle.ConstantTimeCompare(bindingHash(back.Binding), p.Binding) != 1:
-		return ConsentOther, "another browser began this consent: begin and end it in the same one"
+		return &ConsentError{Reason: ConsentOther, Text: "another browser began this consent: begin and end it in the same one"}
 	case there && (p.User == nil || user.ID != p.User.ID || user.TenantID != p.User.TenantID):
-		return ConsentOther, "another user began this consent: begin again"
+		return &ConsentError{Reason: ConsentOther, Text: "another user began this consent: begin again"}
 	case back.RedirectURI != p.RedirectURI:
-		return ConsentForged, "the consent came back to another URL than the one that it was begun with: another authorization server may have answered"
+		return forged("the consent came back to another URL than the one that it was begun with: another authorization server may have answered")
 	}
-	return "", ""
+	return nil
 }
 
-// answer returns what is wrong with an authorization response, or "". It looks at iss first, because nothing of an answer of
+// answer returns what is wrong with an authorization response, or nil. It looks at iss first, because nothing of an answer of
 // another server counts (RFC 9207 section 2.4).
-func (p *pendingConsent) answer(response url.Values) (reason ConsentReason, code, text string) {
+func (p *pendingConsent) answer(response url.Values) *ConsentError {
 	for _, name := range []string{p.CodeParameter, "error", "iss"} {
 		if len(response[name]) > 1 {
-			return ConsentForged, "", "the authorization server's answer has a parameter twice"
+			return forged("the authorization server's answer has a parameter twice")
 		}
 	}
 	failure := response.Get("error")
 	switch {
 	case response.Has("iss") && !p.from(response.Get("iss")):
-		return ConsentForged, "", "another authorization server than that of the connector has answered (iss, RFC 9207): compare its issuer in the configuration"
+		return forged("another authorization server than that of the connector has answered (iss, RFC 9207): compare its issuer in the configuration")
 	case p.IssRequired && !response.Has("iss"):
-		return ConsentForged, "", "the answer does not say which authorization server it is from (iss, RFC 9207), and that of the connector does"
+		return forged("the answer does not say which authorization server it is from (iss, RFC 9207), and that of the connector does")
 	case failure == "access_denied":
-		return ConsentDenied, failure, "the consent was refused (access_denied)"
+		return &ConsentError{ConsentDenied, failure, "the consent was refused (access_denied)"}
 	case response.Has("error"):
 		if !slices.Contains(authorizationErrors, failure) {
 			failure = ""
 		}
-		return ConsentFailed, failure, "the authorization server answered with the error " + cmp.Or(failure, "(one that is not registered)")
+		text := "the authorization server answered with the error " + cmp.Or(failure, "(one that is not registered)")
+		return &ConsentError{ConsentFailed, failure, text}
 	case response.Get(p.CodeParameter) == "" || len(response.Get(p.CodeParameter)) > maxCode:
-		return ConsentForged, "", "the authorization server's answer has neither a code nor an error"
+		return forged("the authorization server's answer has neither a code nor an error")
 	}
-	return "", "", ""
+	return nil
 }
 
 // from reports whether iss is the authorization server of the consent. Issuers are compared byte by byte (RFC 9207 section 2.4). Where

@@ -82,14 +82,6 @@ type PluginLimits struct {
 	TokenRequests int `file:"token_requests"`
 }
 
-// Names of the fields of PluginLimits.
-const (
-	limitFuel          = "Fuel"
-	limitTime          = "CallTime"
-	limitMemory        = "MemoryBytes"
-	limitTokenRequests = "TokenRequests"
-)
-
 // LimitError is the error of a [Plugin] with Limits: one of them cannot be, or a call was over it. Find it with [errors.As].
 type LimitError struct {
 	// Plugin is the name of the plugin.

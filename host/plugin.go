@@ -114,7 +114,7 @@ func (p *plugin) setLimits(own PluginLimits, host Limits) error {
 		limit.SetInt(value.Int())
 	}
 	if err := p.limits.check(); err != nil { // a memory smaller than a page
-		return p.limitError(limitMemory, err)
+		return p.limitError("MemoryBytes", err)
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func (p *plugin) run(ctx context.Context, export string, call *hostfn.Call) (san
 	var stopped *sandbox.Error
 	switch {
 	case failure.TokenRequests:
-		limit = limitTokenRequests
+		limit = "TokenRequests"
 	case errors.As(failure.Err, &stopped):
 		limit = limitsOfSandbox[stopped.Limit]
 	}
@@ -149,7 +149,7 @@ func (p *plugin) run(ctx context.Context, export string, call *hostfn.Call) (san
 
 // limitsOfSandbox has the names of limits that the sandbox enforces, as fields of [PluginLimits].
 var limitsOfSandbox = map[string]string{
-	sandbox.LimitFuel: limitFuel, sandbox.LimitMemory: limitMemory, sandbox.LimitTime: limitTime,
+	sandbox.LimitFuel: "Fuel", sandbox.LimitMemory: "MemoryBytes", sandbox.LimitTime: "CallTime",
 }
 
 func (p *plugin) call(ctx context.Context, export string, call *hostfn.Call) (sandbox.Result, *hostfn.Failure) {
@@ -225,6 +225,6 @@ func (p *plugin) overTime(limit time.Duration, err error) error {
 		return err
 	}
 	over := *e
-	over.Err = p.limitError(limitTime, e.Err)
+	over.Err = p.limitError("CallTime", e.Err)
 	return &over
 }
