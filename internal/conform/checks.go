@@ -147,38 +147,36 @@ func (c *conformer) pristine(k *checking) {
 }
 
 // challenges has the API refuse requests.
-func (c *conformer) challenges(k *checking) {
+func (t *trial) challenges() {
 	statuses := []int{http.StatusUnauthorized}
-	if c.info.Challenge != nil {
-		for _, status := range c.info.Challenge.Statuses {
+	if t.c.info.Challenge != nil {
+		for _, status := range t.c.info.Challenge.Statuses {
 			if !slices.Contains(statuses, status) {
 				statuses = append(statuses, status)
 			}
 		}
 	}
-	c.trial(k, "challenges", func(t *trial) {
-		for i, config := range c.configs[:min(thorough, len(c.configs))] {
-			for _, status := range statuses {
-				for _, odd := range c.refusals(status) {
-					t.API(odd.value)
-					name := fmt.Sprintf("configuration %d, %d %s", i+1, status, odd.name)
-					c.repeated(k, t, status, t.send(name, config, formRequest()))
-					t.send(name+", to two requests", config, formRequest(), formRequest())
-				}
+	for i, config := range t.c.configs[:min(thorough, len(t.c.configs))] {
+		for _, status := range statuses {
+			for _, odd := range t.c.refusals(status) {
+				t.API(odd.value)
+				name := fmt.Sprintf("configuration %d, %d %s", i+1, status, odd.name)
+				t.repeated(status, t.send(name, config, formRequest()))
+				t.send(name+", to two requests", config, formRequest(), formRequest())
 			}
 		}
-	})
+	}
 }
 
 // repeated adds a finding if the API received a request again as it was, or more than twice.
-func (c *conformer) repeated(k *checking, t *trial, status int, got *result) {
+func (t *trial) repeated(status int, got *result) {
 	if len(got.requests) > 2 {
-		k.find("%s: the API received the request %d times", t.name, len(got.requests))
+		t.k.find("%s: the API received the request %d times", t.name, len(got.requests))
 	}
-	handled := c.info.Challenge != nil && slices.Contains(c.info.Challenge.Statuses, status) // otherwise the host alone decides
+	handled := t.c.info.Challenge != nil && slices.Contains(t.c.info.Challenge.Statuses, status) // otherwise the host alone decides
 	exactly := func(r *http.Request) string { return fmt.Sprint(r.Method, r.URL, r.Header, bodyOf(r)) }
 	if handled && len(got.requests) == 2 && exactly(got.requests[0]) == exactly(got.requests[1]) {
-		k.find("%s: a request that the API has refused was sent again as it was: let the API's answer pass", t.name)
+		t.k.find("%s: a request that the API has refused was sent again as it was: let the API's answer pass", t.name)
 	}
 }
 
@@ -227,34 +225,32 @@ func (c *conformer) refusals(status int) []answer {
 const thorough = 2
 
 // endpoints has the endpoints fail.
-func (c *conformer) endpoints(k *checking) {
-	c.trial(k, "endpoints", func(t *trial) {
-		for i, config := range c.configs {
-			for step := range c.exchanges[i] {
-				ask := func(odd answer) *result {
-					t.answers = append(slices.Repeat([]hosttest.Answer{c.issued(t.n + 1)}, step), odd.value)
-					defer func() { t.answers = nil }()
-					got := t.send(fmt.Sprintf("configuration %d, exchange %d answers %s", i+1, step+1, odd.name), config, formRequest())
-					t.rules(got)
-					return got
+func (t *trial) endpoints() {
+	for i, config := range t.c.configs {
+		for step := range t.c.exchanges[i] {
+			ask := func(odd answer) *result {
+				t.answers = append(slices.Repeat([]hosttest.Answer{t.c.issued(t.n + 1)}, step), odd.value)
+				defer func() { t.answers = nil }()
+				got := t.send(fmt.Sprintf("configuration %d, exchange %d answers %s", i+1, step+1, odd.name), config, formRequest())
+				t.rules(got)
+				return got
+			}
+			answers := nonsense()
+			if i >= thorough {
+				answers = answers[:3]
+			}
+			for _, odd := range answers {
+				if got := ask(odd); len(got.exchanges) > step && len(got.requests) > 0 {
+					t.k.find("%s: a request was sent, although there is no token: return an error", t.name)
 				}
-				answers := nonsense()
-				if i >= thorough {
-					answers = answers[:3]
-				}
-				for _, odd := range answers {
-					if got := ask(odd); len(got.exchanges) > step && len(got.requests) > 0 {
-						k.find("%s: a request was sent, although there is no token: return an error", t.name)
-					}
-				}
-				if i < thorough {
-					for _, odd := range c.oddities(t.n + 1) {
-						ask(odd)
-					}
+			}
+			if i < thorough {
+				for _, odd := range t.c.oddities(t.n + 1) {
+					ask(odd)
 				}
 			}
 		}
-	})
+	}
 }
 
 // rules adds a finding if only the host's limit has ended the token requests of a call, or if the call broke another rule.
@@ -333,24 +329,22 @@ func formCall(name, body string) call {
 }
 
 // unicode sends requests of all sorts.
-func (c *conformer) unicode(k *checking) {
-	c.trial(k, "unicode", func(t *trial) {
-		for i, config := range c.configs {
-			for n, s := range calls {
-				if i >= thorough && n%4 != i%4 {
-					continue
-				}
-				got := t.send(fmt.Sprintf("configuration %d, %s", i+1, s.name), config, s.request())
-				t.rules(got)
-				if !got.authenticated() {
-					continue
-				}
-				if difference := differs(s.request(), got.requests[len(got.requests)-1]); difference != "" {
-					k.find("%s: %s", t.name, difference)
-				}
+func (t *trial) unicode() {
+	for i, config := range t.c.configs {
+		for n, s := range calls {
+			if i >= thorough && n%4 != i%4 {
+				continue
+			}
+			got := t.send(fmt.Sprintf("configuration %d, %s", i+1, s.name), config, s.request())
+			t.rules(got)
+			if !got.authenticated() {
+				continue
+			}
+			if difference := differs(s.request(), got.requests[len(got.requests)-1]); difference != "" {
+				t.k.find("%s: %s", t.name, difference)
 			}
 		}
-	})
+	}
 }
 
 // differs compares what a caller sent with what the API received, and returns what a mutation may not have changed.

@@ -98,13 +98,18 @@ var steps = []step{
 	{"configurations", "configurations made from the description", (*conformer).configurations, true},
 	{"determinism", "each configuration in two hosts, with the same time and random bytes", (*conformer).determinism, false},
 	{"pristine", "each configuration after the others, and each request three times", (*conformer).pristine, false},
-	{"sealed", "secrets that are short, long or full of special characters, in each sealed field", (*conformer).sealed, false},
-	{"values", "each field missing, blank, huge and odd, as a literal and from a template", (*conformer).values, false},
-	{"endpoints", "token endpoints that fail or answer nonsense", (*conformer).endpoints, false},
-	{"challenges", "an API that refuses, with strange challenges", (*conformer).challenges, false},
-	{"unicode", "paths, queries, headers and bodies of all sorts", (*conformer).unicode, false},
+	{"sealed", "secrets that are short, long or full of special characters, in each sealed field", inTrial((*trial).sealed), false},
+	{"values", "each field missing, blank, huge and odd, as a literal and from a template", inTrial((*trial).values), false},
+	{"endpoints", "token endpoints that fail or answer nonsense", inTrial((*trial).endpoints), false},
+	{"challenges", "an API that refuses, with strange challenges", inTrial((*trial).challenges), false},
+	{"unicode", "paths, queries, headers and bodies of all sorts", inTrial((*trial).unicode), false},
 	{"fuel", "", (*conformer).fuel, false},
 	{"leaks", "logs, errors, states and memory after each case", (*conformer).leakage, false},
+}
+
+// inTrial returns the run of a check whose cases have a host in common.
+func inTrial(run func(*trial)) func(*conformer, *checking) {
+	return func(c *conformer, k *checking) { c.trial(k, k.Name, run) }
 }
 
 // checking is a check that runs.

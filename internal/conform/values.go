@@ -31,14 +31,12 @@ var secretValues = []named[string]{
 }
 
 // sealed sends requests with secrets of all sorts, and looks whether their bytes are where those of a plain secret are.
-func (c *conformer) sealed(k *checking) {
-	c.trial(k, "sealed", func(t *trial) {
-		for _, f := range c.sealedFields() {
-			for _, config := range c.configsWith(f.Name) {
-				t.secretsOf(f.Name, config)
-			}
+func (t *trial) sealed() {
+	for _, f := range t.c.sealedFields() {
+		for _, config := range t.c.configsWith(f.Name) {
+			t.secretsOf(f.Name, config)
 		}
-	})
+	}
 }
 
 // secretsOf sends requests with secrets of all sorts in a field of a configuration.
@@ -188,31 +186,29 @@ var oddTexts = []named[string]{
 }
 
 // values sends requests with configurations in which a field has a value that no operator means.
-func (c *conformer) values(k *checking) {
-	c.trial(k, "values", func(t *trial) {
-		for i := range c.info.Fields {
-			f := &c.info.Fields[i]
-			config := append(c.configsWith(f.Name), c.configs[0])[0]
-			try := func(name string, value any) {
-				variant := maps.Clone(config)
-				if variant[f.Name] = value; value == nil {
-					delete(variant, f.Name)
-				}
-				t.send(fmt.Sprintf("field %s, %s", f.Name, name), variant, formRequest())
+func (t *trial) values() {
+	for i := range t.c.info.Fields {
+		f := &t.c.info.Fields[i]
+		config := append(t.c.configsWith(f.Name), t.c.configs[0])[0]
+		try := func(name string, value any) {
+			variant := maps.Clone(config)
+			if variant[f.Name] = value; value == nil {
+				delete(variant, f.Name)
 			}
-			try("missing", nil)
-			switch {
-			case f.Sealed || f.Kind == abi.KindKey || f.Kind == abi.KindCertificate:
-				t.oddSecrets(f, try)
-			case f.Kind == abi.KindObject:
-				for _, odd := range oddObjects() {
-					try(odd.name, odd.value)
-				}
-			default:
-				t.oddValues(f, try)
-			}
+			t.send(fmt.Sprintf("field %s, %s", f.Name, name), variant, formRequest())
 		}
-	})
+		try("missing", nil)
+		switch {
+		case f.Sealed || f.Kind == abi.KindKey || f.Kind == abi.KindCertificate:
+			t.oddSecrets(f, try)
+		case f.Kind == abi.KindObject:
+			for _, odd := range oddObjects() {
+				try(odd.name, odd.value)
+			}
+		default:
+			t.oddValues(f, try)
+		}
+	}
 }
 
 // oddSecrets tries a field with secrets that are no secrets.
