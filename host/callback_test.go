@@ -33,8 +33,9 @@ func TestAuthorizationResponseChecks(t *testing.T) {
 		"an unknown error":           {"", false, url.Values{"error": {"made_up"}}, ConsentFailed, ""},
 	} {
 		p := &pendingConsent{Issuer: c.issuer, IssRequired: c.required, CodeParameter: "code"}
-		if reason, code, text := p.answer(c.response); reason != c.want || code != c.code || (text == "") != (c.want == "") {
-			t.Errorf("%s: the reason is %q, the code %q: %s", name, reason, code, text)
+		got := p.answer(c.response)
+		if (got == nil) != (c.want == "") || got != nil && (got.Reason != c.want || got.Code != c.code || got.Text == "") {
+			t.Errorf("%s: the error is %+v, want reason %q, code %q", name, got, c.want, c.code)
 		}
 	}
 }
