@@ -140,10 +140,10 @@ func parseLimit(text string) int64 {
 }
 
 // limitsFor returns the limits for another package, a struct with some of the fields of Limits.
-func limitsFor[T sandbox.Limits | hostfn.Limits](l Limits) (of T) {
-	all, fields := reflect.ValueOf(l), reflect.ValueOf(&of).Elem()
+func limitsFor[T sandbox.Limits | hostfn.Limits](l Limits) (limits T) {
+	all, fields := reflect.ValueOf(l), reflect.ValueOf(&limits).Elem()
 	for i := range fields.NumField() {
 		fields.Field(i).Set(all.FieldByName(fields.Type().Field(i).Name))
 	}
-	return of
+	return limits
 }

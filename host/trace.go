@@ -95,9 +95,38 @@ func (t *Trace) String() string {
 //
 // A Tracer is safe for concurrent use. It does not block. If it panics, the host logs that once, and goes on without the span.
 //
-// For spans of OpenTelemetry, Start starts one with trace.SpanKindClient if [Span.Client] says so, and with the attributes of
-// [Span.Attributes] by their kinds. The function that ends it adds those of [SpanEnd.Attributes], and sets codes.Error if there is an
-// Error. The gateway does so in server/internal/serve/daemon, traces.go.
+// This one makes spans of OpenTelemetry, if Config.Tracer is tracer{otel.Tracer("example.com/crm")}:
+//
+//	type tracer struct{ trace.Tracer }
+//
+//	func (t tracer) Start(ctx context.Context, s host.Span) (context.Context, func(host.SpanEnd)) {
+//		kind := trace.SpanKindInternal
+//		if s.Client() {
+//			kind = trace.SpanKindClient
+//		}
+//		ctx, span := t.Tracer.Start(ctx, s.Name, trace.WithSpanKind(kind), trace.WithAttributes(keyValues(s.Attributes())...))
+//		return ctx, func(e host.SpanEnd) {
+//			span.SetAttributes(keyValues(e.Attributes())...)
+//			if e.Error != "" {
+//				span.SetStatus(codes.Error, e.Error)
+//			}
+//			span.End()
+//		}
+//	}
+//
+//	func keyValues(all []slog.Attr) (list []attribute.KeyValue) {
+//		for _, a := range all {
+//			switch a.Value.Kind() {
+//			case slog.KindInt64:
+//				list = append(list, attribute.Int64(a.Key, a.Value.Int64()))
+//			case slog.KindBool:
+//				list = append(list, attribute.Bool(a.Key, a.Value.Bool()))
+//			default:
+//				list = append(list, attribute.String(a.Key, a.Value.String()))
+//			}
+//		}
+//		return list
+//	}
 type Tracer interface {
 	// Start begins a span within that of the context, and returns the context for what happens in the span and the function that ends
 	// it. The context is derived from ctx; nil means ctx itself. The host calls end once, on any goroutine. If end is nil, there is no

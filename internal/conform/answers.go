@@ -191,14 +191,14 @@ func reply(status int, body string, header ...string) hosttest.Answer {
 	return hosttest.Answer(testworld.Respond(status, body, header...))
 }
 
-// named is a value with a name.
-type named[T any] struct {
+// item is a value with a name.
+type item[T any] struct {
 	name  string
 	value T
 }
 
 // answer is an Answer with a name.
-type answer = named[hosttest.Answer]
+type answer = item[hosttest.Answer]
 
 const page = "<!DOCTYPE html><html><body><h1>Sorry</h1></body></html>"
 
@@ -240,7 +240,7 @@ func nonsense() []answer {
 }
 
 // oddValues are values in place of those of an answer.
-var oddValues = []named[any]{
+var oddValues = []item[any]{
 	{"null", nil},
 	{"numbers", numbers(0)},
 	{"a negative number", -1},

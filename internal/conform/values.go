@@ -16,7 +16,7 @@ import (
 )
 
 // secretValues are values of secrets.
-var secretValues = []named[string]{
+var secretValues = []item[string]{
 	{"of one character", "x"},
 	{"of 4,000 characters", strings.Repeat("long-secret.", 333) + "1234"},
 	{"of other alphabets", "pässwörd-日本語-🔑"},
@@ -168,7 +168,7 @@ func decodings(word string) (all []string) {
 var hugeValue = strings.Repeat("0123456789 abcdef", 4<<10/17)
 
 // oddTexts are values of fields that are texts.
-var oddTexts = []named[string]{
+var oddTexts = []item[string]{
 	{"empty", ""},
 	{"blank", " "},
 	{"of one character", "k"},
@@ -254,7 +254,7 @@ func (t *trial) oddValues(f *abi.Field, try func(name string, value any)) {
 }
 
 // oddObjects returns values of fields that are objects.
-func oddObjects() []named[any] {
+func oddObjects() []item[any] {
 	many, deep := hosttest.Config{}, any("end")
 	for i := range 200 {
 		many[fmt.Sprintf("member-%d", i)] = "value"
@@ -262,7 +262,7 @@ func oddObjects() []named[any] {
 	for range 50 {
 		deep = hosttest.Config{"a": []any{deep}}
 	}
-	all := []named[any]{
+	all := []item[any]{
 		{"empty", hosttest.Config{}},
 		{"with many members", many},
 		{"with deep nesting", hosttest.Config{"a": deep}},
@@ -274,7 +274,7 @@ func oddObjects() []named[any] {
 	}
 	for _, odd := range oddTexts {
 		if !strings.Contains(odd.value, "{{") {
-			all = append(all, named[any]{"with a value that is " + odd.name, hosttest.Config{"a": odd.value}})
+			all = append(all, item[any]{"with a value that is " + odd.name, hosttest.Config{"a": odd.value}})
 		}
 	}
 	return all

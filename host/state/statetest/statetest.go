@@ -170,12 +170,12 @@ func (f *fixture) wantValue(id state.ID, value string) {
 }
 
 // wantRow checks a row and returns it. "" stands for no value, which has no expiry.
-func (f *fixture) wantRow(id state.ID, value string, generation int64, leased bool) state.Row {
+func (f *fixture) wantRow(id state.ID, value string, generation int64, lease bool) state.Row {
 	f.Helper()
 	f.wantValue(id, value)
 	row := f.get(id)
-	if row.Generation != generation || (row.LeasedFor != 0) != leased || value == "" && row.ExpiresIn != 0 {
-		f.Errorf("the row is %+v, want generation %d, leased: %t", row, generation, leased)
+	if row.Generation != generation || (row.LeasedFor != 0) != lease || value == "" && row.ExpiresIn != 0 {
+		f.Errorf("the row is %+v, want generation %d, lease: %t", row, generation, lease)
 	}
 	return row
 }

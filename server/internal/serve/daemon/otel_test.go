@@ -86,7 +86,7 @@ func TestTheDocumentationHasTheTracer(t *testing.T) {
 	file := testworld.Must(os.ReadFile("otel_test.go"))(t)
 	_, code, _ := strings.Cut(string(file), "this code.\n\n")
 	code, _, _ = strings.Cut(code, "\n// mark")
-	documented := testworld.Must(os.ReadFile("../../../../host/tracer.go"))(t)
+	documented := testworld.Must(os.ReadFile("../../../../host/trace.go"))(t)
 	var b strings.Builder
 	for line := range strings.Lines(code) {
 		if line == "\n" {
@@ -96,6 +96,6 @@ func TestTheDocumentationHasTheTracer(t *testing.T) {
 		}
 	}
 	if !strings.Contains(string(documented), b.String()) {
-		t.Errorf("host/tracer.go does not have\n%s", b.String())
+		t.Errorf("host/trace.go does not have\n%s", b.String())
 	}
 }
