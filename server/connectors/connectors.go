@@ -62,8 +62,8 @@ type Options struct {
 	Conceal bool
 	// User is the user whose secrets are read, if it has an ID, and those of the tenant, if it has a TenantID.
 	User host.User
-	// OpenState is called with the member state of the file, if there is one and the file is not wrong so far. It sets c.State, and
-	// c.Tokens if the cache outlives the host. The caller closes what it opens after the Set. Package statestore opens stores.
+	// OpenState is called with the member state of the file, if there is one and the file is not wrong so far. It sets c.State.
+	// The caller closes what it opens after the Set. Package statestore opens stores.
 	OpenState func(ctx context.Context, s *State, c *host.Config) error
 	// PluginCache is a directory with plugins that came from registries, or "". It is asked after the directory keywright-plugins
 	// beside the file. Nothing is ever fetched.
