@@ -97,7 +97,7 @@ func startCompilers(env *testscript.Env) error {
 }
 
 func startServers(env *testscript.Env, keys demo.Keys) error {
-	servers, err := demo.Start(env.T().(testing.TB).Context(), demo.Config{Keys: keys, TokenLifetime: time.Hour, Now: time.Now})
+	servers, err := demo.Start(env.T().(testing.TB).Context(), keys, time.Now)
 	if err != nil {
 		return err
 	}
@@ -112,17 +112,10 @@ func startServers(env *testscript.Env, keys demo.Keys) error {
 	env.Setenv("CLOSED", "http://127.0.0.1:1") // a port that was free a moment ago may be in use by another script
 	dir := env.WorkDir + "/keys"
 	env.Setenv("KEYS", dir)
-	rsa, err := keys.RSAPEM()
-	if err != nil {
-		return err
-	}
-	ec, err := keys.ECPEM()
-	if err != nil {
-		return err
-	}
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
+	rsa, ec := keys.PEM()
 	values := map[string]string{"rsa": rsa, "ec": ec, "client": keys.ClientSecret, "key": keys.APIKey}
 	authority := testworld.NewAuthority(env.T().(testing.TB))
 	for name, days := range map[string]int{"ended": -1, "soon": 20, "later": 90} {

@@ -69,16 +69,16 @@ func (c *Client) ProductUpdate(ctx context.Context, id string, o Options) (*cont
 	if o.ResolveEmbeds {
 		query.Set("resolveEmbeds", "true")
 	}
-	var wrapped struct {
-		Result *content.ProductUpdate `json:"result"`
+	answer, _, err := get[result[*content.ProductUpdate]](ctx, c, query, "productUpdates", id)
+	if err == nil && answer.Result == nil {
+		err = fmt.Errorf("content client: %s: the answer has no result", c.base.Host)
 	}
-	if err := c.get(ctx, []string{"productUpdates", id}, query, &wrapped); err != nil {
-		return nil, err
-	}
-	if wrapped.Result == nil {
-		return nil, fmt.Errorf("content client: %s: the answer has no result", c.base.Host)
-	}
-	return wrapped.Result, nil
+	return answer.Result, err
+}
+
+// result is the JSON object around lists and product updates.
+type result[T any] struct {
+	Result T `json:"result"`
 }
 
 // Articles returns a page of the articles, sorted by last activity, the latest first. Pages are counted from 1. Pages
@@ -92,13 +92,8 @@ func (c *Client) Articles(ctx context.Context, page, pageSize int) ([]content.Ar
 	if pageSize != 0 {
 		query.Set("pageSize", strconv.Itoa(pageSize))
 	}
-	var wrapped struct {
-		Result []content.Article `json:"result"`
-	}
-	if err := c.get(ctx, []string{"articles"}, query, &wrapped); err != nil {
-		return nil, err
-	}
-	return wrapped.Result, nil
+	answer, _, err := get[result[[]content.Article]](ctx, c, query, "articles")
+	return answer.Result, err
 }
 
 // AllArticles returns an iterator over all articles. It reads page after page until one is not full. An error ends the
@@ -106,18 +101,26 @@ func (c *Client) Articles(ctx context.Context, page, pageSize int) ([]content.Ar
 // come twice or not at all; with [Client.Crawl] it does not.
 func (c *Client) AllArticles(ctx context.Context) iter.Seq2[content.Article, error] {
 	return func(yield func(content.Article, error) bool) {
-		for page := 1; ; page++ {
+		page := 0
+		eachOf(yield, func() ([]content.Article, bool, error) {
+			page++
 			articles, err := c.Articles(ctx, page, MaxPageSize)
-			if err != nil {
-				yield(content.Article{}, err)
-				return
-			}
-			for _, article := range articles {
-				if !yield(article, nil) {
-					return
-				}
-			}
-			if len(articles) < MaxPageSize {
+			return articles, len(articles) == MaxPageSize, err
+		})
+	}
+}
+
+// eachOf yields the articles of pages. next returns the next page, and whether there is another one behind it.
+func eachOf(yield func(content.Article, error) bool, next func() (articles []content.Article, more bool, err error)) {
+	for more := true; more; {
+		var articles []content.Article
+		var err error
+		if articles, more, err = next(); err != nil {
+			yield(content.Article{}, err)
+			return
+		}
+		for _, article := range articles {
+			if !yield(article, nil) {
 				return
 			}
 		}
@@ -129,51 +132,33 @@ func (c *Client) AllArticles(ctx context.Context) iter.Seq2[content.Article, err
 func (c *Client) Crawl(ctx context.Context) iter.Seq2[content.Article, error] {
 	return func(yield func(content.Article, error) bool) {
 		query := url.Values{"cursor": {""}, "pageSize": {strconv.Itoa(MaxPageSize)}}
-		for query != nil {
-			var page struct {
-				Result []content.Article `json:"result"`
-			}
-			next, err := c.page(ctx, query, &page)
+		eachOf(yield, func() ([]content.Article, bool, error) {
+			page, header, err := get[result[[]content.Article]](ctx, c, query, "articles")
 			if err != nil {
-				yield(content.Article{}, err)
-				return
+				return nil, false, err
 			}
-			for _, article := range page.Result {
-				if !yield(article, nil) {
-					return
+			target, more := strings.CutSuffix(strings.TrimPrefix(header.Get("Link"), "<"), `>; rel="next"`)
+			if more {
+				u, err := url.Parse(target)
+				if err != nil || !u.Query().Has("cursor") || u.Query().Get("cursor") == query.Get("cursor") {
+					return nil, false, fmt.Errorf("content client: %s: the link to the next page cannot be followed", c.base.Host)
 				}
+				query = u.Query()
 			}
-			query = next
-		}
+			return page.Result, more, nil
+		})
 	}
-}
-
-// page gets a page of articles, and returns the query of the next one, or nil.
-func (c *Client) page(ctx context.Context, query url.Values, into any) (next url.Values, err error) {
-	header, err := c.send(ctx, []string{"articles"}, query, into)
-	if err != nil {
-		return nil, err
-	}
-	target, isNext := strings.CutSuffix(strings.TrimPrefix(header.Get("Link"), "<"), `>; rel="next"`)
-	if !isNext {
-		return nil, nil
-	}
-	u, err := url.Parse(target)
-	if err != nil || !u.Query().Has("cursor") || u.Query().Get("cursor") == query.Get("cursor") {
-		return nil, fmt.Errorf("content client: %s: the link to the next page cannot be followed", c.base.Host)
-	}
-	return u.Query(), nil
 }
 
 // Reply returns a reply of an article. If moderatorID is the id of a moderator, it finds replies that are hidden from
 // others too; "" means no moderator. errors.Is finds [content.ErrNotFound] in the error if there is no such reply, or if
 // it is hidden and moderatorID is not valid.
 func (c *Client) Reply(ctx context.Context, articleID, id, moderatorID string) (*content.Reply, error) {
-	reply := new(content.Reply)
-	if err := c.get(ctx, []string{"articles", articleID, "replies", id}, moderator(moderatorID), reply); err != nil {
+	reply, _, err := get[content.Reply](ctx, c, moderator(moderatorID), "articles", articleID, "replies", id)
+	if err != nil {
 		return nil, err
 	}
-	return reply, nil
+	return &reply, nil
 }
 
 func moderator(id string) url.Values {
@@ -184,17 +169,11 @@ func moderator(id string) url.Values {
 	return query
 }
 
-// get sends a GET request for the path segments below the base URL and decodes the JSON response.
-func (c *Client) get(ctx context.Context, segments []string, query url.Values, into any) error {
-	_, err := c.send(ctx, segments, query, into)
-	return err
-}
-
-// send is like get, and returns the headers of the response.
-func (c *Client) send(ctx context.Context, segments []string, query url.Values, into any) (http.Header, error) {
+// get sends a GET request for the path segments below the base URL, and returns the JSON and the headers of the response.
+func get[T any](ctx context.Context, c *Client, query url.Values, segments ...string) (answer T, header http.Header, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base.String(), nil)
 	if err != nil {
-		return nil, fmt.Errorf("content client: %w", err)
+		return answer, nil, fmt.Errorf("content client: %w", err)
 	}
 	request.URL = below(c.base, segments)
 	request.URL.RawQuery = query.Encode()
@@ -204,22 +183,22 @@ func (c *Client) send(ctx context.Context, segments []string, query url.Values, 
 		if failed, ok := errors.AsType[*url.Error](err); ok { // it quotes the URL, which contains the moderator's id
 			err = failed.Err
 		}
-		return nil, fmt.Errorf("content client: %s: %w", c.base.Host, err)
+		return answer, nil, fmt.Errorf("content client: %s: %w", c.base.Host, err)
 	}
 	defer response.Body.Close()
 	body, err := files.ReadAll(response.Body, MaxBody)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("content client: %s: the answer broke off: %w", c.base.Host, err)
+		return answer, nil, fmt.Errorf("content client: %s: the answer broke off: %w", c.base.Host, err)
 	case len(body) > MaxBody:
-		return nil, fmt.Errorf("content client: %s: the answer has more than %d bytes", c.base.Host, MaxBody)
+		return answer, nil, fmt.Errorf("content client: %s: the answer has more than %d bytes", c.base.Host, MaxBody)
 	case response.StatusCode != http.StatusOK:
-		return nil, refusal(response.StatusCode, body)
+		return answer, nil, refusal(response.StatusCode, body)
 	}
-	if err := json.Unmarshal(body, into); err != nil {
-		return nil, fmt.Errorf("content client: %s: the answer is not what it must be: %w", c.base.Host, err)
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return *new(T), nil, fmt.Errorf("content client: %s: the answer is not what it must be: %w", c.base.Host, err)
 	}
-	return response.Header, nil
+	return answer, response.Header, nil
 }
 
 // below returns the URL of the path segments below base. It escapes each segment so that it stays one segment.
@@ -237,4 +216,53 @@ func below(base *url.URL, segments []string) *url.URL {
 		}
 	}
 	return &u
+}
+
+// Error is a response with a status other than 200. If the status is 404, errors.Is finds [content.ErrNotFound] in it.
+type Error struct {
+	Status int
+	// Type is the URI that identifies the kind of problem (RFC 9457). It is "" if the response was not a problem
+	// document.
+	Type string
+	// Detail is the server's explanation for people.
+	Detail string
+	// Fields lists the invalid parameters.
+	Fields []FieldError
+}
+
+// FieldError describes an invalid parameter, as reported by the server.
+type FieldError struct {
+	Parameter string `json:"parameter"`
+	Detail    string `json:"detail"`
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "content client: the answer is %d %s", e.Status, http.StatusText(e.Status))
+	if e.Detail != "" {
+		fmt.Fprintf(&b, ": %q", e.Detail)
+	}
+	for _, field := range e.Fields {
+		fmt.Fprintf(&b, "; %q: %q", field.Parameter, field.Detail)
+	}
+	return b.String()
+}
+
+// Is reports whether target is [content.ErrNotFound] and the status is 404.
+func (e *Error) Is(target error) bool {
+	return target == content.ErrNotFound && e.Status == http.StatusNotFound
+}
+
+// refusal returns the error for a response other than 200. If the body is not a problem document, such as that of a
+// proxy, the error has only a status.
+func refusal(status int, body []byte) *Error {
+	var problem struct {
+		Type   string       `json:"type"`
+		Detail string       `json:"detail"`
+		Errors []FieldError `json:"errors"`
+	}
+	if json.Unmarshal(body, &problem) != nil {
+		return &Error{Status: status}
+	}
+	return &Error{Status: status, Type: problem.Type, Detail: problem.Detail, Fields: problem.Errors}
 }

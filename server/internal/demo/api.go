@@ -4,14 +4,15 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 	"unicode/utf8"
 )
 
@@ -33,24 +34,21 @@ const (
 )
 
 // An API is an external API that checks a different kind of credential at each path. A request must have the credential of its
-// path once, and no other. The response is JSON with the member "ok". An API is safe for concurrent use once its fields are
-// set.
+// path once, and no other. The response is JSON with the member "ok". An API is safe for concurrent use.
 type API struct {
-	// Key is the API key of PathAPIKeyHeader and PathAPIKeyQuery. If it is empty, no key is accepted.
-	Key string
-	// Tokens checks the access tokens of PathBearer. If nil, no token is accepted.
-	Tokens Tokens
-	// JWT verifies the JWTs of PathJWT. If nil, no JWT is accepted.
-	JWT *Verifier
+	// key is the API key of PathAPIKeyHeader and PathAPIKeyQuery.
+	key string
+	// tokens has issued the access tokens of PathBearer.
+	tokens *TokenEndpoint
+	// jwt verifies the JWTs of PathJWT.
+	jwt *verifier
 
 	mu       sync.Mutex
 	received []Received
 }
 
-// Tokens checks access tokens.
-type Tokens interface {
-	// Subject returns the subject that a token was issued for. It returns false if the token is not valid.
-	Subject(token string) (string, bool)
+func newAPI(k Keys, tokens *TokenEndpoint, address string, now func() time.Time) *API {
+	return &API{key: k.APIKey, tokens: tokens, jwt: &verifier{algorithm: "ES256", key: &k.EC.PublicKey, audience: address, now: now}}
 }
 
 // Received is a request that an [API] received, with masked credentials.
@@ -133,9 +131,9 @@ func (a *API) check(r *http.Request) answer {
 	case PathAPIKeyQuery:
 		expected, verify = APIKeyParameter, a.checkKey
 	case PathBearer:
-		expected, verify = "Authorization", bearer(a.checkToken)
+		expected, verify = "Authorization", bearer(a.tokens.subject)
 	case PathJWT:
-		expected, verify = "Authorization", bearer(a.checkJWT)
+		expected, verify = "Authorization", bearer(a.jwt.verify)
 	default:
 		return refuse(http.StatusNotFound, "", "there is no such path")
 	}
@@ -162,15 +160,11 @@ var credentialNames = []string{"Authorization", "Proxy-Authorization", "Cookie",
 
 // credentials returns the values that may be credentials, by the name of the header or parameter.
 func credentials(header http.Header, query url.Values) map[string][]string {
-	found := map[string][]string{}
+	found := map[string][]string{APIKeyParameter: query[APIKeyParameter]}
 	for _, name := range credentialNames {
-		if values := header[name]; len(values) > 0 {
-			found[name] = values
-		}
+		found[name] = header[name]
 	}
-	if values := query[APIKeyParameter]; len(values) > 0 {
-		found[APIKeyParameter] = values
-	}
+	maps.DeleteFunc(found, func(_ string, values []string) bool { return len(values) == 0 })
 	return found
 }
 
@@ -183,7 +177,7 @@ func challenge(expected string) string {
 }
 
 func (a *API) checkKey(key string) answer {
-	if a.Key == "" || !equal(key, a.Key) {
+	if !equal(key, a.key) {
 		return refuse(http.StatusUnauthorized, `ApiKey realm="api"`, "the API key is wrong")
 	}
 	return answer{status: http.StatusOK, body: body{OK: true}}
@@ -192,41 +186,16 @@ func (a *API) checkKey(key string) answer {
 // bearer returns a check of an Authorization header (RFC 6750 section 2.1) that calls check with the token.
 func bearer(check func(token string) (subject string, err error)) func(string) answer {
 	return func(value string) answer {
-		const invalid = `Bearer realm="api", error="invalid_token"`
 		scheme, token, _ := strings.Cut(value, " ")
 		if !strings.EqualFold(scheme, "Bearer") || token == "" {
 			return refuse(http.StatusUnauthorized, `Bearer realm="api"`, "Authorization is not Bearer with a token")
 		}
 		subject, err := check(token)
 		if err != nil {
-			return refuse(http.StatusUnauthorized, invalid, "the token is refused: "+err.Error())
+			return refuse(http.StatusUnauthorized, `Bearer realm="api", error="invalid_token"`, "the token is refused: "+err.Error())
 		}
 		return answer{status: http.StatusOK, body: body{OK: true, Subject: subject}}
 	}
-}
-
-func (a *API) checkToken(token string) (string, error) {
-	if a.Tokens != nil {
-		if subject, ok := a.Tokens.Subject(token); ok {
-			return subject, nil
-		}
-	}
-	return "", errors.New("it is unknown or expired")
-}
-
-func (a *API) checkJWT(token string) (string, error) {
-	if a.JWT == nil {
-		return "", errors.New("no key is known")
-	}
-	claims, err := a.JWT.Verify(token)
-	if err != nil {
-		return "", err
-	}
-	subject, err := claims.GetSubject()
-	if err != nil {
-		return "", errors.New("sub is not a text")
-	}
-	return subject, nil
 }
 
 // record appends a masked copy of a request to a.received.
@@ -252,11 +221,8 @@ func (a *API) record(r *http.Request, status int) {
 // maskQuery returns the masked parameters of a query, in its order.
 func (a *API) maskQuery(raw string) []Field {
 	var fields []Field
-	for pair := range strings.SplitSeq(raw, "&") {
+	for pair := range strings.FieldsFuncSeq(raw, func(r rune) bool { return r == '&' }) {
 		name, value, _ := strings.Cut(pair, "=")
-		if pair == "" {
-			continue
-		}
 		fields = append(fields, Field{unescape(name), a.mask(unescape(name), unescape(value))})
 	}
 	return fields
@@ -277,7 +243,7 @@ func (a *API) mask(name, value string) string {
 			return scheme + " " + Mask(rest)
 		}
 	}
-	if name == APIKeyParameter || slices.Contains(credentialNames, name) || a.Key != "" && strings.Contains(value, a.Key) {
+	if name == APIKeyParameter || slices.Contains(credentialNames, name) || strings.Contains(value, a.key) {
 		return Mask(value)
 	}
 	return value

@@ -14,7 +14,6 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"errors"
-	"fmt"
 	"io"
 	"log"
 	"net"
@@ -28,14 +27,14 @@ const (
 	secretBytes = 24
 	headerTime  = 5 * time.Second
 	patience    = time.Second
+	// tokenLifetime is the lifetime of access tokens, which plugins assume, too.
+	tokenLifetime = time.Hour
 )
 
 // Keys holds the credentials of one run, which connectors use and servers check.
 type Keys struct {
 	// ClientID is also the iss of assertions.
-	ClientID     string
-	ClientSecret string
-	APIKey       string
+	ClientID, ClientSecret, APIKey string
 	// RSA signs assertions with RS256.
 	RSA *rsa.PrivateKey
 	// EC is a P-256 key that signs JWTs for the API with ES256.
@@ -44,15 +43,10 @@ type Keys struct {
 
 // NewKeys generates Keys.
 func NewKeys() (Keys, error) {
-	rsaKey, err := rsa.GenerateKey(rand.Reader, rsaBits)
-	if err != nil {
-		return Keys{}, fmt.Errorf("RSA key: %w", err)
-	}
-	ecKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return Keys{}, fmt.Errorf("EC key: %w", err)
-	}
-	return Keys{ClientID: "demo-client", ClientSecret: randomText(secretBytes), APIKey: randomText(secretBytes), RSA: rsaKey, EC: ecKey}, nil
+	rsaKey, errRSA := rsa.GenerateKey(rand.Reader, rsaBits)
+	ecKey, errEC := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	k := Keys{ClientID: "demo-client", ClientSecret: randomText(secretBytes), APIKey: randomText(secretBytes), RSA: rsaKey, EC: ecKey}
+	return k, errors.Join(errRSA, errEC)
 }
 
 // randomText returns a number of random bytes as text.
@@ -62,26 +56,13 @@ func randomText(bytes int) string {
 	return base64.RawURLEncoding.EncodeToString(random)
 }
 
-// RSAPEM returns the RSA private key as PEM, PKCS#8.
-func (k Keys) RSAPEM() (string, error) { return privatePEM(k.RSA) }
-
-// ECPEM returns the EC private key as PEM, PKCS#8.
-func (k Keys) ECPEM() (string, error) { return privatePEM(k.EC) }
-
-func privatePEM(key crypto.PrivateKey) (string, error) {
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return "", err
+// PEM returns the RSA and the EC private key as PEM, PKCS#8.
+func (k Keys) PEM() (rsa, ec string) {
+	encode := func(key crypto.PrivateKey) string {
+		der, _ := x509.MarshalPKCS8PrivateKey(key) // the keys are of known types
+		return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), nil
-}
-
-// Config configures [Start].
-type Config struct {
-	Keys Keys
-	// TokenLifetime is the lifetime of access tokens, in whole seconds.
-	TokenLifetime time.Duration
-	Now           func() time.Time
+	return encode(k.RSA), encode(k.EC)
 }
 
 // Servers holds a running token endpoint and API. Each listens on its own port of 127.0.0.1, with plain HTTP.
@@ -97,8 +78,8 @@ type Servers struct {
 	done    sync.WaitGroup
 }
 
-// Start starts both servers. The caller must close them.
-func Start(ctx context.Context, c Config) (*Servers, error) {
+// Start starts both servers, with the clock now. The caller must close them.
+func Start(ctx context.Context, k Keys, now func() time.Time) (*Servers, error) {
 	tokens, err := listen(ctx)
 	if err != nil {
 		return nil, err
@@ -108,26 +89,8 @@ func Start(ctx context.Context, c Config) (*Servers, error) {
 		return nil, errors.Join(err, tokens.Close())
 	}
 	s := &Servers{TokenURL: "http://" + tokens.Addr().String() + "/token", APIURL: "http://" + api.Addr().String()}
-	s.Endpoint = &TokenEndpoint{
-		ClientID: c.Keys.ClientID, ClientSecret: c.Keys.ClientSecret,
-		Assertions: &Verifier{
-			Keys:     map[string]crypto.PublicKey{"RS256": &c.Keys.RSA.PublicKey},
-			Issuer:   c.Keys.ClientID,
-			Audience: s.TokenURL,
-			Subject:  true,
-			Now:      c.Now,
-		},
-		Lifetime: c.TokenLifetime, Now: c.Now,
-	}
-	s.API = &API{
-		Key:    c.Keys.APIKey,
-		Tokens: s.Endpoint,
-		JWT: &Verifier{
-			Keys:     map[string]crypto.PublicKey{"ES256": &c.Keys.EC.PublicKey},
-			Audience: s.APIURL,
-			Now:      c.Now,
-		},
-	}
+	s.Endpoint = newTokenEndpoint(k, s.TokenURL, now)
+	s.API = newAPI(k, s.Endpoint, s.APIURL, now)
 	endpoint := http.NewServeMux()
 	endpoint.Handle("/token", s.Endpoint)
 	s.serve(tokens, endpoint)

@@ -23,8 +23,7 @@ import (
 // start runs the servers for a test, and returns them with a client.
 func start(t *testing.T, c *testworld.Clock) (*Servers, *http.Client) {
 	t.Helper()
-	s, err := Start(t.Context(), Config{Keys: testKeys(t), TokenLifetime: 300 * time.Second, Now: c.Now})
-	testworld.Check(t, err)
+	s := testworld.Must(Start(t.Context(), testKeys(t), c.Now))(t)
 	client := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(func() {
 		client.CloseIdleConnections()
@@ -62,7 +61,7 @@ func TestStart(t *testing.T) {
 			AccessToken string `json:"access_token"`
 			ExpiresIn   int    `json:"expires_in"`
 		}
-		if err := errors.Join(json.NewDecoder(response.Body).Decode(&answer), response.Body.Close()); err != nil || answer.ExpiresIn != 300 {
+		if err := errors.Join(json.NewDecoder(response.Body).Decode(&answer), response.Body.Close()); err != nil || answer.ExpiresIn != 3600 {
 			t.Fatalf("%s: answer = %+v, err = %v", subject, answer, err)
 		}
 		if code := get(t, client, s.APIURL+PathBearer, answer.AccessToken); code != http.StatusOK {
@@ -119,19 +118,19 @@ func TestKeys(t *testing.T) {
 	if k.ClientSecret == other.ClientSecret || k.APIKey == other.APIKey || k.RSA.Equal(other.RSA) || k.EC.Equal(other.EC) || k.APIKey == k.ClientSecret {
 		t.Error("keys are not fresh")
 	}
-	parse := func(text string, err error) any {
-		testworld.Check(t, err)
+	parse := func(text string) any {
 		block, rest := pem.Decode([]byte(text))
 		if block == nil || block.Type != "PRIVATE KEY" || len(rest) != 0 {
 			t.Fatal("not one PEM block of a private key")
 		}
 		return testworld.Must(x509.ParsePKCS8PrivateKey(block.Bytes))(t)
 	}
-	if key, ok := parse(k.RSAPEM()).(*rsa.PrivateKey); !ok || !key.Equal(k.RSA) || key.N.BitLen() < 2048 {
-		t.Error("RSAPEM is another key, or a short one")
+	rsaPEM, ecPEM := k.PEM()
+	if key, ok := parse(rsaPEM).(*rsa.PrivateKey); !ok || !key.Equal(k.RSA) || key.N.BitLen() < 2048 {
+		t.Error("the RSA key is another one, or a short one")
 	}
-	if key, ok := parse(k.ECPEM()).(*ecdsa.PrivateKey); !ok || !key.Equal(k.EC) {
-		t.Error("ECPEM is another key")
+	if key, ok := parse(ecPEM).(*ecdsa.PrivateKey); !ok || !key.Equal(k.EC) {
+		t.Error("the EC key is another one")
 	}
 }
 
@@ -189,11 +188,8 @@ func document(t *testing.T, w *httptest.ResponseRecorder) map[string]any {
 	if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil {
 		t.Fatalf("answer %q: %v", w.Body, err)
 	}
-	if got := w.Header().Get("Cache-Control"); got != "no-store" {
-		t.Errorf("Cache-Control is %q", got)
-	}
-	if got := w.Header().Get("Content-Type"); got != "application/json" {
-		t.Errorf("Content-Type is %q", got)
+	if cache, media := w.Header().Get("Cache-Control"), w.Header().Get("Content-Type"); cache != "no-store" || media != "application/json" {
+		t.Errorf("Cache-Control is %q, and Content-Type is %q", cache, media)
 	}
 	return doc
 }

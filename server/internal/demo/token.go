@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/json"
+	"errors"
 	"maps"
 	"mime"
 	"net/http"
@@ -13,28 +14,22 @@ import (
 	"time"
 )
 
-// Grants of a [TokenEndpoint].
 const (
-	GrantClientCredentials = "client_credentials"                          // RFC 6749 section 4.4
-	GrantJWTBearer         = "urn:ietf:params:oauth:grant-type:jwt-bearer" // RFC 7523 section 2.1
-)
+	grantClientCredentials = "client_credentials"                          // RFC 6749 section 4.4
+	grantJWTBearer         = "urn:ietf:params:oauth:grant-type:jwt-bearer" // RFC 7523 section 2.1
 
-const (
 	maxForm    = 64 << 10 // bytes
 	tokenBytes = 32       // random bytes in an access token
 )
 
 // A TokenEndpoint is an OAuth 2.0 token endpoint (RFC 6749 section 3.2) for one client. It ignores the path of requests. It is
-// safe for concurrent use once its fields are set.
+// safe for concurrent use.
 type TokenEndpoint struct {
-	// ClientID and ClientSecret authenticate the client for GrantClientCredentials, in the form or by HTTP Basic. An empty
-	// ClientSecret matches no secret.
-	ClientID, ClientSecret string
-	// Assertions verifies the assertions of GrantJWTBearer. If nil, the grant is refused.
-	Assertions *Verifier
-	// Lifetime is the lifetime of access tokens. expires_in is Lifetime in whole seconds.
-	Lifetime time.Duration
-	Now      func() time.Time
+	// clientID and clientSecret authenticate the client for grantClientCredentials, in the form or by HTTP Basic.
+	clientID, clientSecret string
+	// assertions verifies those of grantJWTBearer.
+	assertions *verifier
+	now        func() time.Time
 
 	mu        sync.Mutex
 	tokens    map[string]issued
@@ -46,6 +41,11 @@ type issued struct {
 	expiry  time.Time
 }
 
+func newTokenEndpoint(k Keys, address string, now func() time.Time) *TokenEndpoint {
+	assertions := &verifier{algorithm: "RS256", key: &k.RSA.PublicKey, issuer: k.ClientID, audience: address, now: now}
+	return &TokenEndpoint{clientID: k.ClientID, clientSecret: k.ClientSecret, assertions: assertions, now: now, tokens: map[string]issued{}}
+}
+
 // Exchanges returns the number of tokens issued so far.
 func (e *TokenEndpoint) Exchanges() int {
 	e.mu.Lock()
@@ -53,16 +53,15 @@ func (e *TokenEndpoint) Exchanges() int {
 	return e.exchanges
 }
 
-// Subject returns the subject of a token: the client, or the sub of the assertion. It returns false if the token is unknown,
-// expired or revoked.
-func (e *TokenEndpoint) Subject(token string) (string, bool) {
+// subject returns the subject of a token: the client, or the sub of the assertion.
+func (e *TokenEndpoint) subject(token string) (string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	t, ok := e.tokens[token]
-	if !ok || !e.Now().Before(t.expiry) {
-		return "", false
+	if !ok || !e.now().Before(t.expiry) {
+		return "", errors.New("it is unknown or expired")
 	}
-	return t.subject, true
+	return t.subject, nil
 }
 
 // A refusal is an error response (RFC 6749 section 5.2).
@@ -75,27 +74,27 @@ type refusal struct {
 	challenge string
 }
 
-func invalidRequest(reason string) *refusal {
-	return &refusal{status: http.StatusBadRequest, code: "invalid_request", reason: reason}
+func badRequest(code, reason string) *refusal {
+	return &refusal{status: http.StatusBadRequest, code: code, reason: reason}
 }
+
+func invalidRequest(reason string) *refusal { return badRequest("invalid_request", reason) }
 
 // ServeHTTP answers a token request.
 func (e *TokenEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Pragma", "no-cache")
 	form, rejection := readForm(w, r)
-	if rejection != nil {
-		rejection.write(w)
-		return
-	}
-	subject, rejection := e.grant(r, form)
-	if rejection != nil {
-		rejection.write(w)
-		return
+	subject := ""
+	if rejection == nil {
+		subject, rejection = e.grant(r, form)
 	}
 	scope := form.Get("scope")
-	if scope != "" && !scopeSyntax.MatchString(scope) {
-		(&refusal{status: http.StatusBadRequest, code: "invalid_scope", reason: "scope is not a list of names with single spaces"}).write(w)
+	if rejection == nil && scope != "" && !scopeSyntax.MatchString(scope) {
+		rejection = badRequest("invalid_scope", "scope is not a list of names with single spaces")
+	}
+	if rejection != nil {
+		rejection.write(w)
 		return
 	}
 	writeJSON(w, http.StatusOK, struct {
@@ -103,7 +102,7 @@ func (e *TokenEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		TokenType   string `json:"token_type"`
 		ExpiresIn   int64  `json:"expires_in"`
 		Scope       string `json:"scope,omitempty"`
-	}{e.issue(subject), "Bearer", int64(e.Lifetime / time.Second), scope})
+	}{e.issue(subject), "Bearer", int64(tokenLifetime / time.Second), scope})
 }
 
 // scopeSyntax matches a scope (RFC 6749 section 3.3).
@@ -139,14 +138,12 @@ func (e *TokenEndpoint) grant(r *http.Request, form url.Values) (string, *refusa
 	switch form.Get("grant_type") {
 	case "":
 		return "", invalidRequest("there is no grant_type")
-	case GrantClientCredentials:
-		return e.ClientID, e.authenticate(r, form)
-	case GrantJWTBearer:
-		if e.Assertions != nil {
-			return e.assertion(r, form)
-		}
+	case grantClientCredentials:
+		return e.clientID, e.authenticate(r, form)
+	case grantJWTBearer:
+		return e.assertion(r, form)
 	}
-	return "", &refusal{status: http.StatusBadRequest, code: "unsupported_grant_type", reason: "the grant is not served here"}
+	return "", badRequest("unsupported_grant_type", "the grant is not served here")
 }
 
 // assertion checks the assertion (RFC 7523 section 3) and returns its sub. The client need not authenticate, but if it does, its
@@ -161,13 +158,9 @@ func (e *TokenEndpoint) assertion(r *http.Request, form url.Values) (string, *re
 	if assertion == "" {
 		return "", invalidRequest("there is no assertion")
 	}
-	claims, err := e.Assertions.Verify(assertion)
+	subject, err := e.assertions.verify(assertion)
 	if err != nil {
-		return "", &refusal{status: http.StatusBadRequest, code: "invalid_grant", reason: "the assertion is refused: " + err.Error()}
-	}
-	subject, err := claims.GetSubject()
-	if err != nil || subject == "" {
-		return "", &refusal{status: http.StatusBadRequest, code: "invalid_grant", reason: "the assertion is refused: there is no sub"}
+		return "", badRequest("invalid_grant", "the assertion is refused: "+err.Error())
 	}
 	return subject, nil
 }
@@ -186,8 +179,8 @@ func (e *TokenEndpoint) authenticate(r *http.Request, form url.Values) *refusal 
 			return rejection
 		}
 	}
-	idMatches := equal(id, e.ClientID)
-	if right := equal(secret, e.ClientSecret); !idMatches || !right || e.ClientSecret == "" {
+	idMatches := equal(id, e.clientID)
+	if secretMatches := equal(secret, e.clientSecret); !idMatches || !secretMatches {
 		return rejection
 	}
 	return nil
@@ -216,12 +209,9 @@ func (e *TokenEndpoint) issue(subject string) string {
 	token := randomText(tokenBytes)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	now := e.Now()
+	now := e.now()
 	maps.DeleteFunc(e.tokens, func(_ string, t issued) bool { return !now.Before(t.expiry) })
-	if e.tokens == nil {
-		e.tokens = map[string]issued{}
-	}
-	e.tokens[token] = issued{subject: subject, expiry: now.Add(e.Lifetime.Truncate(time.Second))}
+	e.tokens[token] = issued{subject: subject, expiry: now.Add(tokenLifetime)}
 	e.exchanges++
 	return token
 }

@@ -11,68 +11,58 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// MaxLifetime limits the time from iat to exp that a [Verifier] accepts.
-const MaxLifetime = 5 * time.Minute
+// maxLifetime limits the time from iat to exp that a verifier accepts.
+const maxLifetime = 5 * time.Minute
 
-// A Verifier verifies JWTs like a careful server (RFC 8725). It is safe for concurrent use once its fields are set.
-type Verifier struct {
-	// Keys has the public key of each allowed algorithm. The token's alg only selects one of these, so an RSA public key cannot
-	// be used as an HMAC secret.
-	Keys map[string]crypto.PublicKey
-
-	// Issuer is the required iss. If it is empty, iss is not checked.
-	Issuer string
-	// Audience is required in aud.
-	Audience string
-	// Subject requires a sub.
-	Subject bool
-	Now     func() time.Time
+// A verifier verifies JWTs like a careful server (RFC 8725). It is safe for concurrent use.
+type verifier struct {
+	// algorithm is the only alg of tokens, so that an RSA public key cannot be used as an HMAC secret.
+	algorithm string
+	key       crypto.PublicKey
+	// issuer is the iss of assertions, which need a sub. If it is empty, neither is required.
+	issuer string
+	// audience is required in aud.
+	audience string
+	now      func() time.Time
 
 	mu sync.Mutex
 	// expiries maps each jti to the exp of its token.
 	expiries map[string]time.Time
 }
 
-// Verify returns the claims of a token that is signed with an allowed key, is for this audience, and is valid now. It must have
-// exp and iat, at most MaxLifetime apart. A token with a jti is accepted once. Errors name the claims that are wrong, without
+// verify returns the sub of a token that is signed with the key, is for this audience, and is valid now. It must have
+// exp and iat, at most maxLifetime apart. A token with a jti is accepted once. Errors name the claims that are wrong, without
 // their values.
-func (v *Verifier) Verify(token string) (jwt.MapClaims, error) {
+func (v *verifier) verify(token string) (subject string, err error) {
 	options := []jwt.ParserOption{
-		jwt.WithStrictDecoding(),
-		jwt.WithTimeFunc(v.Now),
-		jwt.WithExpirationRequired(),
-		jwt.WithIssuedAt(),
-		jwt.WithAudience(v.Audience),
+		jwt.WithStrictDecoding(), jwt.WithTimeFunc(v.now), jwt.WithExpirationRequired(), jwt.WithIssuedAt(), jwt.WithAudience(v.audience),
 	}
-	if v.Issuer != "" {
-		options = append(options, jwt.WithIssuer(v.Issuer))
+	if v.issuer != "" {
+		options = append(options, jwt.WithIssuer(v.issuer))
 	}
 	claims := jwt.MapClaims{}
-	if _, err := jwt.NewParser(options...).ParseWithClaims(token, claims, v.key); err != nil {
-		return nil, reason(err)
+	if _, err := jwt.NewParser(options...).ParseWithClaims(token, claims, v.keyOf); err != nil {
+		return "", reason(err)
 	}
 	expiry, err := v.lifetime(claims)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	if subject, err := claims.GetSubject(); v.Subject && (err != nil || subject == "") {
-		return nil, errors.New("there is no sub")
+	subject, err = claims.GetSubject()
+	if err != nil || subject == "" && v.issuer != "" {
+		return "", errors.New("there is no sub, or it is not a text")
 	}
-	if err := v.once(claims, expiry); err != nil {
-		return nil, err
-	}
-	return claims, nil
+	return subject, v.once(claims, expiry)
 }
 
-func (v *Verifier) key(token *jwt.Token) (any, error) {
+func (v *verifier) keyOf(token *jwt.Token) (any, error) {
 	if _, ok := token.Header["crit"]; ok {
 		return nil, errCrit // RFC 7515 section 4.1.11: no extension is supported
 	}
-	key, ok := v.Keys[token.Method.Alg()]
-	if !ok {
+	if token.Method.Alg() != v.algorithm {
 		return nil, errAlgorithm
 	}
-	return key, nil
+	return v.key, nil
 }
 
 var (
@@ -80,8 +70,8 @@ var (
 	errAlgorithm = errors.New("its algorithm is not allowed")
 )
 
-// lifetime checks that the token has iat and that exp is at most MaxLifetime later. It returns exp.
-func (v *Verifier) lifetime(claims jwt.MapClaims) (time.Time, error) {
+// lifetime checks that the token has iat and that exp is at most maxLifetime later. It returns exp.
+func (v *verifier) lifetime(claims jwt.MapClaims) (time.Time, error) {
 	expiry, err := claims.GetExpirationTime()
 	if err != nil {
 		return time.Time{}, reason(err)
@@ -92,14 +82,14 @@ func (v *Verifier) lifetime(claims jwt.MapClaims) (time.Time, error) {
 		return time.Time{}, reason(err)
 	case issued == nil:
 		return time.Time{}, errors.New("there is no iat")
-	case expiry.Sub(issued.Time) > MaxLifetime:
-		return time.Time{}, fmt.Errorf("it lives longer than %s", MaxLifetime)
+	case expiry.Sub(issued.Time) > maxLifetime:
+		return time.Time{}, fmt.Errorf("it lives longer than %s", maxLifetime)
 	}
 	return expiry.Time, nil
 }
 
 // once stores the token's jti until the token expires, and returns an error if it was used before.
-func (v *Verifier) once(claims jwt.MapClaims, expiry time.Time) error {
+func (v *verifier) once(claims jwt.MapClaims, expiry time.Time) error {
 	value, ok := claims["jti"]
 	if !ok {
 		return nil
@@ -110,7 +100,7 @@ func (v *Verifier) once(claims jwt.MapClaims, expiry time.Time) error {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	now := v.Now()
+	now := v.now()
 	maps.DeleteFunc(v.expiries, func(_ string, expiry time.Time) bool { return !now.Before(expiry) })
 	if _, ok := v.expiries[id]; ok {
 		return errors.New("jti was used before")

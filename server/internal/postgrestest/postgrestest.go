@@ -6,12 +6,16 @@ import (
 	"bufio"
 	"context"
 	"database/sql"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -196,3 +200,85 @@ func Database(t testing.TB) string {
 	t.Helper()
 	return testworld.Must(testworld.Must(shared())(t).Database(context.Background()))(t)
 }
+
+// owner returns the attributes to start PostgreSQL with. It refuses to run as root, so in place of root another user
+// runs it and becomes the owner of the directory.
+func owner(directory string) (*syscall.SysProcAttr, error) {
+	attributes := &syscall.SysProcAttr{Pdeathsig: syscall.SIGQUIT}
+	if os.Geteuid() != 0 {
+		return attributes, nil
+	}
+	who, err := user.Lookup("postgres")
+	if err != nil {
+		if who, err = user.Lookup("nobody"); err != nil {
+			return nil, fmt.Errorf("find a user for PostgreSQL, which does not run as root: %w", err)
+		}
+	}
+	uid, _ := strconv.ParseUint(who.Uid, 10, 32)
+	gid, _ := strconv.ParseUint(who.Gid, 10, 32)
+	attributes.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	return attributes, os.Chown(directory, int(uid), int(gid))
+}
+
+// Pooler returns the URL of the database at address behind a PgBouncer, which lends one of two connections for each transaction.
+func Pooler(t testing.TB, address string) string {
+	t.Helper()
+	database := testworld.Must(url.Parse(address))(t)
+	directory := testworld.Must(os.MkdirTemp("", "pgbouncer"))(t)
+	t.Cleanup(func() { _ = os.RemoveAll(directory) })
+	attributes := testworld.Must(owner(directory))(t)
+	configuration := filepath.Join(directory, "pgbouncer.ini")
+	text := fmt.Sprintf("[databases]\n* = host=%s user=test\n[pgbouncer]\nlisten_addr =\nunix_socket_dir = %s\nauth_type = any\n"+
+		"pool_mode = transaction\ndefault_pool_size = 2\n", database.Query().Get("host"), directory)
+	testworld.Check(t, os.WriteFile(configuration, []byte(text), 0o644)) //nolint:gosec // another user reads it
+	attributes.Pdeathsig = 0                                             // the thread that starts it may end
+	command := exec.CommandContext(context.Background(), "pgbouncer", configuration)
+	command.Dir, command.SysProcAttr = directory, attributes
+	log := testworld.Must(command.StderrPipe())(t)
+	if err := command.Start(); err != nil {
+		t.Fatalf("start a PgBouncer, from the Debian package pgbouncer, as make deps does: %v", err)
+	}
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		_ = command.Wait()
+	})
+	var output strings.Builder
+	for lines := bufio.NewScanner(log); !strings.Contains(output.String(), "process up"); {
+		if !lines.Scan() {
+			t.Fatalf("PgBouncer ended: %s", &output)
+		}
+		output.WriteString(lines.Text() + "\n")
+	}
+	go func() { _, _ = io.Copy(io.Discard, log) }()
+	database.RawQuery = url.Values{"host": {directory}, "port": {"6432"}}.Encode()
+	return database.String()
+}
+
+// Dump returns what pg_dump writes about a database, and behind it the bytes that it writes in hex: hex hides from a search how
+// they are encoded.
+func Dump(ctx context.Context, address string) (string, error) {
+	pgDump, err := program("pg_dump")
+	if err != nil {
+		return "", err
+	}
+	command := exec.CommandContext(ctx, pgDump, "--dbname", address)
+	command.Stderr = os.Stderr
+	text, err := command.Output()
+	if err != nil {
+		return "", fmt.Errorf("pg_dump: %w", err)
+	}
+	var all strings.Builder
+	all.Write(text)
+	for _, in := range inHex.FindAllSubmatch(text, -1) {
+		value, err := hex.DecodeString(string(in[1]))
+		if err != nil {
+			return "", fmt.Errorf("pg_dump: %w", err)
+		}
+		all.WriteByte('\n')
+		all.Write(value)
+	}
+	return all.String(), nil
+}
+
+// inHex is bytes in a dump.
+var inHex = regexp.MustCompile(`\\\\x((?:[0-9a-f]{2})+)`)

@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -118,21 +120,24 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ask calls do with the repository of a reference, within the time limit of the client.
-func (c *Client) ask(ctx context.Context, ref Reference, do func(context.Context, *remote.Repository) error) error {
+// ask calls do with the repository of a reference, within the time limit of the client. If what is not empty, its error is one of that.
+func ask[T any](ctx context.Context, c *Client, ref Reference, what string, do func(context.Context, *remote.Repository) (T, error)) (v T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
 	r, err := remote.NewRepository(ref.Name())
 	if err != nil {
-		return err
+		return v, err
 	}
 	r.Client, r.PlainHTTP = c.http, ref.local()
 	r.MaxMetadataBytes = artifact.MaxManifest + 1 // oras cuts a longer manifest without an error
 	r.ReferrerListMaxPages, r.TagListPageSize, r.TagListMaxPages = 4, 400, 16
-	if err := do(ctx, r); err != nil {
-		return c.failed(ctx, ref, err)
+	if v, err = do(ctx, r); err == nil {
+		return v, nil
 	}
-	return nil
+	if what != "" {
+		err = fmt.Errorf("its %s: %w", what, err)
+	}
+	return v, c.failed(ctx, ref, err)
 }
 
 // A Plugin is a plugin in a registry, of which only the manifest was read.
@@ -145,10 +150,8 @@ type Plugin struct {
 
 // Resolve gets the manifest of a plugin.
 func (c *Client) Resolve(ctx context.Context, ref Reference) (*Plugin, error) {
-	var text []byte
-	err := c.ask(ctx, ref, func(ctx context.Context, r *remote.Repository) (err error) {
-		text, err = manifest(ctx, r, ref.Tag+ref.Digest)
-		return err
+	text, err := ask(ctx, c, ref, "", func(ctx context.Context, r *remote.Repository) ([]byte, error) {
+		return manifest(ctx, r, ref.Tag+ref.Digest)
 	})
 	if err != nil {
 		return nil, err
@@ -166,14 +169,8 @@ func (c *Client) Resolve(ctx context.Context, ref Reference) (*Plugin, error) {
 }
 
 // Tags gets the tags of a repository, in the order of the registry.
-func (c *Client) Tags(ctx context.Context, ref Reference) (all []string, err error) {
-	err = c.ask(ctx, ref, func(ctx context.Context, r *remote.Repository) error {
-		if all, err = oras.Tags(ctx, r); err != nil {
-			return fmt.Errorf("its tags: %w", err)
-		}
-		return nil
-	})
-	return all, err
+func (c *Client) Tags(ctx context.Context, ref Reference) ([]string, error) {
+	return ask(ctx, c, ref, "tags", func(ctx context.Context, r *remote.Repository) ([]string, error) { return oras.Tags(ctx, r) })
 }
 
 // manifest gets a manifest by its tag or digest.
@@ -203,14 +200,8 @@ func (c *Client) Description(ctx context.Context, ref Reference, p *Plugin) ([]b
 	return c.blob(ctx, ref, "description", *p.Description)
 }
 
-func (c *Client) blob(ctx context.Context, ref Reference, what string, d ocispec.Descriptor) (content []byte, err error) {
-	err = c.ask(ctx, ref, func(ctx context.Context, r *remote.Repository) error {
-		if content, err = fetch(ctx, r, d); err != nil {
-			return fmt.Errorf("its %s: %w", what, err)
-		}
-		return nil
-	})
-	return content, err
+func (c *Client) blob(ctx context.Context, ref Reference, what string, d ocispec.Descriptor) ([]byte, error) {
+	return ask(ctx, c, ref, what, func(ctx context.Context, r *remote.Repository) ([]byte, error) { return fetch(ctx, r, d) })
 }
 
 // fetch gets a blob, of the size and with the digest of its descriptor.
@@ -238,10 +229,9 @@ func (c *Client) Push(ctx context.Context, ref Reference, a artifact.Made) (stri
 		return "", errors.New("a plugin is pushed under a tag, and this reference has a digest")
 	}
 	blobs := map[string][]byte{artifact.TypeConfig: a.Config, artifact.TypeModule: a.Module, artifact.TypeDescription: a.Description}
-	err := c.ask(ctx, ref, func(ctx context.Context, r *remote.Repository) error {
-		return push(ctx, r, ref.Tag, blobs, a.Manifest)
+	return ask(ctx, c, ref, "", func(ctx context.Context, r *remote.Repository) (string, error) {
+		return artifact.Digest(a.Manifest), push(ctx, r, ref.Tag, blobs, a.Manifest)
 	})
-	return artifact.Digest(a.Manifest), err
 }
 
 // push puts blobs, by their media type, and then a manifest under a tag.
@@ -264,7 +254,7 @@ func push(ctx context.Context, r *remote.Repository, tag string, blobs map[strin
 func (c *Client) failed(ctx context.Context, ref Reference, err error) error {
 	var answer *errcode.ErrorResponse
 	switch {
-	case ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled):
+	case errors.Is(ctx.Err(), context.Canceled):
 		return ctx.Err()
 	case errors.Is(err, errdef.ErrNotFound):
 		return fmt.Errorf("%s: the registry does not have it", ref)
@@ -278,4 +268,64 @@ func (c *Client) failed(ctx context.Context, ref Reference, err error) error {
 		return fmt.Errorf("%s: the registry answers with status %d", ref, answer.StatusCode)
 	}
 	return fmt.Errorf("%s: %s", ref, host.Printable(err.Error()))
+}
+
+// A Reference names a plugin in a registry.
+type Reference struct {
+	// Registry is a host name, with a port if there is one.
+	Registry string
+	// Repository is a path of names.
+	Repository string
+	// Tag or Digest is set, and the other one is empty.
+	Tag, Digest string
+}
+
+// maxReference limits a reference, in bytes.
+const maxReference = 512
+
+// ParseReference reads a reference such as registry.example/acme/hmac:1.2.0, or one with a digest. The registry and the tag have to
+// be there: nothing is taken for granted.
+func ParseReference(text string) (Reference, error) {
+	const form = "is no reference: registry.example/acme/hmac:1.2.0 is wanted, or @sha256:… in place of the tag"
+	name, _, hasDigest := strings.Cut(text, "@")
+	parsed, err := oras.ParseReference(text)
+	host, _, found := strings.Cut(text, "/")
+	switch {
+	case len(text) > maxReference || err != nil || !found || parsed.Reference == "":
+		return Reference{}, errors.New(form)
+	case strings.HasPrefix(host, ".") || !strings.ContainsAny(host, ".:") && host != "localhost":
+		return Reference{}, errors.New("has no registry: write its host name first, as in registry.example/acme/hmac:1.2.0")
+	case hasDigest && strings.Contains(name[strings.LastIndex(name, "/"):], ":"):
+		return Reference{}, errors.New("has a tag and a digest: write one of them")
+	}
+	r := Reference{Registry: parsed.Registry, Repository: parsed.Repository}
+	if hasDigest {
+		if r.Digest = parsed.Reference; !artifact.IsDigest(r.Digest) {
+			return Reference{}, errors.New("has a digest that is no SHA-256")
+		}
+		return r, nil
+	}
+	r.Tag = parsed.Reference
+	return r, nil
+}
+
+// String returns the text of the reference.
+func (r Reference) String() string {
+	if r.Digest != "" {
+		return r.Name() + "@" + r.Digest
+	}
+	return r.Name() + ":" + r.Tag
+}
+
+// Name returns the registry and the repository.
+func (r Reference) Name() string { return r.Registry + "/" + r.Repository }
+
+// local reports whether the registry is on this machine. Only there is plain http used.
+func (r Reference) local() bool {
+	host, _, err := net.SplitHostPort(r.Registry)
+	if err != nil {
+		host = r.Registry
+	}
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	stdjson "encoding/json" // whose omitempty keeps the member config of an image
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -21,8 +20,6 @@ import (
 // Media types and annotations of signatures.
 const (
 	typeMinisign      = "application/vnd.keywright.minisign.v1"
-	typeEmpty         = ocispec.MediaTypeEmptyJSON
-	typeImageConfig   = ocispec.MediaTypeImageConfig
 	typeSimpleSigning = "application/vnd.dev.cosign.simplesigning.v1+json"
 	typeBundle        = "application/vnd.dev.sigstore.bundle.v0.3+json"
 	annotationKey     = "io.github.keywright.key"
@@ -32,39 +29,34 @@ const (
 // maxBundles limits how many bundles of cosign are looked at.
 const maxBundles = 8
 
-// tagOf returns the tag with the signatures of a manifest, by the convention of cosign.
-func tagOf(manifest, kind string) string {
-	suffix := map[string]string{signature.Minisign: ".minisig", signature.Cosign: ".sig"}[kind]
-	return strings.Replace(manifest, ":", "-", 1) + suffix
+// tagOf returns the tag with the signatures of a manifest, by the convention of cosign, and the type of their layers.
+func tagOf(manifest, kind string) (tag, layerType string) {
+	tag = strings.Replace(manifest, ":", "-", 1)
+	if kind == signature.Minisign {
+		return tag + ".minisig", typeMinisign
+	}
+	return tag + ".sig", typeSimpleSigning
 }
 
 // Signatures gets the signatures of a manifest, of all kinds. None of them is verified. A signature that cannot be read is left out,
 // because anybody who can write to the repository can add one; a registry that fails is an error.
-func (c *Client) Signatures(ctx context.Context, ref Reference, p *Plugin) (all []signature.Signature, err error) {
-	err = c.ask(ctx, ref, func(ctx context.Context, r *remote.Repository) error {
-		if all, err = signatures(ctx, r, p); err != nil {
-			return fmt.Errorf("its signatures: %w", err)
+func (c *Client) Signatures(ctx context.Context, ref Reference, p *Plugin) ([]signature.Signature, error) {
+	return ask(ctx, c, ref, "signatures", func(ctx context.Context, r *remote.Repository) (all []signature.Signature, err error) {
+		for _, kind := range []string{signature.Minisign, signature.Cosign} {
+			found, err := tagged(ctx, r, p.Digest, kind)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, found...)
 		}
-		return nil
+		found, err := bundles(ctx, r, p)
+		return append(all, found...), err
 	})
-	return all, err
 }
 
-func signatures(ctx context.Context, r *remote.Repository, p *Plugin) (all []signature.Signature, err error) {
-	for _, kind := range []string{signature.Minisign, signature.Cosign} {
-		found, err := tagged(ctx, r, tagOf(p.Digest, kind), kind)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, found...)
-	}
-	found, err := bundles(ctx, r, p)
-	return append(all, found...), err
-}
-
-// tagged gets the signatures under a tag.
-func tagged(ctx context.Context, r *remote.Repository, tag, kind string) (all []signature.Signature, err error) {
-	text, err := manifest(ctx, r, tag)
+// layersOf gets the layers of a manifest, or none if there is no such manifest or something else.
+func layersOf(ctx context.Context, r *remote.Repository, name string) ([]ocispec.Descriptor, error) {
+	text, err := manifest(ctx, r, name)
 	if errors.Is(err, errdef.ErrNotFound) {
 		return nil, nil
 	}
@@ -75,8 +67,18 @@ func tagged(ctx context.Context, r *remote.Repository, tag, kind string) (all []
 	if err != nil {
 		return nil, nil //nolint:nilerr // it is no signature
 	}
-	for _, layer := range m.Layers {
-		if layer.Size > signature.MaxBytes || layer.MediaType != map[string]string{signature.Minisign: typeMinisign, signature.Cosign: typeSimpleSigning}[kind] {
+	return m.Layers, nil
+}
+
+// tagged gets the signatures of a kind of a manifest, subject, under their tag.
+func tagged(ctx context.Context, r *remote.Repository, subject, kind string) (all []signature.Signature, err error) {
+	tag, layerType := tagOf(subject, kind)
+	layers, err := layersOf(ctx, r, tag)
+	if err != nil {
+		return nil, err
+	}
+	for _, layer := range layers {
+		if layer.Size > signature.MaxBytes || layer.MediaType != layerType {
 			continue
 		}
 		content, err := fetch(ctx, r, layer)
@@ -102,7 +104,7 @@ func bundles(ctx context.Context, r *remote.Repository, p *Plugin) (all []signat
 	var found []ocispec.Descriptor
 	err = r.Referrers(ctx, subject, "", func(some []ocispec.Descriptor) error {
 		for _, d := range some {
-			if d.ArtifactType == typeBundle || d.ArtifactType == typeEmpty { // some registries list the type of its configuration
+			if d.ArtifactType == typeBundle || d.ArtifactType == ocispec.MediaTypeEmptyJSON { // some registries list the type of its configuration
 				found = append(found, d)
 			}
 		}
@@ -112,18 +114,14 @@ func bundles(ctx context.Context, r *remote.Repository, p *Plugin) (all []signat
 		return nil, err
 	}
 	for _, d := range found[:min(len(found), maxBundles)] {
-		text, err := manifest(ctx, r, d.Digest.String())
-		if errors.Is(err, errdef.ErrNotFound) {
-			continue // a list may name what is not there
-		}
+		layers, err := layersOf(ctx, r, d.Digest.String()) // a list may name what is not there
 		if err != nil {
 			return nil, err
 		}
-		m, err := artifact.Decode(text)
-		if err != nil || len(m.Layers) != 1 || m.Layers[0].MediaType != typeBundle || m.Layers[0].Size > signature.MaxBytes {
+		if len(layers) != 1 || layers[0].MediaType != typeBundle || layers[0].Size > signature.MaxBytes {
 			continue
 		}
-		content, err := fetch(ctx, r, m.Layers[0])
+		content, err := fetch(ctx, r, layers[0])
 		if err != nil {
 			return nil, err
 		}
@@ -148,33 +146,29 @@ func bundles(ctx context.Context, r *remote.Repository, p *Plugin) (all []signat
 // PushSignature puts a signature of a manifest into a registry, where [Client.Signatures] and cosign look for it. It replaces those
 // of the same kind that are there.
 func (c *Client) PushSignature(ctx context.Context, ref Reference, manifest string, s signature.Signature) error {
-	content, config := s.Signature, []byte("{}")
-	configType, layer := typeEmpty, artifact.Describe(typeMinisign, content)
-	layer.Annotations = map[string]string{annotationKey: s.Key.Text}
+	tag, layerType := tagOf(manifest, s.Kind)
+	content, config, configType, artifactType := s.Signature, []byte("{}"), ocispec.MediaTypeEmptyJSON, layerType
+	annotations := map[string]string{annotationKey: s.Key.Text}
 	if s.Kind == signature.Cosign {
-		content, configType, layer = s.Payload, typeImageConfig, artifact.Describe(typeSimpleSigning, s.Payload)
-		layer.Annotations = map[string]string{annotationKey: s.Key.Text, annotationCosign: base64.StdEncoding.EncodeToString(s.Signature)}
-		image := ocispec.Image{RootFS: ocispec.RootFS{Type: "layers", DiffIDs: []digest.Digest{layer.Digest}}}
+		content, configType, artifactType = s.Payload, ocispec.MediaTypeImageConfig, ""
+		annotations[annotationCosign] = base64.StdEncoding.EncodeToString(s.Signature)
+		image := ocispec.Image{RootFS: ocispec.RootFS{Type: "layers", DiffIDs: []digest.Digest{digest.FromBytes(content)}}}
 		var err error
 		if config, err = stdjson.Marshal(image); err != nil {
 			return err
 		}
 	}
-	artifactType := ""
-	if s.Kind == signature.Minisign {
-		artifactType = typeMinisign
-	}
+	layer := artifact.Describe(layerType, content)
+	layer.Annotations = annotations
 	text, err := artifact.Encode(ocispec.Manifest{
 		ArtifactType: artifactType, Config: artifact.Describe(configType, config), Layers: []ocispec.Descriptor{layer},
 	})
 	if err != nil {
 		return err
 	}
-	blobs := map[string][]byte{configType: config, layer.MediaType: content}
-	return c.ask(ctx, ref, func(ctx context.Context, r *remote.Repository) error {
-		if err := push(ctx, r, tagOf(manifest, s.Kind), blobs, text); err != nil {
-			return fmt.Errorf("its signature: %w", err)
-		}
-		return nil
+	blobs := map[string][]byte{configType: config, layerType: content}
+	_, err = ask(ctx, c, ref, "signature", func(ctx context.Context, r *remote.Repository) (struct{}, error) {
+		return struct{}{}, push(ctx, r, tag, blobs, text)
 	})
+	return err
 }

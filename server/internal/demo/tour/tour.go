@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,8 +26,55 @@ const requests = 2
 // User is the email address of the user of all requests.
 const User = "ada@example.com"
 
-//go:embed connectors.yaml
-var configuration string
+var (
+	//go:embed connectors.yaml
+	configuration string
+	//go:embed gateway.yaml
+	gatewayFile string
+)
+
+// A Stage has running servers, and a file of connectors for them.
+type Stage struct {
+	// File is the text of the file, for connectors.Read.
+	File    []byte
+	Secrets host.Secrets
+	Servers *demo.Servers
+}
+
+// A GatewayCall is a request that a gateway with the file of [NewStage] answers with status 200.
+type GatewayCall struct {
+	Permalink string
+	// User is the email address for UserHeader. It is empty if the connector does not need a user.
+	User string
+}
+
+// UserHeader is the header with the user's email address, for a gateway with the file of [NewStage].
+const UserHeader = "X-User-Email"
+
+// GatewayCalls has one call for each connector of the file of [NewStage].
+var GatewayCalls = []GatewayCall{{"none", ""}, {"api-key", ""}, {"oauth-client-credentials", ""}, {"jwt", User}, {"oauth-jwt-bearer", User}}
+
+// NewStage starts the servers, with a file for a gateway that shows the five auth types. The caller must close the servers.
+func NewStage(ctx context.Context) (*Stage, error) { return newStage(ctx, gatewayFile) }
+
+// newStage starts the servers. The first line of file is a comment. In the rest, API and TOKEN stand for the servers.
+func newStage(ctx context.Context, file string) (*Stage, error) {
+	keys, err := demo.NewKeys()
+	if err != nil {
+		return nil, err
+	}
+	servers, err := demo.Start(ctx, keys, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	rsa, ec := keys.PEM()
+	_, file, _ = strings.Cut(file, "\n")
+	return &Stage{
+		File:    []byte(strings.NewReplacer("API", servers.APIURL, "TOKEN", servers.TokenURL).Replace(file)),
+		Secrets: host.MapSecrets{"api-key": keys.APIKey, "client-secret": keys.ClientSecret, "rsa-key": rsa, "ec-key": ec},
+		Servers: servers,
+	}, nil
+}
 
 // stops has, for each connector of the file in order, the path to request and the expected number of token exchanges.
 var stops = []struct {

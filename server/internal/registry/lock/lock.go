@@ -116,10 +116,8 @@ func (p *Plugin) Digest() (string, error) {
 
 // Find returns the plugin with a name, or nil.
 func (l *Lock) Find(name string) *Plugin {
-	for i := range l.Plugins {
-		if l.Plugins[i].Name == name {
-			return &l.Plugins[i]
-		}
+	if i := slices.IndexFunc(l.Plugins, func(p Plugin) bool { return p.Name == name }); i >= 0 {
+		return &l.Plugins[i]
 	}
 	return nil
 }
