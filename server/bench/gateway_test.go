@@ -1,10 +1,16 @@
 package bench
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
 	"time"
 
 	"github.com/keywright/keywright/internal/testworld"
@@ -88,4 +94,133 @@ func versionRows() []row {
 			})
 		},
 	}}
+}
+
+// A proxy is a program of a Debian package. It sends requests on to the API, and sets a static header with the key.
+type proxy struct {
+	name string
+	// program is the name of the program and of its package.
+	program string
+	// args are the arguments to run it in the foreground, in the directory of proxyFile, its configuration.
+	args []string
+	// version is the argument to write the version.
+	version string
+	// config is the configuration. LISTEN and UPSTREAM stand for the addresses of the proxy and of the API, and CREDENTIAL for
+	// the key.
+	config string
+	// time is the goal of the time for a request, or 0.
+	time float64
+}
+
+const proxyFile = "proxy.conf"
+
+// proxies holds the proxies in the order of the report. Caddy has its defaults, which most users have. nginx and HAProxy are
+// configured for speed.
+var proxies = []proxy{
+	{
+		name: "Caddy", program: "caddy", args: []string{"run", "--config", proxyFile, "--adapter", "caddyfile"}, version: "version",
+		time: 1 / 1.1, // 1.1 times its requests per second
+		config: `{
+	admin off
+}
+http://LISTEN {
+	bind 127.0.0.1
+	reverse_proxy UPSTREAM {
+		header_up X-API-Key CREDENTIAL
+	}
+}
+`,
+	},
+	{
+		name: "nginx", program: "nginx", args: []string{"-p", ".", "-c", proxyFile}, version: "-v",
+		// Without keepalive_requests, it closes a connection after a thousand requests. With reuseport, its workers share the
+		// connections, and its p99 is lower.
+		config: `daemon off;
+worker_processes auto;
+pid nginx.pid;
+error_log stderr;
+events {
+	worker_connections 1024;
+}
+http {
+	access_log off;
+	client_body_temp_path client_body;
+	proxy_temp_path proxy;
+	fastcgi_temp_path fastcgi;
+	uwsgi_temp_path uwsgi;
+	scgi_temp_path scgi;
+	keepalive_requests 1000000000;
+	upstream api {
+		server UPSTREAM;
+		keepalive 64;
+		keepalive_requests 1000000000;
+	}
+	server {
+		listen LISTEN reuseport;
+		location / {
+			proxy_pass http://api;
+			proxy_http_version 1.1;
+			proxy_set_header Connection "";
+			proxy_set_header X-API-Key CREDENTIAL;
+		}
+	}
+}
+`,
+	},
+	{
+		name: "HAProxy", program: "haproxy", args: []string{"-db", "-f", proxyFile}, version: "-v",
+		config: `defaults
+	mode http
+	timeout connect 5s
+	timeout client 1m
+	timeout server 1m
+frontend callers
+	bind LISTEN
+	default_backend api
+backend api
+	http-reuse always
+	http-request set-header X-API-Key CREDENTIAL
+	server api UPSTREAM
+`,
+	},
+}
+
+// start starts the proxy, and waits until it accepts connections. The note has its version.
+func (p proxy) start(s session, api string) (address, note string) {
+	s.Helper()
+	path, err := exec.LookPath(p.program)
+	if err != nil { // Debian has servers in a directory that is on the PATH of root only
+		path, err = exec.LookPath(filepath.Join("/usr/sbin", p.program))
+	}
+	if err != nil {
+		s.Fatalf("there is no %s: install the Debian package %[1]s, as make bench does", p.program)
+	}
+	out := testworld.Must(exec.CommandContext(s.Context(), path, p.version).CombinedOutput())(s)
+	version := regexp.MustCompile(`\d+\.\d\S*`).Find(out)
+	if version == nil {
+		s.Fatalf("%s %s wrote no version, but %q", path, p.version, out)
+	}
+	listen, directory := freeAddress(s), s.TempDir()
+	config := strings.NewReplacer("LISTEN", listen, "UPSTREAM", strings.TrimPrefix(api, "http://"), "CREDENTIAL", apiKey).Replace(p.config)
+	testworld.Check(s, os.WriteFile(filepath.Join(directory, proxyFile), []byte(config), 0o600))
+	cmd := exec.CommandContext(context.WithoutCancel(s.Context()), path, p.args...)
+	cmd.Dir = directory
+	cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+directory, "XDG_DATA_HOME="+directory) // Caddy writes there
+	startListening(s, cmd, listen)
+	return "http://" + listen + keyedPath, fmt.Sprintf("The version of %s is %s.", p.name, version)
+}
+
+// A proxy is measured only if the API finds the key in each request that comes through it.
+func TestProxiesSetKey(t *testing.T) {
+	for _, p := range proxies {
+		t.Run(p.name, func(t *testing.T) {
+			s := session{T: t}
+			api, _ := start(t, self(t, "api", ""))
+			address, _ := p.start(s, api)
+			testworld.Check(t, fetch(t.Context(), newClient(t), address, io.Discard))
+			p.config = strings.Replace(p.config, "CREDENTIAL", "another", 1)
+			address, _ = p.start(s, api)
+			testworld.WantError(t, "with another key", fetch(t.Context(), newClient(t), address, io.Discard), "401")
+		})
+	}
 }

@@ -2,26 +2,30 @@ package embed
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/microcosm-cc/bluemonday"
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 )
 
-// Attributes that the sanitiser sets. Players need scripts and their own origin. Their sandbox does not let them submit
-// forms or navigate the page around them.
-const (
-	frameSandbox  = "allow-scripts allow-same-origin allow-popups allow-presentation"
-	frameReferrer = "strict-origin-when-cross-origin" // some players refuse to run without the origin
-	frameLoading  = "lazy"
-	linkRelation  = "nofollow noopener"
-)
+// linkRelation is the rel of all links.
+const linkRelation = "nofollow noopener"
 
 var (
+	// frameAttributes are set on all frames. Players need scripts and their own origin. Their sandbox does not let them submit
+	// forms or navigate the page around them.
+	frameAttributes = []html.Attribute{
+		{Key: "sandbox", Val: "allow-scripts allow-same-origin allow-popups allow-presentation"},
+		{Key: "referrerpolicy", Val: "strict-origin-when-cross-origin"}, // some players refuse to run without the origin
+		{Key: "loading", Val: "lazy"}, {Key: "allowfullscreen"},
+	}
 	// frameSource matches the URLs that a frame may have. They are such that browsers and net/url agree on the host.
 	frameSource = regexp.MustCompile(`^https://[A-Za-z0-9.-]+([/?][^\s\\\x00-\x1f\x7f]*)?$`)
 	frameSize   = regexp.MustCompile(`^[0-9]{1,4}$`)
@@ -46,10 +50,9 @@ func newSanitizer(list *providers) *sanitizer {
 	p.AllowAttrs("rel").Matching(exactly(linkRelation)).OnElements("a")
 	p.AllowAttrs("src").Matching(frameSource).OnElements("iframe")
 	p.AllowAttrs("width", "height").Matching(frameSize).OnElements("iframe")
-	p.AllowAttrs("allowfullscreen").Matching(exactly("")).OnElements("iframe")
-	p.AllowAttrs("sandbox").Matching(exactly(frameSandbox)).OnElements("iframe")
-	p.AllowAttrs("referrerpolicy").Matching(exactly(frameReferrer)).OnElements("iframe")
-	p.AllowAttrs("loading").Matching(exactly(frameLoading)).OnElements("iframe")
+	for _, a := range frameAttributes {
+		p.AllowAttrs(a.Key).Matching(exactly(a.Val)).OnElements("iframe")
+	}
 	return &sanitizer{providers: list, policy: p, strict: bluemonday.StrictPolicy()}
 }
 
@@ -76,7 +79,7 @@ func (s *sanitizer) clean(ctx context.Context, source string) (cleaned string, o
 			return "", false
 		}
 		var out strings.Builder
-		if s.policy.SanitizeReaderToWriter(&limited{ctx, strings.NewReader(rendered.String())}, &out) != nil {
+		if s.policy.SanitizeReaderToWriter(&limited{ctx, strings.NewReader(rendered.text.String())}, &out) != nil {
 			return "", false
 		}
 		if out.String() == source {
@@ -113,13 +116,8 @@ func (s *sanitizer) rewriteElement(n *html.Node) bool {
 		return s.rewriteFrame(n)
 	case atom.A, atom.Area:
 		_, link := attribute(n, "href")
-		rewritten := n.Attr[:0]
-		for _, a := range n.Attr {
-			if a.Key != "rel" && (link || a.Key != "target") {
-				rewritten = append(rewritten, a)
-			}
-		}
-		if n.Attr = rewritten; link {
+		n.Attr = slices.DeleteFunc(n.Attr, func(a html.Attribute) bool { return a.Key == "rel" || a.Key == "target" && !link })
+		if link {
 			n.Attr = append(n.Attr, html.Attribute{Key: "rel", Val: linkRelation})
 		}
 	}
@@ -144,13 +142,7 @@ func (s *sanitizer) rewriteFrame(n *html.Node) bool {
 	if title, ok := attribute(n, "title"); ok {
 		attributes = append(attributes, html.Attribute{Key: "title", Val: title})
 	}
-	attributes = append(attributes,
-		html.Attribute{Key: "sandbox", Val: frameSandbox},
-		html.Attribute{Key: "referrerpolicy", Val: frameReferrer},
-		html.Attribute{Key: "loading", Val: frameLoading},
-		html.Attribute{Key: "allowfullscreen"},
-	)
-	n.Attr = attributes
+	n.Attr = append(attributes, frameAttributes...)
 	for n.FirstChild != nil {
 		n.RemoveChild(n.FirstChild)
 	}
@@ -187,4 +179,42 @@ func render(root *html.Node) string {
 		return ""
 	}
 	return out.String()
+}
+
+// Limits of sanitising. Parsing can take quadratic time: the parser merges the attributes of thousands of <body>
+// elements into one element. It can also make a tree hundreds of times as large as the text: the parser repeats
+// hundreds of unclosed <b> elements in each paragraph after them.
+const (
+	maxDocuments = 4               // documents of all requests that are sanitised at once
+	cleanTime    = 2 * time.Second // for a document
+	maxGrowth    = 8               // factor by which a document may grow; a frame does when it gets its sandbox
+	piece        = 512             // bytes that are parsed between two checks of the context
+)
+
+// limited is an io.Reader of a text that fails once the context has ended. There is no other way to stop a parser.
+type limited struct {
+	ctx  context.Context
+	text *strings.Reader
+}
+
+func (l *limited) Read(p []byte) (int, error) {
+	if err := l.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return l.text.Read(p[:min(len(p), piece)])
+}
+
+var errGrowth = errors.New("the HTML is repaired to far more than was written")
+
+// capped is a text that refuses writes beyond limit bytes with errGrowth.
+type capped struct {
+	text  strings.Builder
+	limit int
+}
+
+func (c *capped) Write(p []byte) (int, error) {
+	if c.text.Len()+len(p) > c.limit {
+		return 0, errGrowth
+	}
+	return c.text.Write(p)
 }

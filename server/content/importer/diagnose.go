@@ -136,28 +136,18 @@ func a(typ string) string {
 
 // findType sets the type and the shape of the record. It returns false, and adds a problem, if there is no known type.
 func (g *diagnosis) findType() bool {
-	d := decoder(g.text)
-	_, _ = d.ReadToken()
-	for d.PeekKind() == '"' {
-		name, _ := d.ReadToken()
-		if name.String() != "type" {
-			_ = d.SkipValue()
-			continue
-		}
-		place := g.nextPlace(d)
-		value, _ := d.ReadValue()
-		if value.Kind() == 'n' {
-			break
-		}
-		if value.Kind() != '"' {
-			g.At(place, "type", "has to be a string, not %s", nameOf(value.Kind()))
-			return false
-		}
-		typ, _ := jsontext.AppendUnquote(nil, value)
-		if g.typ = string(typ); shapes[g.typ] != nil {
-			g.shape = g.shapeOfRecord()
-			return true
-		}
+	value, place := g.member("type")
+	if len(value) == 0 || value.Kind() == 'n' {
+		g.At(g.start, "", "there is no \"type\": say whether this is a productUpdate, an article, a reply or a moderator")
+		return false
+	}
+	if value.Kind() != '"' {
+		g.At(place, "type", "has to be a string, not %s", nameOf(value.Kind()))
+		return false
+	}
+	typ, _ := jsontext.AppendUnquote(nil, value)
+	g.typ = string(typ)
+	if g.shape = shapes[g.typ]; g.shape == nil {
 		suggestion := "it has to be " + strings.Join(types[:len(types)-1], ", ") + " or " + types[len(types)-1]
 		if near, ok := problem.Nearest(g.typ, types); ok {
 			suggestion = fmt.Sprintf("did you mean %q?", near)
@@ -165,26 +155,27 @@ func (g *diagnosis) findType() bool {
 		g.At(place, "type", "there is no type %s: %s", problem.Quote(g.typ), suggestion)
 		return false
 	}
-	g.At(g.start, "", "there is no \"type\": say whether this is a productUpdate, an article, a reply or a moderator")
-	return false
+	if deleted, _ := g.member("deleted"); deleted.Kind() == 't' {
+		if g.deleted, g.shape = true, deletionShape; g.typ == "reply" {
+			g.shape = replyDeletionShape
+		}
+	}
+	return true
 }
 
-// shapeOfRecord returns the shape of a record of a known type.
-func (g *diagnosis) shapeOfRecord() *shape {
+// member returns the first value of a member of the record and its place, or nil if there is none.
+func (g *diagnosis) member(name string) (value jsontext.Value, place problem.Place) {
 	d := decoder(g.text)
 	_, _ = d.ReadToken()
 	for d.PeekKind() == '"' {
-		name, _ := d.ReadToken()
-		isDeleted := name.String() == "deleted"
-		if value, _ := d.ReadValue(); !isDeleted || value.Kind() != 't' {
-			continue
+		if token, _ := d.ReadToken(); token.String() == name {
+			place = g.nextPlace(d)
+			value, _ = d.ReadValue()
+			return value, place
 		}
-		if g.deleted = true; g.typ == "reply" {
-			return replyDeletionShape
-		}
-		return deletionShape
+		_ = d.SkipValue()
 	}
-	return shapes[g.typ]
+	return nil, place
 }
 
 // nextPlace returns the place where the next token of d begins.
@@ -217,7 +208,7 @@ func (g *diagnosis) value(s *shape, path string) {
 	case want == kindObject && kind == '{':
 		g.anyObject(path)
 	case want == kindTimestamp && kind == '"':
-		g.timestamp(path)
+		g.checkText(path, func(text string) error { return new(content.Timestamp).UnmarshalText([]byte(text)) })
 	case want == kindInteger && kind == '0':
 		g.integer(path)
 	case want == kindRecord && kind == '{':
@@ -234,10 +225,11 @@ func (g *diagnosis) value(s *shape, path string) {
 	}
 }
 
-func (g *diagnosis) timestamp(path string) {
+// checkText reads a string, and adds a problem if check returns an error.
+func (g *diagnosis) checkText(path string, check func(string) error) {
 	place := g.nextPlace(g.d)
 	value, _ := g.d.ReadToken()
-	if _, err := content.ParseTimestamp(value.String()); err != nil {
+	if err := check(value.String()); err != nil {
 		g.At(place, path, "%v", err)
 	}
 }
@@ -292,21 +284,13 @@ func (g *diagnosis) object(s *shape, path string) map[string]bool {
 		present[name] = g.d.PeekKind() != 'n'
 		below := problem.Join(path, name)
 		if path == "" && (name == "id" || name == "articleId") && g.d.PeekKind() == '"' {
-			g.id(below)
+			g.checkText(below, content.CheckID)
 			continue
 		}
 		g.value(member, below)
 	}
 	_, _ = g.d.ReadToken()
 	return present
-}
-
-func (g *diagnosis) id(path string) {
-	place := g.nextPlace(g.d)
-	value, _ := g.d.ReadToken()
-	if err := content.CheckID(value.String()); err != nil {
-		g.At(place, path, "%v", err)
-	}
 }
 
 // unknown returns the message for a member that the shape does not have.

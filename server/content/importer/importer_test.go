@@ -467,21 +467,3 @@ func community(n int) []byte {
 	}
 	return b.Bytes()
 }
-
-func BenchmarkLines(b *testing.B) { benchmark(b, community(1000)) }
-
-func BenchmarkArray(b *testing.B) {
-	lines := bytes.TrimSpace(community(1000))
-	benchmark(b, []byte("["+strings.ReplaceAll(string(lines), "\n", ",")+"]"))
-}
-
-func benchmark(b *testing.B, input []byte) {
-	b.SetBytes(int64(len(input)))
-	for b.Loop() {
-		result, err := Import(b.Context(), nil, "input", bytes.NewReader(input), Options{DryRun: true})
-		if err != nil || result.Articles != 1000 || result.Problems != 0 {
-			b.Fatal(result, err)
-		}
-	}
-	b.ReportMetric(1000*float64(b.N)/b.Elapsed().Seconds(), "records/s")
-}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/internal/sqlstore"
+	"github.com/keywright/keywright/server/internal/migrate"
 	"github.com/keywright/keywright/server/internal/postgresurl"
 )
 
@@ -47,7 +48,7 @@ func Open(ctx context.Context, address string, options Options) (content.Databas
 
 // open migrates the database and returns its store. It closes db if it fails.
 func open(ctx context.Context, db *sql.DB, connections int, pooler bool) (*sqlstore.Store, error) {
-	if err := migrate(ctx, db); err != nil {
+	if err := upgrade(ctx, db); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return sqlstore.New(ctx, sqlstore.Config{
@@ -56,9 +57,9 @@ func open(ctx context.Context, db *sql.DB, connections int, pooler bool) (*sqlst
 	})
 }
 
-// migrate brings the database to the current schema. A lock makes processes do so one at a time. It is the lock of a transaction, so that
+// upgrade brings the database to the current schema. A lock makes processes do so one at a time. It is the lock of a transaction, so that
 // it holds through a pooler, too.
-func migrate(ctx context.Context, db *sql.DB) error {
+func upgrade(ctx context.Context, db *sql.DB) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -75,7 +76,9 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock($1)`, lock); err != nil {
 		return err
 	}
-	return sqlstore.Migrate(ctx, db, sqlstore.Postgres)
+	schema := sqlstore.Schema
+	schema.Before = `CREATE COLLATION IF NOT EXISTS "binary" FROM "C"`
+	return migrate.Up(ctx, db, migrate.Postgres, schema)
 }
 
 // away reports whether an error means that the database cannot be reached: no connection can be made, it broke, or the

@@ -2,8 +2,6 @@ package sample
 
 import (
 	"context"
-	"net/url"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,8 +16,6 @@ type community struct {
 	articles   map[string]*content.Article
 	replies    map[string][]*content.Reply // by the article's id
 	moderators map[string]bool
-	authors    map[string]content.Author
-	order      []string // the ids of the articles in the order of the file
 }
 
 func (c *community) Write(_ context.Context, records []content.Record) error {
@@ -29,7 +25,6 @@ func (c *community) Write(_ context.Context, records []content.Record) error {
 			c.updates[r.ProductUpdate.ID] = r.ProductUpdate
 		case r.Article != nil:
 			c.articles[r.Article.ID] = r.Article
-			c.order = append(c.order, r.Article.ID)
 		case r.Reply != nil:
 			c.replies[r.ArticleID] = append(c.replies[r.ArticleID], r.Reply)
 		default:
@@ -41,9 +36,7 @@ func (c *community) Write(_ context.Context, records []content.Record) error {
 
 func read(t *testing.T) *community {
 	t.Helper()
-	c := &community{
-		map[string]*content.ProductUpdate{}, map[string]*content.Article{}, map[string][]*content.Reply{}, map[string]bool{}, map[string]content.Author{}, nil,
-	}
+	c := &community{map[string]*content.ProductUpdate{}, map[string]*content.Article{}, map[string][]*content.Reply{}, map[string]bool{}}
 	result, err := importer.Import(t.Context(), c, Name, Records(), importer.Options{Problem: func(p importer.Problem) { t.Error(p) }})
 	if err != nil || result.Problems > 0 {
 		t.Fatal(result, err)
@@ -153,91 +146,4 @@ func TestTheNumbersOfTheSampleAgree(t *testing.T) {
 func instant(t content.Timestamp) time.Time {
 	at, _ := t.Instant()
 	return at
-}
-
-// All people in the records are authors, moderators too, and an author's data are the same everywhere.
-func TestThePeopleOfTheSample(t *testing.T) {
-	c := read(t)
-	written := map[string]int64{}
-	for _, u := range c.updates {
-		c.person(t, u.Author)
-	}
-	for _, a := range c.articles {
-		c.person(t, a.Author)
-	}
-	for _, replies := range c.replies {
-		for _, r := range replies {
-			c.person(t, r.Author)
-			written[r.Author.ID]++
-			for _, report := range r.ReportedContent {
-				c.person(t, report.ReportedBy)
-			}
-		}
-	}
-	if len(c.authors) < 25 {
-		t.Errorf("there are %d authors", len(c.authors))
-	}
-	for id, n := range written {
-		if n > c.authors[id].Reputation.RepliesMade {
-			t.Errorf("%s made %d replies, not %d", c.authors[id].Username, n, c.authors[id].Reputation.RepliesMade)
-		}
-	}
-	known := func(what string, ids content.List[string]) {
-		for _, id := range ids {
-			if _, ok := c.authors[id]; !ok {
-				t.Errorf("%s names %s, who is no author", what, id)
-			}
-		}
-	}
-	for id := range c.moderators {
-		known("a moderator", content.List[string]{id})
-	}
-	for id, u := range c.updates {
-		known("product update "+id, u.LikedBy)
-	}
-	for id, a := range c.articles {
-		known("article "+id, a.LikedBy)
-		for _, r := range c.replies[id] {
-			known("reply "+r.ID, r.LikedBy)
-		}
-	}
-}
-
-// person checks an author, and that the author's data are the same as elsewhere.
-func (c *community) person(t *testing.T, a content.Author) {
-	t.Helper()
-	if was, ok := c.authors[a.ID]; ok && was != a {
-		t.Errorf("author %s is two people: %+v and %+v", a.ID, was, a)
-	}
-	c.authors[a.ID] = a
-	if _, err := strconv.Atoi(a.ID); err != nil || a.Username == "" || a.Reputation.Rank == "" {
-		t.Errorf("author %+v", a)
-	}
-	if u, err := url.Parse(a.Avatar); err != nil || a.Avatar != "" && u.Hostname() != "avatars.example.com" {
-		t.Errorf("the avatar %s", a.Avatar)
-	}
-}
-
-// Ids are numbers, and no two texts are the same.
-func TestTheTextsOfTheSample(t *testing.T) {
-	c := read(t)
-	seen := map[string]string{}
-	text := func(id, html string) {
-		if _, err := strconv.Atoi(id); err != nil {
-			t.Errorf("the id %s is no number", id)
-		}
-		if other, ok := seen[html]; ok || html == "" {
-			t.Errorf("%s has the text of %q: %s", id, other, html)
-		}
-		seen[html] = id
-	}
-	for id, u := range c.updates {
-		text(id, u.Body)
-	}
-	for _, id := range c.order {
-		text(id, c.articles[id].Body)
-		for _, r := range c.replies[id] {
-			text(r.ID, r.Content)
-		}
-	}
 }

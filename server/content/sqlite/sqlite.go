@@ -17,6 +17,7 @@ import (
 
 	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/internal/sqlstore"
+	"github.com/keywright/keywright/server/internal/migrate"
 	"github.com/keywright/keywright/server/internal/sqlitefile"
 )
 
@@ -40,24 +41,16 @@ func OpenToRead(ctx context.Context, path string) (content.Database, error) {
 		return nil, fmt.Errorf("open the database: %w", err)
 	}
 	store, err := open(ctx, path, maxLog)
-	var e *sqlite.Error
-	if errors.As(err, &e) && (e.Code()&0xff == sqlite3.SQLITE_READONLY || e.Code()&0xff == sqlite3.SQLITE_CANTOPEN) {
-		store, err = openReadOnly(ctx, path)
+	if code := codeOf(err); code == sqlite3.SQLITE_READONLY || code == sqlite3.SQLITE_CANTOPEN {
+		// Where SQLite cannot have its files beside the database, it is taken for one that does not change.
+		if store, err = openAs(ctx, path, false); err != nil {
+			store, err = openAs(ctx, path, true)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open the database %s: %w", path, explain(err))
 	}
 	return store, nil
-}
-
-// openReadOnly opens a database that cannot be written. If SQLite cannot have its files beside it, it is taken for one that does not
-// change.
-func openReadOnly(ctx context.Context, path string) (*sqlstore.Store, error) {
-	store, err := openAs(ctx, path, false)
-	if err != nil {
-		store, err = openAs(ctx, path, true)
-	}
-	return store, err
 }
 
 // openAs opens a database to read it, as one that others may write or as an immutable one.
@@ -81,7 +74,7 @@ func openAs(ctx context.Context, path string, immutable bool) (*sqlstore.Store, 
 	if err != nil {
 		return nil, err
 	}
-	if err := sqlstore.Check(ctx, reads, sqlstore.SQLite); err != nil {
+	if err := migrate.Check(ctx, reads, migrate.SQLite, sqlstore.Schema); err != nil {
 		return nil, errors.Join(err, reads.Close())
 	}
 	return sqlstore.New(ctx, sqlstore.Config{Reads: reads, Away: away, Present: f.present})
@@ -159,14 +152,14 @@ func open(ctx context.Context, path string, maxLog int64) (*sqlstore.Store, erro
 		return nil, err
 	}
 	writes.SetMaxOpenConns(1) // SQLite allows one writer at a time
-	if err := sqlstore.Migrate(ctx, writes, sqlstore.SQLite); err != nil {
+	if err := migrate.Up(ctx, writes, migrate.SQLite, sqlstore.Schema); err != nil {
 		return nil, errors.Join(err, writes.Close())
 	}
 	f, err := fileOf(absolute)
-	if err != nil {
-		return nil, errors.Join(err, writes.Close())
+	var reads *sql.DB
+	if err == nil {
+		reads, err = openReads(absolute, url.Values{})
 	}
-	reads, err := openReads(absolute, url.Values{})
 	if err != nil {
 		return nil, errors.Join(err, writes.Close())
 	}
@@ -208,10 +201,17 @@ func source(path string, options url.Values) string {
 	return sqlitefile.Source(path, options)
 }
 
+// codeOf returns the primary result code of an error of SQLite, or SQLITE_OK for another error.
+func codeOf(err error) int {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		return e.Code() & 0xff
+	}
+	return sqlite3.SQLITE_OK
+}
+
 // explain replaces SQLite's error for a file that is not a database by a clear one.
 func explain(err error) error {
-	var e *sqlite.Error
-	if errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_NOTADB {
+	if codeOf(err) == sqlite3.SQLITE_NOTADB {
 		return errors.New("the file is not a database of SQLite")
 	}
 	return err
@@ -220,11 +220,7 @@ func explain(err error) error {
 // away reports whether an error means that the file cannot be used at the moment: it cannot be opened, its disk fails, or
 // another process keeps it locked.
 func away(err error) bool {
-	var e *sqlite.Error
-	if !errors.As(err, &e) {
-		return false
-	}
-	switch e.Code() & 0xff {
+	switch codeOf(err) {
 	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		return true
 	}

@@ -203,3 +203,192 @@ func text(t *testing.T, doc map[string]any, name string) string {
 	}
 	return value
 }
+
+const apiAudience = "http://127.0.0.1/api"
+
+// testAPI returns an API that knows one access token.
+func testAPI(t *testing.T, c *testworld.Clock) *API {
+	t.Helper()
+	e := newEndpoint(t, c)
+	e.tokens["access-token-of-ada"] = issued{"ada", c.Now().Add(time.Hour)}
+	return newAPI(testKeys(t), e, apiAudience, c.Now)
+}
+
+// call sends one request. headers alternates names and values.
+func call(h http.Handler, target string, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodGet, target, strings.NewReader("a body"))
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func TestAPI(t *testing.T) {
+	c, k := newClock(), testKeys(t)
+	claims := map[string]any{"sub": "ada", "aud": apiAudience, "iat": c.Now().Unix(), "exp": c.Now().Unix() + 60}
+	es256 := func(changes map[string]any) string {
+		return "Bearer " + signed(t, jwt.SigningMethodES256, k.EC, nil, with(claims, changes))
+	}
+	const (
+		token        = "Bearer access-token-of-ada"
+		invalidToken = `Bearer realm="api", error="invalid_token"`
+		noToken      = `Bearer realm="api"`
+		apiKey       = `ApiKey realm="api"`
+	)
+	tests := []struct {
+		name, target string
+		headers      []string
+		status       int
+		challenge    string
+	}{
+		{"none", "/none?q=1", []string{"X-Other", "1"}, 200, ""},
+		{"none: Authorization", "/none", []string{"Authorization", token}, 400, ""},
+		{"none: Proxy-Authorization", "/none", []string{"Proxy-Authorization", token}, 400, ""},
+		{"none: Cookie", "/none", []string{"Cookie", "a=b"}, 400, ""},
+		{"none: API key in the header", "/none", []string{"X-API-Key", k.APIKey}, 400, ""},
+		{"none: API key in the query", "/none?api_key=x", nil, 400, ""},
+
+		{"header key", "/api-key-header", []string{"x-api-key", k.APIKey}, 200, ""},
+		{"header key: wrong", "/api-key-header", []string{"X-API-Key", k.APIKey + "x"}, 401, apiKey},
+		{"header key: empty", "/api-key-header", []string{"X-API-Key", ""}, 401, apiKey},
+		{"header key: missing", "/api-key-header", nil, 401, apiKey},
+		{"header key: twice", "/api-key-header", []string{"X-API-Key", k.APIKey, "X-API-Key", k.APIKey}, 400, ""},
+		{"header key: in the query", "/api-key-header?api_key=" + k.APIKey, nil, 400, ""},
+		{"header key: another credential beside it", "/api-key-header", []string{"X-API-Key", k.APIKey, "Authorization", token}, 400, ""},
+
+		{"query key", "/api-key-query?a=b&api_key=" + k.APIKey, nil, 200, ""},
+		{"query key: wrong", "/api-key-query?api_key=wrong", nil, 401, apiKey},
+		{"query key: missing", "/api-key-query", nil, 401, apiKey},
+		{"query key: twice", "/api-key-query?api_key=" + k.APIKey + "&api_key=" + k.APIKey, nil, 400, ""},
+		{"query key: in the header", "/api-key-query", []string{"X-API-Key", k.APIKey}, 400, ""},
+		{"query key: malformed query", "/api-key-query?api_key=%zz", nil, 400, ""},
+
+		{"bearer", "/bearer", []string{"Authorization", token}, 200, ""},
+		{"bearer: scheme in small letters", "/bearer", []string{"Authorization", "bearer access-token-of-ada"}, 200, ""},
+		{"bearer: unknown token", "/bearer", []string{"Authorization", "Bearer another"}, 401, invalidToken},
+		{"bearer: a JWT", "/bearer", []string{"Authorization", es256(nil)}, 401, invalidToken},
+		{"bearer: no token", "/bearer", []string{"Authorization", "Bearer "}, 401, noToken},
+		{"bearer: another scheme", "/bearer", []string{"Authorization", "Basic access-token-of-ada"}, 401, noToken},
+		{"bearer: missing", "/bearer", nil, 401, noToken},
+		{"bearer: twice", "/bearer", []string{"Authorization", token, "Authorization", token}, 400, ""},
+
+		{"jwt", "/jwt", []string{"Authorization", es256(nil)}, 200, ""},
+		{"jwt: no sub", "/jwt", []string{"Authorization", es256(map[string]any{"sub": nil})}, 200, ""},
+		{"jwt: an access token", "/jwt", []string{"Authorization", token}, 401, invalidToken},
+		{"jwt: expired", "/jwt", []string{"Authorization", es256(map[string]any{"exp": c.Now().Unix()})}, 401, invalidToken},
+		{"jwt: no exp", "/jwt", []string{"Authorization", es256(map[string]any{"exp": nil})}, 401, invalidToken},
+		{"jwt: no iat", "/jwt", []string{"Authorization", es256(map[string]any{"iat": nil})}, 401, invalidToken},
+		{"jwt: another audience", "/jwt", []string{"Authorization", es256(map[string]any{"aud": "x"})}, 401, invalidToken},
+		{"jwt: another algorithm", "/jwt", []string{"Authorization", "Bearer " + signed(t, jwt.SigningMethodRS256, k.RSA, nil, claims)}, 401, invalidToken},
+		{"jwt: missing", "/jwt", nil, 401, noToken},
+
+		{"unknown path", "/other", nil, 404, ""},
+		{"path below", "/none/x", nil, 404, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			api := testAPI(t, c)
+			w := call(api, tt.target, tt.headers...)
+			doc := document(t, w)
+			if w.Code != tt.status || doc["ok"] != (tt.status == http.StatusOK) {
+				t.Errorf("status %d, answer %v, want %d", w.Code, doc, tt.status)
+			}
+			if got := w.Header().Get("WWW-Authenticate"); got != tt.challenge {
+				t.Errorf("WWW-Authenticate is %q, want %q", got, tt.challenge)
+			}
+			if strings.Contains(w.Body.String(), k.APIKey) || strings.Contains(w.Body.String(), "access-token") {
+				t.Errorf("the answer echoes the credential: %s", w.Body)
+			}
+			got := api.Received()
+			if len(got) != 1 || got[0].Status != tt.status || "/"+strings.TrimPrefix(got[0].Path, "/") != strings.Split(tt.target, "?")[0] {
+				t.Errorf("recorded: %+v", got)
+			}
+		})
+	}
+	for target, credential := range map[string]string{"/bearer": token, "/jwt": es256(nil)} {
+		if doc := document(t, call(testAPI(t, c), target, "Authorization", credential)); doc["subject"] != "ada" {
+			t.Errorf("%s: doc = %v", target, doc)
+		}
+	}
+}
+
+func TestMaskedReceived(t *testing.T) {
+	c, k := newClock(), testKeys(t)
+	api := testAPI(t, c)
+	token := signed(t, jwt.SigningMethodES256, k.EC, map[string]any{"kid": "k1"}, map[string]any{"aud": apiAudience, "exp": c.Now().Add(time.Minute).Unix()})
+	masked := k.APIKey[:4] + "… (32 characters)"
+	call(api, "/api-key-header?a=1&A=%C3%A9&a=2", "X-API-Key", k.APIKey, "Accept", "text/plain")
+	call(api, "/api-key-query?api_key="+k.APIKey)
+	call(api, "/none?wrong="+k.APIKey, "X-Wrong", "key="+k.APIKey, "Cookie", "session=abcdefghijkl")
+	call(api, "/jwt", "Authorization", "Bearer "+token)
+
+	got := api.Received()
+	want := []Received{
+		{
+			Method: "GET", Path: "/api-key-header", Status: 200,
+			Headers: []Field{{"Accept", "text/plain"}, {"X-Api-Key", masked}},
+			Query:   []Field{{"a", "1"}, {"A", "é"}, {"a", "2"}},
+		},
+		{Method: "GET", Path: "/api-key-query", Status: 200, Query: []Field{{"api_key", masked}}},
+		{
+			Method: "GET", Path: "/none", Status: 400,
+			Headers: []Field{{"Cookie", "sess… (20 characters)"}, {"X-Wrong", "key=… (36 characters)"}},
+			Query:   []Field{{"wrong", masked}},
+		},
+	}
+	for i, one := range want {
+		if g, w := asJSON(t, got[i]), asJSON(t, one); g != w {
+			t.Errorf("got  %s\nwant %s", g, w)
+		}
+	}
+	last := got[3]
+	if last.JWT == nil || !strings.Contains(string(last.JWT.Header), `"kid":"k1"`) || !strings.Contains(string(last.JWT.Claims), `"aud":"`+apiAudience+`"`) {
+		t.Errorf("the JWT is recorded as %+v", last.JWT)
+	}
+	if value := last.Headers[0].Value; !strings.HasPrefix(value, "Bearer eyJh… (") {
+		t.Errorf("Authorization is recorded as %q", value)
+	}
+	if all := asJSON(t, got); strings.Contains(all, k.APIKey) || strings.Contains(all, token[strings.LastIndexByte(token, '.'):]) {
+		t.Errorf("a credential is in %s", all)
+	}
+}
+
+func TestReceivedBound(t *testing.T) {
+	api := testAPI(t, newClock())
+	for range maxRecords {
+		call(api, "/none")
+	}
+	call(api, "/none?last=1")
+	got := api.Received()
+	if len(got) != maxRecords || len(got[0].Query) != 0 || len(got[maxRecords-1].Query) != 1 {
+		t.Errorf("%d requests are kept, the last is %+v", len(got), got[len(got)-1])
+	}
+}
+
+func TestMask(t *testing.T) {
+	for credential, want := range map[string]string{
+		"":                 "… (0 characters)",
+		"short-password1":  "… (15 characters)",
+		"sixteen-letters!": "sixt… (16 characters)",
+		"äöüßäöüßäöüßäöüß": "äöüß… (16 characters)",
+	} {
+		if got := Mask(credential); got != want {
+			t.Errorf("Mask(%q) = %q, want %q", credential, got, want)
+		}
+	}
+}
+
+func TestDecodeJWT(t *testing.T) {
+	for _, token := range []string{"", "a.b", "a.b.c.d", "!.!.!", "YQ.YQ.YQ", "e30.YQ.YQ"} {
+		if got := decode(token); got != nil {
+			t.Errorf("decode(%q) = %+v", token, got)
+		}
+	}
+}
+
+func asJSON(t *testing.T, v any) string {
+	t.Helper()
+	return string(testworld.Must(json.Marshal(v))(t))
+}

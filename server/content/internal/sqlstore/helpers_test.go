@@ -64,15 +64,23 @@ func empty(t testing.TB, name string) database {
 
 func (db database) open(t testing.TB) *sqlstore.Store {
 	t.Helper()
-	open := sqlite.Open
-	if db.name == "postgres" {
-		open = func(ctx context.Context, address string) (content.Database, error) {
-			return postgres.Open(ctx, address, db.options)
-		}
-	}
-	store := testworld.Must(open(t.Context(), db.address))(t)
+	store := testworld.Must(db.store(t.Context()))(t)
 	t.Cleanup(func() { _ = store.Close() })
-	return store.(*sqlstore.Store)
+	return store
+}
+
+func (db database) store(ctx context.Context) (*sqlstore.Store, error) {
+	var store content.Database
+	var err error
+	if db.name == "postgres" {
+		store, err = postgres.Open(ctx, db.address, db.options)
+	} else {
+		store, err = sqlite.Open(ctx, db.address)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return store.(*sqlstore.Store), nil
 }
 
 func write(t testing.TB, store content.Writer, records ...content.Record) {

@@ -7,16 +7,24 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"embed"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/keywright/keywright/server/content"
+	"github.com/keywright/keywright/server/internal/migrate"
 )
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Schema is the schema of a database. PostgreSQL needs the collation "binary" before its migrations.
+var Schema = migrate.Schema{Files: migrations, Versions: "content_migrations"}
 
 // Config configures a store.
 type Config struct {
-	// Reads and Writes are connections to one database, whose schema is that of [Migrate]. They may be the same. Writes may be nil if the
+	// Reads and Writes are connections to one database, whose schema is [Schema]. They may be the same. Writes may be nil if the
 	// database can only be read.
 	Reads  *sql.DB
 	Writes *sql.DB

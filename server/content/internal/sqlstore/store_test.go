@@ -3,7 +3,6 @@ package sqlstore_test
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/internal/sqlstore"
-	"github.com/keywright/keywright/server/content/postgres"
 )
 
 // A record is read with every field as it was written.
@@ -110,6 +108,7 @@ func TestRepliesMoveTheirArticle(t *testing.T) {
 		{"until that is there", []content.Record{article("new", second)}, "x new y z"},
 		{"both in one", []content.Record{reply("w", "r", "2026-03-04T00:00:00+00:00"), article("w", first)}, "w x new y z"},
 		{"the last of two counts", []content.Record{article("w", third), reply("w", "r", third), reply("w", "r", ""), article("w", "")}, "x new y z w"},
+		{"removed ones do not any more", []content.Record{deleted(newest), deleted(reply("x", "r2", third))}, "new y z x w"},
 	}
 	onBoth(t, func(t *testing.T, db database) {
 		store := db.open(t)
@@ -250,16 +249,7 @@ func TestSQLiteFindsPagesByActivityAndID(t *testing.T) {
 	}
 	db := empty(t, "sqlite")
 	db.open(t)
-	rows := testworld.Must(db.raw.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+sqlstore.SelectArticles, 0, 25))(t)
-	defer rows.Close()
-	var plan []string
-	for rows.Next() {
-		var id, parent, unused int
-		var step string
-		testworld.Check(t, rows.Scan(&id, &parent, &unused, &step))
-		plan = append(plan, step)
-	}
-	testworld.Check(t, rows.Err())
+	plan := plan(t, db, sqlstore.SelectArticles, 0, 25)
 	for _, table := range []string{"articles", "article_chunks"} {
 		if !slices.ContainsFunc(plan, func(step string) bool {
 			return strings.HasPrefix(step, "SEARCH "+table+" ") && strings.HasSuffix(step, "((activity,id)<(?,?))")
@@ -284,14 +274,10 @@ func TestReadersDoNotWrite(t *testing.T) {
 // The URL cannot set the isolation level. The counts of chunks are right only if a writer sees what the one before it
 // wrote.
 func TestTheURLDoesNotSetTheIsolationLevel(t *testing.T) {
-	address := testworld.Must(url.Parse(empty(t, "postgres").address))(t)
-	query := address.Query()
-	query.Set("default_transaction_isolation", "repeatable read")
-	address.RawQuery = query.Encode()
-	store := testworld.Must(postgres.Open(t.Context(), address.String(), postgres.Options{}))(t)
-	defer store.Close()
+	address := empty(t, "postgres").address + "&default_transaction_isolation=repeatable+read"
+	store := database{name: "postgres", address: address}.open(t)
 	var level string
-	if err := store.(*sqlstore.Store).OneConnection().QueryRowContext(t.Context(), `SHOW transaction_isolation`).Scan(&level); err != nil || level != "read committed" {
+	if err := store.OneConnection().QueryRowContext(t.Context(), `SHOW transaction_isolation`).Scan(&level); err != nil || level != "read committed" {
 		t.Errorf("transactions are %q, %v", level, err)
 	}
 }
@@ -299,11 +285,7 @@ func TestTheURLDoesNotSetTheIsolationLevel(t *testing.T) {
 // While another process writes, a writer waits, also with records that the other one does not touch.
 func TestWriterWaits(t *testing.T) {
 	db := empty(t, "postgres")
-	address := testworld.Must(url.Parse(db.address))(t)
-	query := address.Query()
-	query.Set("lock_timeout", "1") // in milliseconds: the writer fails instead of waiting
-	address.RawQuery = query.Encode()
-	store := database{name: db.name, address: address.String()}.open(t)
+	store := database{name: db.name, address: db.address + "&lock_timeout=1"}.open(t) // in milliseconds: the writer fails instead of waiting
 	other := testworld.Must(db.raw.BeginTx(t.Context(), nil))(t)
 	testworld.Must(other.ExecContext(t.Context(), `UPDATE article_chunks SET articles = articles`))(t)
 	records := []content.Record{{Moderator: &content.Moderator{ID: "m"}}}
