@@ -157,9 +157,8 @@ func page(address string, number int) target {
 	return always(address + "/articles?page=" + strconv.Itoa(number))
 }
 
-// contentRows returns the rows of the content interface: for how the time of a page depends on its position in the list, for the time
-// of the first page, and for imports. Pages are read over HTTP, with one client, from the server of "keywright content serve". Client
-// and server share a process.
+// contentRows returns the rows of the content interface: the time of a page by its position, that of the first page,
+// and imports. Pages are read over HTTP, with one client, in the server's process.
 func contentRows(servers []*contentServer) (all []row) {
 	for _, c := range servers {
 		name := func(number int) string {
@@ -284,8 +283,7 @@ func importable(r content.Record) any {
 
 var crawls = flag.Int("crawls", 20, "the crawls of each database, while 200 replies a second arrive")
 
-// A crawl by cursor of "keywright content serve" sees each article that exists all the time exactly once, while replies arrive and
-// articles come and go.
+// A crawl by cursor sees each article that stays exactly once, while replies arrive and articles come and go.
 func TestCrawls(t *testing.T) {
 	for _, c := range newContents(t, 300) {
 		t.Run(c.engine, func(t *testing.T) {

@@ -105,8 +105,7 @@ type proxy struct {
 	args []string
 	// version is the argument to write the version.
 	version string
-	// config is the configuration. LISTEN and UPSTREAM stand for the addresses of the proxy and of the API, and CREDENTIAL for
-	// the key.
+	// config has LISTEN and UPSTREAM in place of the addresses of proxy and API, and CREDENTIAL of the key.
 	config string
 	// time is the goal of the time for a request, or 0.
 	time float64
@@ -114,8 +113,7 @@ type proxy struct {
 
 const proxyFile = "proxy.conf"
 
-// proxies holds the proxies in the order of the report. Caddy has its defaults, which most users have. nginx and HAProxy are
-// configured for speed.
+// proxies are in the order of the report. Caddy has its defaults. nginx and HAProxy are configured for speed.
 var proxies = []proxy{
 	{
 		name: "Caddy", program: "caddy", args: []string{"run", "--config", proxyFile, "--adapter", "caddyfile"}, version: "version",
@@ -133,8 +131,7 @@ http://LISTEN {
 	},
 	{
 		name: "nginx", program: "nginx", args: []string{"-p", ".", "-c", proxyFile}, version: "-v",
-		// Without keepalive_requests, it closes a connection after a thousand requests. With reuseport, its workers share the
-		// connections, and its p99 is lower.
+		// Without keepalive_requests, it closes connections. With reuseport, its p99 is lower.
 		config: `daemon off;
 worker_processes auto;
 pid nginx.pid;

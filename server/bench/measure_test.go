@@ -50,16 +50,14 @@ type result struct {
 	low, high float64
 	// note is an additional remark for the report.
 	note string
-	// p50 and p99 are times of a request with one client, in nanoseconds. busy is the number of requests per second with
-	// loadClients clients.
+	// p50 and p99 are times with one client, in nanoseconds, and busy the requests per second of loadClients clients.
 	p50, p99, busy float64
 }
 
 // An op is work that can be repeated.
 type op struct {
 	run func() error
-	// before, if not nil, is called before each batch, and is not measured. It creates instances of guests that never free
-	// memory.
+	// before, if not nil, is called before each batch, and is not measured. It creates instances of guests.
 	before func() error
 	// batch is the number of runs between calls of before. If it is 0, the number is chosen by time.
 	batch int

@@ -88,8 +88,7 @@ func textOf(length int) string {
 	return text[:length]
 }
 
-// allocationRows returns the row for garbage: the allocations of RoundTrip minus those of cloning and sending the request, and
-// at least 0.
+// allocationRows returns the row for the allocations of RoundTrip beyond those of cloning and sending the request.
 func allocationRows() []row {
 	return []row{{
 		work: "RoundTrip, api_key: allocations beyond the request's clone ÷ 2", against: "2 allocations", unit: number, goal: 1,
@@ -140,8 +139,7 @@ func withClient(authType string, fields map[string]any) host.Auth {
 	return host.Auth{Type: authType, Config: config}
 }
 
-// exchangingRows returns the rows that compare RoundTrip of each exchanging type with that of oauth_client_credentials. Both
-// have a cached credential.
+// exchangingRows returns the rows that compare each exchanging type with oauth_client_credentials, both cached.
 func exchangingRows() (all []row) {
 	for _, a := range exchanging {
 		work := "RoundTrip, " + a.Type + ", cached token"

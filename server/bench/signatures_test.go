@@ -108,8 +108,7 @@ func same(t testing.TB, what, ours, theirs string) {
 	}
 }
 
-// signatureRows returns the rows for signing a request. As in the rows of jwt, our side is a whole call, and the peer's is the
-// signing alone.
+// signatureRows returns the rows for signing a request: our whole call, and the peer's signing alone.
 func signatureRows() []row {
 	return []row{
 		{work: "aws_sigv4, a whole call", against: awsSigner, unit: nanoseconds, goal: 2, measure: sigV4},

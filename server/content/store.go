@@ -12,8 +12,7 @@ import (
 // ErrNotFound is returned for a record that does not exist, or that the audience may not see.
 var ErrNotFound = errors.New("there is no such record")
 
-// ErrUnavailable is returned while the database cannot be reached, or refuses connections. The same call may succeed
-// later.
+// ErrUnavailable is returned while the database cannot be reached. The same call may succeed later.
 var ErrUnavailable = errors.New("the database is not available")
 
 // Audience selects the records that a reader may see.
@@ -101,8 +100,7 @@ type Moderator struct {
 // MaxID is the maximum length of an id in bytes.
 const MaxID = 255
 
-// CheckID returns an error if no record can have this id: if it is empty, longer than [MaxID], not UTF-8, or contains
-// control characters.
+// CheckID returns an error for an id that is empty, longer than [MaxID], not UTF-8, or has control characters.
 func CheckID(id string) error {
 	switch {
 	case id == "":

@@ -27,8 +27,7 @@ const MaxBody = 64 << 20
 // MaxPageSize is the maximum number of articles in a page.
 const MaxPageSize = 100
 
-// Client reads content. Its methods return an [*Error] for a response with a status other than 200. It is safe for
-// concurrent use.
+// Client reads content. The error for a status other than 200 is an [*Error]. It is safe for concurrent use.
 type Client struct {
 	base *url.URL
 	http *http.Client
@@ -81,9 +80,8 @@ type result[T any] struct {
 	Result T `json:"result"`
 }
 
-// Articles returns a page of the articles, sorted by last activity, the latest first. Pages are counted from 1. Pages
-// after the last are empty. Zero values of page and pageSize leave the choice to the server: the first page, 25
-// articles.
+// Articles returns a page of the articles, sorted by last activity, the latest first. Pages are counted from 1. Those
+// after the last are empty. A zero page or pageSize leaves the choice to the server: the first page, 25 articles.
 func (c *Client) Articles(ctx context.Context, page, pageSize int) ([]content.Article, error) {
 	query := url.Values{}
 	if page != 0 {
@@ -221,8 +219,7 @@ func below(base *url.URL, segments []string) *url.URL {
 // Error is a response with a status other than 200. If the status is 404, errors.Is finds [content.ErrNotFound] in it.
 type Error struct {
 	Status int
-	// Type is the URI that identifies the kind of problem (RFC 9457). It is "" if the response was not a problem
-	// document.
+	// Type is the URI of the kind of problem (RFC 9457), or "" if the response was not a problem document.
 	Type string
 	// Detail is the server's explanation for people.
 	Detail string

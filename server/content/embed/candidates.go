@@ -71,8 +71,7 @@ func splitLines(container *html.Node) {
 	}
 }
 
-// soleText returns the text of a line that consists of one text node, or of one link to that text, and white space. It
-// returns "" for other lines.
+// soleText returns the text of a line that is one text node, or one link to that text, and white space, or else "".
 func soleText(line []*html.Node) string {
 	var only *html.Node
 	for _, n := range line {
@@ -98,8 +97,7 @@ func soleText(line []*html.Node) string {
 	return ""
 }
 
-// leadsTo reports whether the link's target is the URL in text. The sanitiser may have changed the escapes of the
-// target.
+// leadsTo reports whether a link's target is the URL in text, in which the sanitiser may have changed escapes.
 func leadsTo(link *html.Node, text string) bool {
 	for _, a := range link.Attr {
 		if a.Key == "href" {
@@ -112,8 +110,7 @@ func leadsTo(link *html.Node, text string) bool {
 
 func blank(n *html.Node) bool { return n.Type == html.TextNode && strings.TrimSpace(n.Data) == "" }
 
-// replace replaces the line by a div with the embed. It returns false, and changes nothing, if the embed cannot be
-// parsed.
+// replace replaces the line by a div with the embed. It returns false if the embed cannot be parsed.
 func (c *candidate) replace(embed string) bool {
 	content, err := parse(strings.NewReader(embed))
 	if err != nil {

@@ -47,8 +47,7 @@ type Config struct {
 	Clock func() time.Time
 	// If Logger is nil, logs are dropped.
 	Logger *slog.Logger
-	// Providers is a list of providers in the format of https://oembed.com/providers.json. If it is nil, the built-in
-	// list is used.
+	// Providers has the format of https://oembed.com/providers.json. If it is nil, the built-in list is used.
 	Providers []byte
 }
 
@@ -179,8 +178,7 @@ func (r *Resolver) embeds(ctx context.Context, found []candidate) map[string]str
 	return embeds
 }
 
-// embed returns the embed of one URL, or "". Concurrent calls for a URL share one fetch, which continues if their
-// contexts end.
+// embed returns the embed of a URL, or "". Concurrent calls for it share one fetch, which outlives their contexts.
 func (r *Resolver) embed(ctx context.Context, c candidate) string {
 	if embed, ok := r.cache.get(c.url); ok {
 		return embed

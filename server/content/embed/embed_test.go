@@ -411,8 +411,7 @@ func TestNothingOfABodyOrAnEmbedRuns(t *testing.T) {
 	}
 }
 
-// threats.md 50: a frame is dropped if its source is not a known provider, or if a browser might read its URL
-// differently.
+// threats.md 50: a frame is dropped unless its source is a known provider, for browsers too.
 func TestOddFrames(t *testing.T) {
 	for _, vector := range vectors {
 		if !strings.HasPrefix(vector, "<iframe") || strings.Contains(vector, "sandbox") || strings.Contains(vector, "=https://example.com/") {

@@ -119,9 +119,8 @@ var (
 	hostName  = regexp.MustCompile(`^[a-z0-9-]+(\.[a-z0-9-]+)+$`)
 )
 
-// parseScheme parses a pattern of URLs (oEmbed, section 2.1). If its host contains a *, the text after the last * must
-// be a dot followed by a registrable domain, or by a domain whose owner lets others register names below it, such as
-// needle.run.
+// parseScheme parses a pattern of URLs (oEmbed, section 2.1). The text after the last * of its host must be a dot
+// followed by a registrable domain, or by one below which others register names, such as needle.run.
 func parseScheme(text string) (scheme, bool) {
 	parts := schemeURL.FindStringSubmatch(text)
 	if parts == nil {

@@ -149,8 +149,7 @@ func TestCacheBound(t *testing.T) {
 	}
 }
 
-// threats.md 50: the document is sanitised again after the embeds were inserted, in case an embed has changed since it
-// was sanitised.
+// threats.md 50: the document is sanitised again with its embeds, in case one has changed since.
 func TestSanitisedResult(t *testing.T) {
 	r := testworld.Must(New(Config{Transport: http.DefaultTransport}))(t)
 	const link = "https://www.youtube.com/watch?v=abc"

@@ -32,8 +32,7 @@ var (
 	language    = regexp.MustCompile(`^language-[A-Za-z0-9_+#.-]{1,40}$`)
 )
 
-// sanitizer sanitises HTML. It checks elements twice: rewrite checks the tree that a browser would build, and bluemonday
-// checks the text token by token.
+// sanitizer sanitises HTML twice: rewrite the tree that a browser would build, and bluemonday the text, by tokens.
 type sanitizer struct {
 	providers *providers
 	policy    *bluemonday.Policy
@@ -60,8 +59,7 @@ func exactly(text string) *regexp.Regexp {
 	return regexp.MustCompile("^" + regexp.QuoteMeta(text) + "$")
 }
 
-// maxPasses is the maximum number of passes over a document. HTML that still changes after some passes was written to be
-// parsed differently each time.
+// maxPasses is the maximum of passes. HTML that still changes then was written to be parsed differently each time.
 const maxPasses = 6
 
 // clean sanitises HTML until another pass does not change it. ok is false if it still changes after maxPasses, if

@@ -30,8 +30,7 @@ type answer struct {
 	next string
 }
 
-// found returns the response with a JSON document as its body, or a response 304 if the client has this document
-// already.
+// found returns the response with a JSON document, or a response 304 if the client has it already.
 func found(r *http.Request, body []byte) *answer {
 	digest := sha256.Sum256(body)
 	tag := `"` + hex.EncodeToString(digest[:16]) + `"`
@@ -69,8 +68,7 @@ func write(w http.ResponseWriter, r *http.Request, status int, body []byte) {
 	}
 }
 
-// matches reports whether the value of If-None-Match contains a tag, by weak comparison (RFC 9110 section 13.1.2). A
-// tag may contain commas.
+// matches reports whether If-None-Match has a tag, by weak comparison (RFC 9110 section 13.1.2). Tags may have commas.
 func matches(list, tag string) bool {
 	if strings.Trim(list, " \t") == "*" {
 		return true
@@ -100,8 +98,7 @@ var compressors = sync.Pool{New: func() any {
 	return c
 }}
 
-// compress returns body in gzip. The whole result is in memory, so that, unlike with middleware, responses to HEAD and
-// GET have a Content-Length.
+// compress returns body in gzip, all of it, so that responses to HEAD and GET have a Content-Length.
 func compress(body []byte) []byte {
 	c := compressors.Get().(*gzip.Writer)
 	defer compressors.Put(c)
@@ -113,8 +110,7 @@ func compress(body []byte) []byte {
 	return to.Bytes()
 }
 
-// takesGzip reports whether the value of Accept-Encoding contains gzip or * with a weight other than zero (RFC 9110
-// section 12.5.3).
+// takesGzip reports whether Accept-Encoding has gzip or * with a weight above zero (RFC 9110 section 12.5.3).
 func takesGzip(list string) bool {
 	accepted := false
 	for entry := range strings.SplitSeq(list, ",") {
@@ -131,8 +127,7 @@ func takesGzip(list string) bool {
 	return accepted
 }
 
-// httpProblem is an error that the caller gets as a problem document (RFC 9457). The document contains no part of the
-// request and not the cause.
+// httpProblem is an error that the caller gets as a problem document (RFC 9457), without its cause.
 type httpProblem struct {
 	status int
 	// kind is the last part of the problem's type.
@@ -159,8 +154,7 @@ func (p *httpProblem) Error() string { return p.detail }
 const typeBase = "urn:keywright:problem:"
 
 var (
-	// notFound is the problem of a path or a record that does not exist, and of a record that the caller may not see
-	// (threats.md 53).
+	// notFound is for what does not exist, and for what the caller may not see (threats.md 53).
 	notFound           = &httpProblem{status: http.StatusNotFound, kind: "not-found", detail: "there is nothing at this path"}
 	methodNotAllowed   = &httpProblem{status: http.StatusMethodNotAllowed, kind: "method-not-allowed", detail: "this can only be read: use GET or HEAD"}
 	unauthenticated    = &httpProblem{status: http.StatusUnauthorized, kind: "unauthenticated", detail: "this needs a valid API key or bearer token"}

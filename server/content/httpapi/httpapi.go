@@ -32,8 +32,7 @@ type Config struct {
 	Embeds Embedder
 	// Base is the path below which the operations are, such as /community/v1. "" means the root.
 	Base string
-	// Callers authenticates callers. If it is nil, everybody may send requests, and a valid moderatorId is enough to
-	// see all records.
+	// Callers authenticates callers. If it is nil, everybody may call, and see all records with a valid moderatorId.
 	Callers Callers
 	// If Logger is nil, logs are dropped.
 	Logger *slog.Logger
@@ -43,9 +42,8 @@ type Config struct {
 	Clock func() time.Time
 	// If Random is nil, crypto/rand.Reader is used. It is for the IDs of requests.
 	Random io.Reader
-	// Requests is the maximum number of requests that are processed at once, not counting those whose response is being
-	// written. A caller has at most half of them. Further requests wait up to 5 seconds and then get 503. 0 means
-	// [DefaultRequests].
+	// Requests is the maximum number of requests that are processed at once, before their response is written. A caller
+	// has at most half of them. Further requests wait up to 5 seconds and then get 503. 0 means [DefaultRequests].
 	Requests int
 }
 
@@ -54,8 +52,7 @@ const DefaultRequests = 128
 
 // Embedder resolves embeds. It must be safe for concurrent use.
 type Embedder interface {
-	// Resolve returns html with the HTML of providers in place of URLs that stand alone. It keeps URLs that it cannot
-	// resolve.
+	// Resolve returns html with the HTML of providers in place of URLs that stand alone. Others stay.
 	Resolve(ctx context.Context, html string) string
 }
 
@@ -253,8 +250,7 @@ func (h *handler) cacheControl(q *query) string {
 // Callers authenticates callers. It must be safe for concurrent use.
 type Callers interface {
 	// Caller returns the sender of a request. The error is an [*UnauthenticatedError] if the request does not prove who
-	// sent it. Any other error, such as [ErrUnavailable], means that callers cannot be authenticated at the moment; it
-	// is logged.
+	// sent it. Any other, such as [ErrUnavailable], is logged: callers cannot be authenticated at the moment.
 	Caller(r *http.Request) (Caller, error)
 }
 
@@ -262,8 +258,7 @@ type Callers interface {
 type Caller struct {
 	// Name is the name of the caller in events.
 	Name string
-	// ID distinguishes callers of the same name, so that each has its own share of the concurrent requests. It has no
-	// other use.
+	// ID distinguishes callers of one name, so that each has its own share of the concurrent requests.
 	ID string
 	// Moderate reports whether a moderatorId in the caller's requests has an effect.
 	Moderate bool

@@ -44,8 +44,7 @@ type arguments struct {
 	moderate bool
 }
 
-// route returns the operation of a path and the ids in the path. found is nil if there is none, or if an id fails
-// content.CheckID.
+// route returns the operation of a path, or nil, and the ids in the path, which have passed content.CheckID.
 func (h *handler) route(u *url.URL) (found *operation, ids []string) {
 	below, ok := strings.CutPrefix(sentPath(u), h.config.Base+"/")
 	if !ok {
@@ -225,8 +224,7 @@ func (h *handler) audience(ctx context.Context, args *arguments, moderator strin
 
 const moderatorID = "moderatorId"
 
-// query is the query of a request. The methods that read a parameter record what is wrong with it. Unknown parameters
-// are ignored.
+// query is the query of a request. Methods that read a parameter record what is wrong with it.
 type query struct {
 	values map[string][]value
 	wrong  []fieldProblem
@@ -238,8 +236,7 @@ type value struct {
 	broken bool
 }
 
-// parseQuery parses a query. Unlike url.ParseQuery it keeps values with an invalid percent-encoding, so that the
-// problem can name their parameter.
+// parseQuery parses a query. It keeps values that cannot be decoded, so that the problem can name their parameter.
 func parseQuery(raw string) *query {
 	q := &query{values: map[string][]value{}}
 	for pair := range strings.SplitSeq(raw, "&") {

@@ -46,8 +46,7 @@ func wire(t *testing.T, server *httptest.Server, request string) answer {
 	return answer{response.StatusCode, response.Header, string(body)}
 }
 
-// threats.md 52: for any bytes in place of an id, the response is 404, or net/http's own 400 if they do not make an HTTP
-// request.
+// threats.md 52: for any bytes in place of an id, the response is 404, or net/http's own 400.
 func TestOddBytesInIDs(t *testing.T) {
 	store := community()
 	quote := "'; DROP TABLE articles; --"
@@ -140,8 +139,7 @@ func TestOddBytesDoNotChangeTheRoute(t *testing.T) {
 	}
 }
 
-// The response to HEAD is that to GET without the body, compressed or not. Responses 304 and those to OPTIONS have no
-// body.
+// The response to HEAD is that to GET without the body, compressed or not. 304 and OPTIONS have no body.
 func TestAnswersOverTheWire(t *testing.T) {
 	store := community()
 	store.updates["large"] = content.ProductUpdate{ID: "large", Body: strings.Repeat("<p>text</p>", 100_000)}
@@ -273,8 +271,7 @@ func full() *memory {
 	}
 }
 
-// specification.md 6.2, 6.3, 6.4 and 6.11, specification.md "error body": responses have all fields, with their types, in
-// their wrappers.
+// specification.md 6.2, 6.3, 6.4 and 6.11, specification.md "error body": responses have all fields in their wrappers.
 func TestAnswers(t *testing.T) {
 	h := handler(t, httpapi.Config{Store: full()})
 	none := handler(t, httpapi.Config{Store: &memory{}})
@@ -456,8 +453,7 @@ func TestSlowClients_threats_80(t *testing.T) {
 	})
 }
 
-// threats.md 80: the memory of responses that slow clients have not read is bounded. A caller's share is bounded by the
-// memory that is free.
+// threats.md 80: the memory of responses that slow clients have not read is bounded, as is a caller's share.
 func TestSharedAnswers_threats_80(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := handler(t, httpapi.Config{Store: ready(), Callers: keys{}})

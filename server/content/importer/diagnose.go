@@ -37,8 +37,7 @@ type diagnosis struct {
 	place  problem.Place
 }
 
-// diagnose returns the problems of a bad record. broken reports that the record is not JSON; then that is the only
-// problem.
+// diagnose returns the problems of a bad record. If it is broken, it is not JSON, and has one problem.
 func diagnose(text []byte, start problem.Place, ignoreUnknown bool) (problems []problem.Problem, broken bool) {
 	if p, broken := syntax(text, start); broken {
 		return []problem.Problem{p.Problem}, true

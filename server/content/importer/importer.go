@@ -27,16 +27,14 @@ const (
 	batchProblems = 1000
 )
 
-// maxRecord is the maximum length of a record in bytes. A page of a hundred records must fit in memory when it is
-// served.
+// maxRecord is the maximum length of a record in bytes: a page of a hundred must fit in memory.
 const maxRecord = 2 << 20
 
 // Options configures [Import]. Import calls its functions in the caller's goroutine.
 type Options struct {
 	// DryRun only reads and checks. The writer is not used and may be nil.
 	DryRun bool
-	// IgnoreUnknown leaves out the members of records that are not known, in place of the records that have them. It does not for records
-	// that are to be deleted.
+	// IgnoreUnknown leaves out unknown members, in place of the records that have them, except records to be deleted.
 	IgnoreUnknown bool
 	// If not nil, Problem is called for each problem, in the order of the input.
 	Problem func(Problem)
@@ -244,8 +242,7 @@ type Problem struct {
 	// Line and Column start at 1. Column counts characters.
 	Line   int
 	Column int
-	// Path is the path of the value in the record, such as author.reputation.likesReceived. It is "" for the record
-	// itself.
+	// Path is the path of the value, such as author.reputation.likesReceived. It is "" for the record itself.
 	Path string
 	// Message says what is wrong and what to do.
 	Message string

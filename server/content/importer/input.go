@@ -40,8 +40,7 @@ func newInput(name string, r io.Reader) *input {
 	return &input{name: name, r: bufio.NewReaderSize(&untilError{r: r}, bufferSize), place: problem.Place{Line: 1, Column: 1}}
 }
 
-// untilError is a reader that does not read again after an error. bufio would, and a terminal would wait for input
-// after its end.
+// untilError is a reader that is not read after an error: a terminal would wait for input after its end.
 type untilError struct {
 	r   io.Reader
 	err error
@@ -86,8 +85,7 @@ func (in *input) last(format string, args ...any) error {
 	return &inputError{Problem: in.place.Problem("", format, args...)}
 }
 
-// knownFormats are file formats that the importer recognises by their first bytes and refuses. The messages say what to
-// do.
+// knownFormats are file formats that the importer refuses, by their first bytes, with what to do.
 var knownFormats = []struct{ magic, message string }{
 	{"\x1f\x8b", "this is compressed by gzip: decompress it first, as in gunzip -c FILE | keywright content import -"},
 	{"\x28\xb5\x2f\xfd", "this is compressed by zstd: decompress it first, as in zstd -dc FILE | keywright content import -"},
@@ -166,8 +164,7 @@ func (in *input) line() ([]byte, error) {
 
 const tooLong = "this record has more than %d MiB, which is too much: shorten it"
 
-// readLine reads a line. Of a line that is longer than maxRecord it returns only the beginning, so that memory is
-// bounded.
+// readLine reads a line. Of one longer than maxRecord it returns the beginning, so that memory is bounded.
 func (in *input) readLine() ([]byte, error) {
 	in.buffer = in.buffer[:0]
 	for {
@@ -246,9 +243,8 @@ func (in *input) endArray() error {
 	return in.last("there is more after the end of the array, which is not read: put all records into one array, or each on a line without any array; %s", in.read())
 }
 
-// readElement returns the text up to the comma or the bracket after an element. Of an element that is longer than
-// maxRecord it returns only the beginning, so that memory is bounded. If that beginning is not JSON, it does not read
-// the rest.
+// readElement returns the text up to the comma or the bracket after an element. Of one longer than maxRecord it returns
+// the beginning, so that memory is bounded, and does not read the rest if that is not JSON.
 func (in *input) readElement() ([]byte, error) {
 	in.buffer = in.buffer[:0]
 	var e element
@@ -282,8 +278,7 @@ type element struct {
 	quoted, escaped bool
 }
 
-// scan continues in the next part of the text. It returns how many bytes belong to the element, and whether the element
-// ends after them.
+// scan continues in the next part of the text. n bytes belong to the element, and done is true if it ends there.
 func (e *element) scan(text []byte) (n int, done bool) {
 	for i, c := range text {
 		switch {

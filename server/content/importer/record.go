@@ -197,8 +197,7 @@ func (k kind) String() string {
 var (
 	// types are the values of the member "type".
 	types = []string{"productUpdate", "article", "reply", "moderator"}
-	// shapes holds the shape of each type of record. They are derived from the types that decode uses, so that decode
-	// and diagnose agree.
+	// shapes holds the shape of each type of record, made of the types that decode uses.
 	shapes = map[string]*shape{
 		"productUpdate": shapeOf(reflect.TypeFor[productUpdate]()),
 		"article":       shapeOf(reflect.TypeFor[article]()),

@@ -99,8 +99,7 @@ func TestAUserWhoMayOnlyRead(t *testing.T) {
 	}
 }
 
-// Statements run to their end if their callers go away, because a cancelled statement closes its connection (threats.md
-// 49).
+// Statements run to their end without their callers: a cancelled statement closes its connection (threats.md 49).
 func TestCallerWhoGoesAway(t *testing.T) {
 	address := postgrestest.Database(t)
 	store := testworld.Must(postgres.Open(t.Context(), address, postgres.Options{}))(t)

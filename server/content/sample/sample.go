@@ -14,6 +14,5 @@ var records string
 // Name is the file name of the records in problems.
 const Name = "sample.ndjson"
 
-// Records returns the records as NDJSON for package importer: moderators, product updates, and articles, each followed
-// by its replies.
+// Records returns NDJSON for package importer: moderators, product updates, and articles, each before its replies.
 func Records() io.Reader { return strings.NewReader(records) }

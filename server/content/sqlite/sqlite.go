@@ -171,9 +171,8 @@ func open(ctx context.Context, path string, maxLog int64) (*sqlstore.Store, erro
 	}})
 }
 
-// beginLog truncates SQLite's log. SQLite itself does so only at a moment without readers, so with overlapping readers
-// the log would grow without bound. beginLog waits a second for readers. If they take longer, the next write tries
-// again.
+// beginLog truncates SQLite's log, which would grow without bound with overlapping readers. It waits a second for
+// readers. If they take longer, the next write tries again.
 func beginLog(ctx context.Context, db *sql.DB) error {
 	connection, err := db.Conn(ctx)
 	if err != nil {
@@ -217,8 +216,7 @@ func explain(err error) error {
 	return err
 }
 
-// away reports whether an error means that the file cannot be used at the moment: it cannot be opened, its disk fails, or
-// another process keeps it locked.
+// away reports whether the file cannot be used at the moment: it cannot be opened or read, or another process locks it.
 func away(err error) bool {
 	switch codeOf(err) {
 	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:

@@ -1,5 +1,4 @@
-// Package contentserver runs the content interface as an HTTP server, with metrics, health checks and an access log for
-// operators.
+// Package contentserver runs the content interface as an HTTP server, with metrics, health checks and an access log.
 package contentserver
 
 import (

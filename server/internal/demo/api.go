@@ -235,8 +235,7 @@ func unescape(text string) string {
 	return text
 }
 
-// mask masks a value that is a credential according to its name, or contains the API key. An Authorization header keeps its
-// scheme.
+// mask masks what is a credential by its name, or contains the API key. Authorization keeps its scheme.
 func (a *API) mask(name, value string) string {
 	if name == "Authorization" || name == "Proxy-Authorization" {
 		if scheme, rest, ok := strings.Cut(value, " "); ok {

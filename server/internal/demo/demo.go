@@ -1,6 +1,5 @@
-// Package demo implements a token endpoint and an API that check the requests they receive, like the servers of other
-// companies. They are for `keywright demo` and for tests. The package shares no code with the host, so that it checks the
-// host's requests independently.
+// Package demo implements a token endpoint and an API that check the requests they receive, like those of other
+// companies, for `keywright demo` and for tests. It shares no code with the host, so that it checks independently.
 package demo
 
 import (

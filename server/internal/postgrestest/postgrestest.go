@@ -254,8 +254,7 @@ func Pooler(t testing.TB, address string) string {
 	return database.String()
 }
 
-// Dump returns what pg_dump writes about a database, and behind it the bytes that it writes in hex: hex hides from a search how
-// they are encoded.
+// Dump returns what pg_dump writes about a database, and behind it the bytes that it writes in hex.
 func Dump(ctx context.Context, address string) (string, error) {
 	pgDump, err := program("pg_dump")
 	if err != nil {

@@ -110,8 +110,7 @@ func TestPushAndGet(t *testing.T) {
 	}
 }
 
-// Whatever a registry, or somebody before it, sends in place of what was asked for: it is refused with its reason, in which nothing controls a
-// terminal (threats.md 163 and 169).
+// Whatever a registry sends is refused with its reason, in which nothing controls a terminal (threats.md 163 and 169).
 func TestLyingRegistry(t *testing.T) {
 	good := made(t)
 	text := string(good.Manifest)
@@ -404,8 +403,7 @@ func TestSignaturesInARegistry(t *testing.T) {
 	testworld.Fails(w.client.Signatures(t.Context(), w.ref, p))(t, "status 502")
 }
 
-// A repository may have any number of signatures. A few of them are looked at, and pages without end are an
-// error (threats.md 173).
+// A few signatures of a repository are looked at, and pages without end are an error (threats.md 173).
 func TestManySignatures(t *testing.T) {
 	w := newRepository(t)
 	w.push()

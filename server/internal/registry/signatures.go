@@ -143,8 +143,7 @@ func bundles(ctx context.Context, r *remote.Repository, p *Plugin) (all []signat
 	return all, nil
 }
 
-// PushSignature puts a signature of a manifest into a registry, where [Client.Signatures] and cosign look for it. It replaces those
-// of the same kind that are there.
+// PushSignature puts a signature of a manifest where [Client.Signatures] and cosign look for it, in place of its kind.
 func (c *Client) PushSignature(ctx context.Context, ref Reference, manifest string, s signature.Signature) error {
 	tag, layerType := tagOf(manifest, s.Kind)
 	content, config, configType, artifactType := s.Signature, []byte("{}"), ocispec.MediaTypeEmptyJSON, layerType

@@ -124,8 +124,7 @@ func (b *batch) remove(r content.Record) error {
 	return content.CheckID(id)
 }
 
-// checked returns the encoded record. It decodes the text into copied as a check, because one unreadable record would
-// make reading a whole page fail.
+// checked returns the encoded record. It decodes it into copied, since one unreadable record would fail a whole page.
 func checked(id string, record, copied any) (string, error) {
 	if err := content.CheckID(id); err != nil {
 		return "", err
@@ -156,8 +155,7 @@ func (b *batch) touched() [][]any {
 	return rows
 }
 
-// key orders rows. id is the id of the record. first is the activity of an article in the list, the id of a reply's
-// article, or "".
+// key orders rows by first, the activity of an article in the list, the id of a reply's article, or "", and by id.
 type key struct{ first, id string }
 
 func (k key) compare(l key) int {

@@ -25,8 +25,7 @@ const (
 	rounds   = 30
 )
 
-// ring returns all articles as round r of the import writes them. Their titles are the number of the round, and each
-// round has another order.
+// ring returns all articles as round r of the import writes them, with r as titles and in an order of its own.
 func ring(r int) []content.Record {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	records := make([]content.Record, ringSize)
@@ -239,8 +238,7 @@ func TestAnExportImportsAgain(t *testing.T) {
 	}
 }
 
-// A reader that goes on after the last id of each page sees each article that exists all the time exactly once, while replies arrive and
-// articles come and go.
+// A reader that goes on after the last id sees each article that stays exactly once, while others come and go.
 func TestACrawlWhileRepliesArrive(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		store := db.open(t)

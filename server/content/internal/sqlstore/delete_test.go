@@ -141,8 +141,7 @@ func withHidden(t testing.TB, store content.Writer, n int) {
 	write(t, store, records...)
 }
 
-// threats.md 76: the database reads no row of a hidden record, so a request for it takes as long as for one that does
-// not exist.
+// threats.md 76: no row of a hidden record is read, so a request for it takes as long as for an absent one.
 func TestHiddenRowsUnread_threats_76(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
 		db := empty(t, "sqlite")
@@ -228,9 +227,8 @@ func TestMigrationFromFirstVersion(t *testing.T) {
 	})
 }
 
-// BenchmarkHidden compares the durations of requests for hidden and for absent records, in random order. It reports the
-// difference of the means, in nanoseconds and in standard errors. An observer could notice a difference of more than
-// about 4 standard errors.
+// BenchmarkHidden compares the durations of requests for hidden and for absent records, in random order. An observer
+// could notice a difference of the means of more than about 4 standard errors.
 func BenchmarkHidden(b *testing.B) {
 	for _, name := range []string{"sqlite", "postgres"} {
 		b.Run(name, func(b *testing.B) {

@@ -5,39 +5,18 @@ import (
 	"context"
 	"database/sql"
 	"io"
+	"strings"
 
 	"github.com/keywright/keywright/server/content"
 )
 
-// exported are the statements of an export, in the order of its records. Each selects an id and a record.
-var exported = []struct {
-	query string
-	// begin returns the beginning of the line of a record, up to the members of the record.
-	begin func(id string) string
-	count func(*content.Status) *int64
-}{
-	{
-		`SELECT id, '{}' FROM moderators ORDER BY id`,
-		func(id string) string { return `{"type":"moderator","id":` + quoted(id) }, func(s *content.Status) *int64 { return &s.Moderators },
-	},
-	{
-		`SELECT '', record FROM product_updates ORDER BY id`,
-		func(string) string { return `{"type":"productUpdate",` }, func(s *content.Status) *int64 { return &s.ProductUpdates },
-	},
-	{
-		`SELECT '', record FROM articles ORDER BY id`,
-		func(string) string { return `{"type":"article",` }, func(s *content.Status) *int64 { return &s.Articles },
-	},
-	{
-		`SELECT article_id, record FROM replies ORDER BY article_id, id`,
-		func(article string) string { return `{"type":"reply","articleId":` + quoted(article) + `,` }, func(s *content.Status) *int64 { return &s.Replies },
-	},
-}
-
-// quoted returns a text as JSON.
-func quoted(text string) string {
-	quoted, _ := encode(text) // a string can be encoded
-	return quoted
+// exported are the statements of an export, in the order of its records. Each selects an id and a record. begin is the beginning of the
+// line of a record, up to the members of the record, in which ID stands for the id.
+var exported = []struct{ query, begin string }{
+	{`SELECT id, '{}' FROM moderators ORDER BY id`, `{"type":"moderator","id":ID`},
+	{`SELECT '', record FROM product_updates ORDER BY id`, `{"type":"productUpdate",`},
+	{`SELECT '', record FROM articles ORDER BY id`, `{"type":"article",`},
+	{`SELECT article_id, record FROM replies ORDER BY article_id, id`, `{"type":"reply","articleId":ID,`},
 }
 
 // Export implements [content.Database].
@@ -45,12 +24,11 @@ func (s *Store) Export(ctx context.Context, w io.Writer) (content.Status, error)
 	var status content.Status
 	err := s.snapshot(ctx, func(tx *sql.Tx) error {
 		out := bufio.NewWriter(w)
-		for _, e := range exported {
-			n, err := exportRows(ctx, tx, e.query, e.begin, out)
-			if err != nil {
+		for i, count := range []*int64{&status.Moderators, &status.ProductUpdates, &status.Articles, &status.Replies} {
+			var err error
+			if *count, err = exportRows(ctx, tx, exported[i].query, exported[i].begin, out); err != nil {
 				return err
 			}
-			*e.count(&status) = n
 		}
 		if err := out.Flush(); err != nil {
 			return err
@@ -61,7 +39,7 @@ func (s *Store) Export(ctx context.Context, w io.Writer) (content.Status, error)
 }
 
 // exportRows writes a line for each row of a query, and returns their number.
-func exportRows(ctx context.Context, tx *sql.Tx, query string, begin func(string) string, out *bufio.Writer) (n int64, err error) {
+func exportRows(ctx context.Context, tx *sql.Tx, query, begin string, out *bufio.Writer) (n int64, err error) {
 	rows, err := tx.QueryContext(ctx, query)
 	if err != nil {
 		return 0, err
@@ -73,7 +51,8 @@ func exportRows(ctx context.Context, tx *sql.Tx, query string, begin func(string
 		if err := rows.Scan(&id, &record); err != nil {
 			return n, err
 		}
-		_, _ = out.WriteString(begin(id))
+		quoted, _ := encode(id) // a string can be encoded
+		_, _ = out.WriteString(strings.Replace(begin, "ID", quoted, 1))
 		_, _ = out.Write(record[1:])
 		if err := out.WriteByte('\n'); err != nil { // or an error of the writes before
 			return n, err

@@ -1,7 +1,6 @@
 //go:build !race
 
-// Under the race detector these tests take minutes, and nothing in them runs concurrently. make test runs them without
-// it.
+// Under the race detector these tests take minutes, and they run nothing concurrently.
 
 package sqlstore_test
 

@@ -41,9 +41,8 @@ type Config struct {
 	Snapshot *sql.TxOptions
 	// Unprepared is set if no statements may be prepared, because each may run on another connection.
 	Unprepared bool
-	// If Readers is not 0, at most that many statements read at once, and a statement runs to its end even if its
-	// caller's context is cancelled. It is for databases that close the connection of a cancelled statement, and whose
-	// connections are expensive to open.
+	// If Readers is not 0, so many statements read at once, and none ends with its caller's context: it is for
+	// databases that close the connection of a cancelled statement.
 	Readers int
 }
 
@@ -92,10 +91,9 @@ const (
 	selectReply = `SELECT replies.record FROM replies JOIN articles ON articles.id = replies.article_id
 WHERE replies.article_id = $1 AND replies.id = $2`
 
-	// The statements for content.Everybody. They do not read the rows of hidden records, because reading a row takes
-	// longer than finding none. So they use the indexes of migration 2, which omit hidden records, and their conditions
-	// repeat the expressions of these indexes. They look up the article of a reply first, so that no reply of a trashed
-	// article is read.
+	// The statements for content.Everybody do not read the rows of hidden records, because that takes longer than
+	// finding none. Their conditions repeat the expressions of the indexes of migration 2, which omit hidden records.
+	// The article of a reply is looked up first, so that no reply of a trashed one is read.
 	selectShownProductUpdate = `SELECT record FROM product_updates WHERE CASE WHEN NOT trashed THEN id END = $1`
 
 	selectShownReply = `SELECT record FROM replies WHERE id = $2 AND CASE WHEN visible THEN article_id END =
@@ -136,8 +134,7 @@ SELECT (SELECT record FROM articles WHERE articles.id = page.id), activity FROM 
 ORDER BY CASE WHEN NOT trashed THEN id END LIMIT ($2 + 0)`
 )
 
-// New returns a store. It takes over config.Reads and config.Writes: [Store.Close] closes them, and New does if it
-// returns an error.
+// New returns a store. [Store.Close] closes config.Reads and config.Writes, and New does if it returns an error.
 func New(ctx context.Context, config Config) (*Store, error) {
 	s := &Store{config: config, limits: limits{articles: 500, chunks: 64}}
 	if config.Readers > 0 {
@@ -222,8 +219,7 @@ func (s *Store) failed(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// invalid reports whether no record can have this id. PostgreSQL returns an error for some of these ids, so they are
-// not sent to the database.
+// invalid reports whether no record can have this id. PostgreSQL returns an error for some of these.
 func invalid(id string) bool { return content.CheckID(id) != nil }
 
 // ProductUpdate implements [content.Store].

@@ -271,8 +271,7 @@ func TestReadersDoNotWrite(t *testing.T) {
 	}
 }
 
-// The URL cannot set the isolation level. The counts of chunks are right only if a writer sees what the one before it
-// wrote.
+// The URL cannot set the isolation level: a writer has to see what the one before it wrote, to count chunks.
 func TestTheURLDoesNotSetTheIsolationLevel(t *testing.T) {
 	address := empty(t, "postgres").address + "&default_transaction_isolation=repeatable+read"
 	store := database{name: "postgres", address: address}.open(t)
@@ -308,8 +307,7 @@ func TestClosedStoreFile(t *testing.T) {
 	}
 }
 
-// While the file of SQLite is away, errors say so, and no other one is made in its place. When it is back, it is read again:
-// threats.md 192.
+// While the file of SQLite is away, errors say so, and none is made in its place: threats.md 192.
 func TestMissingFile(t *testing.T) {
 	db := empty(t, "sqlite")
 	store := db.open(t)

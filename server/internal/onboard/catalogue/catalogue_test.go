@@ -291,8 +291,7 @@ func TestPlacesHaveNothingOfProduction(t *testing.T) {
 	}
 }
 
-// A connector for a server of the user's own has no other URL of production, or is none, with an error that names the URLs that
-// cannot move (threats.md 370).
+// A connector for a server of the user's own has no other URL of production, or an error names it (threats.md 370).
 func TestURLsMoveTogether(t *testing.T) {
 	apis := testworld.Must(All())(t)
 	refused := 0

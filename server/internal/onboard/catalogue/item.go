@@ -216,8 +216,7 @@ func (a *API) parts(form, target string) (set map[string]string, ok bool) {
 	return set, true
 }
 
-// remainingURLs returns the URLs and hosts of the catalogue's place that a connector still has beside its URL. Those that users fill in are
-// none, and neither are names.
+// remainingURLs returns the URLs and hosts of the catalogue's place that a connector has beside its URL and names.
 func (a *API) remainingURLs(connector string) (remaining []string) {
 	rest := urlLine.ReplaceAllString(connector, "")
 	for _, text := range a.names() {

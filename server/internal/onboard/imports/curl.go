@@ -239,8 +239,7 @@ func (c *curl) target() (*url.URL, error) {
 
 var hostSyntax = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._-]{0,251}[a-zA-Z0-9])?$`)
 
-// isHost reports whether a URL has the name or the address of a host, and not a part of a password. bare is true for one without
-// a scheme.
+// isHost reports whether a URL has the name or the address of a host, and no part of a password. bare has no scheme.
 func isHost(u *url.URL, bare bool) bool {
 	name := u.Hostname()
 	const longestPort = 5

@@ -117,8 +117,7 @@ const before = `{"openapi":"3.0.0","info":{"title":"A"},"servers":[{"url":"https
 // schemes returns a document with schemes in JSON.
 func schemes(text string) string { return before + `"components":{"securitySchemes":{` + text + `}}}` }
 
-// A document that is large, nested without end, or repeats itself, is refused with one error, whatever else is in it
-// (threats.md 196).
+// A document that is large, nested without end, or repeats itself, is refused with one error (threats.md 196).
 func TestLargeDocuments(t *testing.T) {
 	bomb := "openapi: 3.0.0\nx0: &x0 [a, a, a, a, a, a, a, a]\n"
 	for _, n := range []string{"1", "2", "3", "4", "5", "6", "7", "8"} {
@@ -170,8 +169,7 @@ func many(text string, n int) string {
 	return b.String()
 }
 
-// Texts of a document are texts in the connector: they name no secret, end no line, and send nothing to a terminal
-// (threats.md 197).
+// Texts of a document name no secret, end no line, and send nothing to a terminal (threats.md 197).
 func TestTextsOfDocuments(t *testing.T) {
 	const evil = `\u001b[31m\u202e{{ get_secret('crm') }}{{{ get_secret('crm') }}\r\n  auth: {type: none}\u2028#`
 	for name, text := range map[string]string{
@@ -237,8 +235,7 @@ func printable(t *testing.T, name, text string) {
 	}
 }
 
-// Nothing of what the cases of curl have as a credential, which is canary in all of them, is in the connector, a note or an error
-// (threats.md 198).
+// No credential of the cases of curl, which is canary, is in the connector, a note or an error (threats.md 198).
 func TestCurlKeepsNoCredential(t *testing.T) {
 	files := testworld.Must(filepath.Glob("testdata/curl-*.txtar"))(t)
 	with := 0
@@ -478,8 +475,7 @@ func keeps(t *testing.T, text, secret string) {
 	}
 }
 
-// However a command line or a document is mangled, no part of a credential is in what an import writes, or in its error
-// (threats.md 198, threats.md 360).
+// No part of a credential of a mangled input is in an import or its error (threats.md 198, threats.md 360).
 func TestMangledInputs(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 4000 {

@@ -27,8 +27,7 @@ type requirement struct {
 	scopes map[string][]string
 }
 
-// OpenAPI makes a connector of an OpenAPI document of version 3, or of Swagger 2, in JSON or YAML. The error is a [Missing] if the
-// document does not say everything.
+// OpenAPI makes a connector of an OpenAPI 3 or Swagger 2 document in JSON or YAML. The error may be a [Missing].
 func OpenAPI(text []byte, o Options) (*Result, error) {
 	d, err := readDocument(text)
 	if err != nil {

@@ -22,8 +22,7 @@ type schemer struct {
 	scopes   map[string][]string
 }
 
-// all makes the auth of the schemes of a requirement. One of them becomes the auth, and keys among the others become headers and
-// query parameters of the connector.
+// all makes the auth of one scheme of a requirement. Keys among the others become headers and query parameters.
 func (s *schemer) all(r requirement) error {
 	if len(r.names) > maxTogether {
 		return fmt.Errorf("the document asks for %d schemes together: a connector has %d at most", len(r.names), maxTogether)

@@ -144,8 +144,7 @@ func (d *document) serversOfSwagger() (all []candidate) {
 	return all
 }
 
-// resolve returns a URL of the document, which may be relative to that of the API. If it is not the one that the user has given, it has
-// nothing that may be a credential.
+// resolve returns a URL, which may be relative to the API's. Unless the user has given it, it shows no credential.
 func (s *server) resolve(text, userURL string) (string, error) {
 	u, err := url.Parse(text)
 	if err != nil {

@@ -54,8 +54,7 @@ func Describe(mediaType string, content []byte) ocispec.Descriptor {
 // maxLayers limits the layers of a manifest. Signatures may have several.
 const maxLayers = 16
 
-// Decode reads a manifest, with whatever layers. It refuses members that are given twice, because another reader might take the
-// other one.
+// Decode reads a manifest with whatever layers. It refuses members that are there twice: another reader may differ.
 func Decode(text []byte) (*ocispec.Manifest, error) {
 	m := &ocispec.Manifest{}
 	if len(text) > MaxManifest {
@@ -129,8 +128,7 @@ type Made struct {
 	Manifest, Config, Module, Description []byte
 }
 
-// Make returns the manifest and the configuration of a plugin. The same module, description and annotations result in the same
-// bytes.
+// Make returns the manifest and the configuration of a plugin. The same arguments result in the same bytes.
 func Make(module, description []byte, annotations map[string]string) (Made, error) {
 	config, err := json.Marshal(struct {
 		Architecture string   `json:"architecture"`

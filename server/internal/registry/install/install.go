@@ -120,8 +120,7 @@ func (o *Options) signer(all []signature.Signature, manifest []byte, previous *l
 	return nil, errors.New("its signature is not one of this manifest: somebody has changed the one or the other")
 }
 
-// honest returns an error if a publisher says something else of a plugin than its module does, or if its type is that of a
-// built-in one.
+// honest returns an error if a publisher says something else than the module, or if a type is that of a built-in one.
 func honest(info host.PluginInfo, described []byte, annotations map[string]string) error {
 	for _, name := range append([]string{info.Type}, info.Aliases...) {
 		if plugins.Of(name) != nil {

@@ -110,8 +110,7 @@ func Refused(changes []Change) []Change {
 	return slices.DeleteFunc(slices.Clone(changes), func(c Change) bool { return c.Why == "" })
 }
 
-// VersionOf returns the version that a tag of a registry names, with v before it or without, or "" for a tag such as latest or 1.2,
-// which may lead to any version.
+// VersionOf returns the version that a tag names, with v before it or without, or "" for one such as latest or 1.2.
 func VersionOf(tag string) string {
 	version := strings.TrimPrefix(tag, "v")
 	if semver.Canonical("v"+version) != "v"+version {
@@ -120,8 +119,7 @@ func VersionOf(tag string) string {
 	return version
 }
 
-// Newest returns the tag with the highest version above a plugin's own, or "". It passes over preliminary versions, unless the plugin's
-// own is one.
+// Newest returns the tag with the highest version above a plugin's own, preliminary only if its own is, or "".
 func Newest(tags []string, version string) (newest string) {
 	for _, tag := range tags {
 		tagVersion := VersionOf(tag)
@@ -141,8 +139,7 @@ func CheckTag(tag, version string) error {
 	return nil
 }
 
-// higher reports whether a version is above another one, by the rules of semantic versioning. It is false for a text that is no
-// such version.
+// higher reports whether a version is above another one, by semantic versioning. For other texts it is false.
 func higher(previous, now string) bool {
 	return semver.IsValid("v"+previous) && semver.Compare("v"+previous, "v"+now) < 0
 }

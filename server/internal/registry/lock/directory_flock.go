@@ -8,8 +8,7 @@ import (
 	"syscall"
 )
 
-// lockDirectory waits until no other process has locked a directory, and locks it. unlock ends that, as does the end of the
-// process.
+// lockDirectory waits until no other process has locked a directory, and locks it until unlock or its own end.
 func lockDirectory(dir string) (unlock func(), err error) {
 	file, err := os.Open(dir)
 	if err != nil {

@@ -142,8 +142,7 @@ func Published() string {
 	return ""
 }
 
-// Checkout returns the directory of the sources that this program was built from. checkout, if not empty, is the directory of a checkout that
-// the user has named.
+// Checkout returns checkout, or if it is empty the directory of the sources that this program was built from.
 func Checkout(checkout string) (dir string, err error) {
 	dir = checkout
 	if _, file, _, ok := runtime.Caller(0); ok && dir == "" {
