@@ -135,7 +135,7 @@ func TestEditedLock(t *testing.T) {
 			p.Signer.Signature = other.Find("acme").Signer.Signature
 			return nil
 		}, "the signature is not one of this manifest with this key"},
-		"no signature":      {func(_ string, p *lock.Plugin) error { p.Signer.Signature = ""; return nil }, "the signature is not one of this manifest with this key"},
+		"no signature":      {func(_ string, p *lock.Plugin) error { p.Signer.Signature = nil; return nil }, "the signature is not one of this manifest with this key"},
 		"a kind of its own": {func(_ string, p *lock.Plugin) error { p.Signer.Kind = "trusted"; return nil }, `there are no signatures of the kind "trusted"`},
 		"a changed module": {func(dir string, p *lock.Plugin) error {
 			return os.WriteFile(vendored(dir, p.Module), []byte("x"), 0o600)

@@ -307,7 +307,7 @@ func (l *loader) matchesLock(c candidate, info host.PluginInfo) bool {
 	if c.locked == nil {
 		return true
 	}
-	changes := c.locked.Differs(info)
+	changes := c.locked.Compare(lock.Describe(info))
 	for _, change := range changes {
 		l.report(c.member.get("ref").value.Place, c.itemPath+".ref", "its %s is %q in %s, and %q in the module: the lock was edited, or the module describes itself differently now; run `keywright plugin verify`",
 			change.What, strings.Join(change.Before, ", "), lock.Name, strings.Join(change.Now, ", "))

@@ -102,7 +102,7 @@ func (i *installation) open(ctx context.Context, p *lock.Plugin) error {
 		return err
 	}
 	var texts []string
-	for _, c := range p.Differs(info) {
+	for _, c := range p.Compare(lock.Describe(info)) {
 		texts = append(texts, fmt.Sprintf("its %s is %s in %s, and %s in the module", c.What, listing(c.Before), lock.Name, listing(c.Now)))
 	}
 	if texts != nil {

@@ -27,6 +27,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 )
 
@@ -60,10 +62,8 @@ type Resolver struct {
 	logger    *slog.Logger
 	cache     *cache
 	flights   singleflight.Group
-	// fetches is a semaphore for requests to providers.
-	fetches chan struct{}
-	// documents is a semaphore for sanitising.
-	documents chan struct{}
+	// fetches limits requests to providers, and documents sanitising.
+	fetches, documents *semaphore.Weighted
 }
 
 // New returns a Resolver. It returns an error if c.Transport is nil or c.Providers is malformed.
@@ -88,8 +88,8 @@ func New(c Config) (*Resolver, error) {
 		client:    &http.Client{Transport: c.Transport, CheckRedirect: list.checkRedirect},
 		logger:    c.Logger,
 		cache:     newCache(cacheEntries, cacheBytes, c.Clock),
-		fetches:   make(chan struct{}, maxFetches),
-		documents: make(chan struct{}, maxDocuments),
+		fetches:   semaphore.NewWeighted(maxFetches),
+		documents: semaphore.NewWeighted(maxDocuments),
 	}, nil
 }
 
@@ -137,12 +137,10 @@ func (r *Resolver) clean(ctx context.Context, source string) (cleaned string, ok
 	}
 	limited, cancel := context.WithTimeout(ctx, cleanTime)
 	defer cancel()
-	select {
-	case r.documents <- struct{}{}:
-		defer func() { <-r.documents }()
-	case <-limited.Done():
+	if r.documents.Acquire(limited, 1) != nil {
 		return "", false
 	}
+	defer r.documents.Release(1)
 	if cleaned, ok = r.sanitizer.clean(limited, source); !ok && ctx.Err() == nil {
 		r.cache.put(key, "", failureAge)
 	}
@@ -153,28 +151,24 @@ func (r *Resolver) clean(ctx context.Context, source string) (cleaned string, ok
 func (r *Resolver) embeds(ctx context.Context, found []candidate) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, documentTime)
 	defer cancel()
-	todo := make(chan candidate, len(found))
-	embeds := map[string]string{}
+	unique := map[string]candidate{}
 	for _, c := range found {
-		if _, ok := embeds[c.url]; !ok {
-			embeds[c.url] = ""
-			todo <- c
-		}
+		unique[c.url] = c
 	}
-	close(todo)
 	var mu sync.Mutex
-	var all sync.WaitGroup
-	for range min(atOnce, len(embeds)) {
-		all.Go(func() {
-			for c := range todo {
-				embed := r.embed(ctx, c)
-				mu.Lock()
-				embeds[c.url] = embed
-				mu.Unlock()
-			}
+	embeds := map[string]string{}
+	var all errgroup.Group
+	all.SetLimit(atOnce)
+	for _, c := range unique {
+		all.Go(func() error {
+			embed := r.embed(ctx, c)
+			mu.Lock()
+			defer mu.Unlock()
+			embeds[c.url] = embed
+			return nil
 		})
 	}
-	all.Wait()
+	_ = all.Wait()
 	return embeds
 }
 

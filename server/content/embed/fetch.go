@@ -66,14 +66,10 @@ func (n *number) UnmarshalJSON(text []byte) error {
 func (r *Resolver) fetch(ctx context.Context, c candidate) string {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
-	select {
-	case r.fetches <- struct{}{}:
-		defer func() { <-r.fetches }()
-	case <-ctx.Done():
-	}
-	if ctx.Err() != nil {
+	if r.fetches.Acquire(ctx, 1) != nil {
 		return "" // the provider was not asked, so this is not cached as its failure
 	}
+	defer r.fetches.Release(1)
 	a, err := r.ask(ctx, c)
 	var embed string
 	if err == nil {

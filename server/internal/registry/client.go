@@ -4,6 +4,7 @@ package registry
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -31,8 +32,6 @@ import (
 
 // Options configures a [Client].
 type Options struct {
-	// Transport sends the requests. If it is nil, the client makes one.
-	Transport http.RoundTripper
 	// Anonymous leaves out the credential files of docker.
 	Anonymous bool
 	// ModuleBytes limits a module.
@@ -54,18 +53,14 @@ const maxRedirects = 5
 // to that registry, or to the server of tokens that its answer names as realm, as in docker
 // (https://distribution.github.io/distribution/spec/auth/token/).
 func New(o Options) (*Client, error) {
-	if o.Timeout == 0 {
-		o.Timeout = 2 * time.Minute
-	}
-	if o.Transport == nil {
-		o.Transport = &http.Transport{
-			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
-			DisableCompression:  true, // the digests are of the bytes as they are sent
-			TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: 30 * time.Second, MaxResponseHeaderBytes: 64 << 10,
-		}
+	o.Timeout = cmp.Or(o.Timeout, 2*time.Minute)
+	transport := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
+		DisableCompression:  true, // the digests are of the bytes as they are sent
+		TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: 30 * time.Second, MaxResponseHeaderBytes: 64 << 10,
 	}
 	c := &Client{options: o, http: &auth.Client{
-		Client: &http.Client{Transport: bounded{o.Transport, int64(o.ModuleBytes) + 1<<20}, CheckRedirect: checkRedirect},
+		Client: &http.Client{Transport: bounded{transport, int64(o.ModuleBytes) + 1<<20}, CheckRedirect: checkRedirect},
 		Cache:  auth.NewCache(),
 	}}
 	c.http.SetUserAgent("keywright")

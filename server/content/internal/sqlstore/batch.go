@@ -58,26 +58,20 @@ func gather(records []content.Record) (*batch, error) {
 func (b *batch) add(r content.Record) error {
 	switch {
 	case r.ProductUpdate != nil:
-		text, err := checked(r.ProductUpdate.ID, r.ProductUpdate, &content.ProductUpdate{})
-		if err != nil {
-			return fmt.Errorf("product update: %w", err)
-		}
+		text, err := checked("product update", r.ProductUpdate.ID, r.ProductUpdate)
 		b.productUpdates[key{id: r.ProductUpdate.ID}] = []any{r.ProductUpdate.ID, r.ProductUpdate.Trashed, text}
+		return err
 	case r.Article != nil:
-		text, err := checked(r.Article.ID, r.Article, &content.Article{})
-		if err != nil {
-			return fmt.Errorf("article: %w", err)
-		}
+		text, err := checked("article", r.Article.ID, r.Article)
 		b.articles[r.Article.ID] = article{id: r.Article.ID, trashed: r.Article.Trashed, table: instant(r.Article.LastActivityAt), record: text}
+		return err
 	case r.Reply != nil:
 		if err := content.CheckID(r.ArticleID); err != nil {
 			return fmt.Errorf("article of a reply: %w", err)
 		}
-		text, err := checked(r.Reply.ID, r.Reply, &content.Reply{})
-		if err != nil {
-			return fmt.Errorf("reply: %w", err)
-		}
+		text, err := checked("reply", r.Reply.ID, r.Reply)
 		b.reply(r.ArticleID, r.Reply.ID, []any{r.ArticleID, r.Reply.ID, r.Reply.Visible(), instant(r.Reply.RepliedAt), text})
+		return err
 	case r.Moderator != nil:
 		if err := content.CheckID(r.Moderator.ID); err != nil {
 			return fmt.Errorf("moderator: %w", err)
@@ -124,16 +118,20 @@ func (b *batch) remove(r content.Record) error {
 	return content.CheckID(id)
 }
 
-// checked returns the encoded record. It decodes it into copied, since one unreadable record would fail a whole page.
-func checked(id string, record, copied any) (string, error) {
+// checked returns the encoded record. It decodes it again, since one unreadable record would fail a whole page.
+func checked[T any](name, id string, record *T) (text string, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", name, err)
+		}
+	}()
 	if err := content.CheckID(id); err != nil {
 		return "", err
 	}
-	text, err := encode(record)
-	if err != nil {
+	if text, err = encode(record); err != nil {
 		return "", fmt.Errorf("it cannot be stored: %w", err)
 	}
-	if err := decode([]byte(text), copied); err != nil {
+	if err := decode([]byte(text), new(T)); err != nil {
 		return "", fmt.Errorf("it could not be read again: %w", err)
 	}
 	return text, nil

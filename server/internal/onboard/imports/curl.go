@@ -87,9 +87,9 @@ type curl struct {
 	json          bool
 	digest        bool
 	aws           string
-	cert          bool
-	key           bool
-	notes         []string
+	// cert is true if there is a client certificate or its key.
+	cert  bool
+	notes []string
 	// where is the place of the option that is read, and err the first error of one.
 	where string
 	err   error
@@ -293,9 +293,9 @@ func (c *curl) isForm() bool {
 	}))
 }
 
-// form returns the fields of the data, in their order.
-func (c *curl) form() (fields [][2]string) {
-	for _, part := range c.data {
+// form returns the fields of parts of a form, in their order.
+func form(parts []string) (fields [][2]string) {
+	for _, part := range parts {
 		for _, pair := range strings.Split(part, "&") {
 			name, value, _ := strings.Cut(pair, "=")
 			field := [2]string{name, value}

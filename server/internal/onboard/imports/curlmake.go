@@ -60,7 +60,7 @@ func (b *curlMaker) make() error {
 		c.Type = "none"
 		b.note("the command line has no credential, so the type is none")
 	}
-	if b.curl.cert || b.curl.key {
+	if b.curl.cert {
 		c.TLS.add("certificate", b.secret("certificate", "the client certificate in PEM, that of --cert"))
 		c.TLS.add("key", b.secret("key", "its private key in PEM, without a passphrase, that of --key"))
 	}
@@ -280,14 +280,12 @@ func (b *curlMaker) skip(text string) {
 
 // query adds the query parameters: credentials as keys, and others as those of callers, without their values.
 func (b *curlMaker) query() {
-	var pairs [][2]string
-	line := &curl{data: append([]string{b.url.RawQuery}, b.curl.queries...)}
-	pairs = append(pairs, line.form()...)
+	texts := append([]string{b.url.RawQuery}, b.curl.queries...)
 	if b.curl.get {
-		pairs = append(pairs, b.curl.form()...)
+		texts = append(texts, b.curl.data...)
 	}
 	c := b.result.Connector
-	for _, pair := range pairs {
+	for _, pair := range form(texts) {
 		duplicate := slices.ContainsFunc(c.Query, func(p Parameter) bool { return p.Name == pair[0] }) ||
 			slices.ContainsFunc(b.keys, func(k key) bool { return k.in == "query" && k.name == pair[0] })
 		switch {
@@ -332,7 +330,7 @@ func (b *curlMaker) form() {
 	if !b.curl.isForm() {
 		return
 	}
-	for _, field := range b.curl.form() {
+	for _, field := range form(b.curl.data) {
 		if !credential.MatchString(field[0]) || field[1] == "" {
 			continue
 		}
@@ -404,7 +402,7 @@ var plainSegment = regexp.MustCompile(`^[A-Za-z0-9_.~@-]+$`)
 func (b *curlMaker) pathKey() {
 	longest := ""
 	for _, segment := range strings.Split(b.url.Path, "/") {
-		if looksSecret(segment) && !uuidSyntax.MatchString(segment) && len(segment) > len(longest) {
+		if looksSecret(segment) && uuids.ReplaceAllString(segment, "") != "" && len(segment) > len(longest) {
 			longest = segment
 		}
 	}
@@ -414,5 +412,3 @@ func (b *curlMaker) pathKey() {
 	b.apiKey("path", "{token}", b.secret("token", "the segment of the path that is a credential"))
 	b.note("a segment of the path looks like a credential: write {token} in its place in the paths of requests")
 }
-
-var uuidSyntax = regexp.MustCompile(`^(?i)[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)

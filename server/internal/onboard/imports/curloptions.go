@@ -31,7 +31,7 @@ var valued = map[string]func(c *curl, value string){
 	"cookie":         func(c *curl, v string) { c.cookies = append(c.cookies, v) },
 	"aws-sigv4":      func(c *curl, v string) { c.aws = v },
 	"cert":           func(c *curl, _ string) { c.cert = true },
-	"key":            func(c *curl, _ string) { c.key = true },
+	"key":            func(c *curl, _ string) { c.cert = true },
 	"data":           (*curl).addData,
 	"data-ascii":     (*curl).addData,
 	"data-binary":    (*curl).addData,

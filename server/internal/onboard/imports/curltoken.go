@@ -18,7 +18,7 @@ func (c *curl) fields() map[string]string {
 			fields[name], _ = value.(string)
 		}
 	case c.isForm():
-		for _, field := range c.form() {
+		for _, field := range form(c.data) {
 			fields[field[0]] = field[1]
 		}
 	}

@@ -3,6 +3,7 @@
 package imports
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -76,15 +77,11 @@ type maker struct {
 
 // newMaker returns a maker for a connector with a name, which may come from a document, and a URL, or "".
 func newMaker(o Options, name, base string) (*maker, error) {
-	hasName := o.Name != ""
-	if hasName {
-		name = o.Name
-	}
-	if name = clean(name); !hasName && shows(name) {
+	if name = clean(cmp.Or(o.Name, name)); o.Name == "" && shows(name) {
 		name = ""
 	}
 	permalink := gateway.Permalink(name)
-	if permalink == "" && !hasName {
+	if permalink == "" && o.Name == "" {
 		if u, err := url.Parse(base); err == nil {
 			name = u.Hostname()
 			permalink = gateway.Permalink(name)
@@ -156,11 +153,7 @@ func (m *maker) variable(suffix, what string) string {
 
 // secretName returns the name of a secret: the permalink of the connector, and what the secret is.
 func secretName(prefix, suffix string) string {
-	slug := gateway.Permalink(suffix)
-	if slug == "" {
-		slug = "secret"
-	}
-	return prefix + "-" + slug
+	return prefix + "-" + cmp.Or(gateway.Permalink(suffix), "secret")
 }
 
 // maxNotes limits the notes of an import.

@@ -73,11 +73,6 @@ func (p Plugin) Compare(now Plugin) []Change {
 	return Compare(p, now)
 }
 
-// Differs returns what is different between a plugin in a lock and its module, as the sandbox describes it.
-func (p *Plugin) Differs(info host.PluginInfo) []Change {
-	return p.Compare(Describe(info))
-}
-
 // repository returns a reference without its tag or digest.
 func repository(ref string) string {
 	ref, _, _ = strings.Cut(ref, "@")

@@ -5,7 +5,6 @@ package lock
 
 import (
 	"bytes"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -77,9 +76,9 @@ type Signer struct {
 	Kind string `json:"kind"`
 	// Key is the public key: the line of a minisign key, or the Base64 of a PKIX key in DER.
 	Key string `json:"key"`
-	// Signature is the signature in Base64. Payload is the signed text in Base64, if that is not the manifest itself.
-	Signature string `json:"signature"`
-	Payload   string `json:"payload,omitempty"`
+	// Signature is the signature, and Payload the signed text, if that is not the manifest itself. In the lock, both are in Base64.
+	Signature []byte `json:"signature"`
+	Payload   []byte `json:"payload,omitempty"`
 }
 
 // Same reports whether two signers have the same key. Both may be nil.
@@ -324,7 +323,8 @@ func (p *Plugin) Open(places Places, maxModule int) (module []byte, files []stri
 		return nil, files, fmt.Errorf("%s has another module than the manifest of %s: it was edited", Name, p.Ref)
 	}
 	if p.Signer != nil {
-		if err := p.Signer.verify(text); err != nil {
+		s := signature.Signature{Kind: p.Signer.Kind, Signature: p.Signer.Signature, Payload: p.Signer.Payload}
+		if err := s.Verify(signature.Key{Kind: s.Kind, Text: p.Signer.Key}, text); err != nil {
 			return nil, files, fmt.Errorf("%s: %w", Name, err)
 		}
 	}
@@ -336,21 +336,7 @@ func (p *Plugin) Open(places Places, maxModule int) (module []byte, files []stri
 	return module, files, nil
 }
 
-func (s *Signer) verify(manifest []byte) error {
-	text, err := base64.StdEncoding.DecodeString(s.Signature)
-	if err != nil {
-		return errors.New("its signature is not in Base64")
-	}
-	payload, err := base64.StdEncoding.DecodeString(s.Payload)
-	if err != nil {
-		return errors.New("what its signature signs is not in Base64")
-	}
-	return signature.Signature{Kind: s.Kind, Signature: text, Payload: payload}.Verify(signature.Key{Kind: s.Kind, Text: s.Key}, manifest)
-}
-
 // SignerOf returns what a lock has of a signature that was verified with a key.
 func SignerOf(s signature.Signature, key signature.Key) *Signer {
-	return &Signer{
-		Kind: key.Kind, Key: key.Text, Signature: base64.StdEncoding.EncodeToString(s.Signature), Payload: base64.StdEncoding.EncodeToString(s.Payload),
-	}
+	return &Signer{Kind: key.Kind, Key: key.Text, Signature: s.Signature, Payload: s.Payload}
 }

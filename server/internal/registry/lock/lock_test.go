@@ -148,7 +148,7 @@ func TestGainedRights(t *testing.T) {
 func example() Plugin {
 	return Plugin{
 		Name: "acme", Ref: "registry.example/acme/hmac:1.2.0", Manifest: artifact.Digest([]byte("manifest")), Module: artifact.Digest([]byte("module")),
-		Version: "1.2.0", Contract: 1, Signer: &Signer{Kind: "minisign", Key: "RWQ", Signature: "c2ln"}, Source: "https://git.example/acme",
+		Version: "1.2.0", Contract: 1, Signer: &Signer{Kind: "minisign", Key: "RWQ", Signature: []byte("sig")}, Source: "https://git.example/acme",
 		Revision: "abc", Fuel: 1000, Capabilities: Capabilities{"uses": {"sign"}, "field secret": {"to header"}},
 	}
 }
