@@ -191,9 +191,7 @@ func TestServerErrors(t *testing.T) {
 		t.Errorf("refused.Fields = %+v", refused.Fields)
 	}
 	for _, part := range []string{"422", "page", "from 1 to 100"} {
-		if !strings.Contains(err.Error(), part) {
-			t.Errorf("%q does not say %s", err, part)
-		}
+		testworld.WantError(t, part, err, part)
 	}
 	count := 0
 	for _, err := range connect(t, http.NotFoundHandler(), "", false).AllArticles(t.Context()) {
@@ -307,12 +305,8 @@ func TestCrawl(t *testing.T) {
 	for i := range 250 {
 		s.articles = append(s.articles, content.Article{ID: fmt.Sprintf("%03d", (i*7)%250)})
 	}
-	h, err := httpapi.New(httpapi.Config{Store: s, Base: "/community/v1"})
-	if err != nil {
-		t.Fatal(err)
-	}
 	n := 0
-	for article, err := range connect(t, h, "/community/v1", false).Crawl(t.Context()) {
+	for article, err := range connect(t, api(t, s, "/community/v1"), "/community/v1", false).Crawl(t.Context()) {
 		if err != nil || article.ID != fmt.Sprintf("%03d", n) {
 			t.Fatalf("article %d is %q, %v", n, article.ID, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -266,238 +267,44 @@ var parts = []string{
 	"\x00", "\n", "\xff", "\u0085",
 }
 
-// guess generates random requests with their expected responses.
-type guess struct {
-	random *rand.Rand
-	store  *memory
-	ids    []string
-	keys   [][2]string // article id and id of each reply
-	closed bool        // callers must authenticate
-}
-
-func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
-
-func (g *guess) id() string {
-	if g.random.IntN(3) > 0 {
-		return pick(g.random, g.ids)
-	}
-	var id strings.Builder
-	for range g.random.IntN(4) {
-		id.WriteString(pick(g.random, parts))
-	}
-	if g.random.IntN(100) == 0 {
-		return strings.Repeat(id.String(), 300)
-	}
-	return id.String()
-}
-
-// escape returns text escaped as a segment of a path or as a value of a query. It escapes some characters needlessly.
-func (g *guess) escape(text string) string {
-	var b strings.Builder
-	for _, c := range []byte(text) {
-		if c <= ' ' || c == 0x7f || strings.IndexByte("%/?#&+=;", c) >= 0 || g.random.IntN(4) == 0 {
-			fmt.Fprintf(&b, pick(g.random, []string{"%%%02X", "%%%02x"}), c)
-			continue
-		}
-		b.WriteByte(c)
-	}
-	return b.String()
-}
-
-// expected is a random request and its expected response.
-type expected struct {
-	method, target, key string
-
-	impossible bool   // an id is invalid
-	wrong      bool   // a parameter is invalid
-	absent     bool   // the record does not exist, or the caller may not see it
-	body       string // of the response 200
-}
-
-func (g *guess) next() *expected {
-	e := &expected{method: "GET", key: pick(g.random, []string{"reader", "moderator", "none"})}
-	if g.random.IntN(10) == 0 {
-		e.method = pick(g.random, []string{"HEAD", "OPTIONS", "POST", "DELETE"})
-	}
-	switch g.random.IntN(4) {
-	case 0:
-		g.articles(e)
-	case 1:
-		g.productUpdate(e)
-	default:
-		g.reply(e)
-	}
-	return e
-}
-
-func (g *guess) articles(e *expected) {
-	page, size := g.random.IntN(6), g.random.IntN(130)
-	e.target = fmt.Sprintf("/articles?page=%d&pageSize=%d", page, size)
-	e.wrong = page < 1 || size < 1 || size > 100
-	if g.random.IntN(10) == 0 {
-		e.target += pick(g.random, []string{"&page=1", "&pageSize=", "&%70age=x"})
-		e.wrong = true
-	}
-	if e.wrong {
-		return
-	}
-	shown := content.List[content.Article]{}
-	for _, article := range g.store.list {
-		if !article.Trashed {
-			shown = append(shown, article)
-		}
-	}
-	slices.SortFunc(shown, func(a, b content.Article) int {
-		return cmp.Or(-strings.Compare(string(a.LastActivityAt), string(b.LastActivityAt)), -strings.Compare(a.ID, b.ID))
-	})
-	from := min((page-1)*size, len(shown))
-	e.body = `{"result":` + marshal(shown[from:min(from+size, len(shown))]) + `}`
-}
-
-func (g *guess) productUpdate(e *expected) {
-	id := g.id()
-	record, found := g.store.updates[id]
-	e.target = "/productUpdates/" + g.escape(id)
-	e.impossible = content.CheckID(id) != nil
-	e.body = `{"result":` + marshal(record) + `}`
-	g.moderatorID(e, found, record.Trashed)
-}
-
-func (g *guess) reply(e *expected) {
-	key := [2]string{g.id(), g.id()}
-	if g.random.IntN(2) == 0 {
-		key = pick(g.random, g.keys)
-	}
-	record, found := g.store.replies[key]
-	trashed := slices.ContainsFunc(g.store.list, func(a content.Article) bool { return a.ID == key[0] && a.Trashed })
-	e.target = "/articles/" + g.escape(key[0]) + "/replies/" + g.escape(key[1])
-	e.impossible = content.CheckID(key[0]) != nil || content.CheckID(key[1]) != nil
-	e.body = marshal(record)
-	g.moderatorID(e, found, trashed || !record.Visible())
-}
-
-// moderatorID adds a query to the request for a record, and sets e.absent. found reports whether the record exists,
-// hidden whether only moderators see it.
-func (g *guess) moderatorID(e *expected, found, hidden bool) {
-	moderate := false
-	switch g.random.IntN(6) {
-	case 0:
-		e.target += "?moderatorId=" + g.escape("m1")
-		moderate = true
-	case 1:
-		id := g.id()
-		e.target += "?moderatorId=" + g.escape(id)
-		moderate = g.store.moderators[id]
-	case 2:
-		e.target += "?moderatorId=m1&moderatorId=m1"
-		e.wrong = true
-	case 3:
-		e.target += "?moderatorId="
-	case 4:
-		e.target += "?moderator=m1&page=0"
-	}
-	if g.closed && e.key != "moderator" {
-		moderate = false
-	}
-	e.absent = !found || hidden && !moderate
-}
-
-// status returns the expected status. Its cases have the order of the handler's checks.
-func (e *expected) status(closed bool) int {
-	switch {
-	case e.impossible:
-		return http.StatusNotFound
-	case e.method == http.MethodOptions:
-		return http.StatusNoContent
-	case e.method != http.MethodGet && e.method != http.MethodHead:
-		return http.StatusMethodNotAllowed
-	case closed && e.key == "none":
-		return http.StatusUnauthorized
-	case e.wrong:
-		return http.StatusUnprocessableEntity
-	case e.absent:
-		return http.StatusNotFound
-	}
-	return http.StatusOK
-}
-
-// read parses a request as a server does.
-func read(request string) (*http.Request, error) {
-	return http.ReadRequest(bufio.NewReader(strings.NewReader(request)))
-}
-
-func marshal(record any) string {
-	text, _ := json.Marshal(record)
-	return string(text)
-}
-
-// many returns a store with records of all states under unusual ids, and the ids, and the keys of the replies.
-func many(random *rand.Rand) (store *memory, all []string, keys [][2]string) {
-	store = &memory{updates: map[string]content.ProductUpdate{}, replies: map[[2]string]content.Reply{}, moderators: map[string]bool{"m1": true, "a/b": true}}
-	for len(all) < 150 {
-		var id strings.Builder
-		for range 1 + random.IntN(4) {
-			id.WriteString(pick(random, parts))
-		}
-		if content.CheckID(id.String()) == nil && !slices.Contains(all, id.String()) {
-			all = append(all, id.String())
-		}
-	}
-	text := func(hidden bool, name string) string {
-		if hidden {
-			return "secret " + name
-		}
-		return "shown " + name
-	}
-	for i, id := range all {
-		trashed := random.IntN(3) == 0
-		store.updates[id] = content.ProductUpdate{ID: id, Title: text(trashed, "update "+id), Trashed: trashed}
-		if i%2 == 0 {
-			continue
-		}
-		store.list = append(store.list, content.Article{
-			ID: id, Title: text(trashed, "article "+id), Trashed: trashed, LastActivityAt: content.Timestamp(fmt.Sprintf("2026-03-%02dT00:00:00+00:00", 1+random.IntN(9))),
-		})
-		for range 3 {
-			reply := content.Reply{ID: pick(random, all), Trashed: random.IntN(4) == 0, Spam: random.IntN(4) == 0, PendingApproval: random.IntN(4) == 0}
-			reply.Content = text(trashed || !reply.Visible(), "reply "+id+" "+reply.ID)
-			keys = append(keys, [2]string{id, reply.ID})
-			store.replies[[2]string{id, reply.ID}] = reply
-		}
-	}
-	return store, all, keys
-}
-
 // threats.md 52, 53: random requests never get a 5xx, a record other than the requested one, or a hidden record.
 func TestRandomRequests(t *testing.T) {
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
-	store, all, replies := many(random)
-	seen := map[int]int{}
-	for _, closed := range []bool{false, true} {
-		config := httpapi.Config{Store: store}
-		if closed {
-			config.Callers = keys{}
+	pick := func() (id string) {
+		for range 1 + random.IntN(2) {
+			id += parts[random.IntN(len(parts))]
 		}
-		h := handler(t, config)
-		g := &guess{random: random, store: store, ids: all, keys: replies, closed: closed}
-		for range 5_000 {
-			e := g.next()
-			r, err := read(e.method + " " + e.target + " HTTP/1.1\r\nHost: x\r\nX-API-Key: " + e.key + "\r\n\r\n")
-			if err != nil {
-				t.Fatalf("seed %d: %+v is no request: %v", seed, e, err)
+		return id
+	}
+	store := community()
+	for range 600 {
+		id, other, trashed, spam := pick(), pick(), random.IntN(3) == 0, random.IntN(3) == 0
+		text := map[bool]string{true: "secret", false: "shown"}
+		store.updates[id] = content.ProductUpdate{ID: id, Title: text[trashed], Trashed: trashed}
+		store.replies[[2]string{id, other}] = content.Reply{ID: other, Permalink: id, Content: text[spam], Spam: spam}
+	}
+	h, seen := handler(t, httpapi.Config{Store: store, Callers: keys{}}), map[int]int{}
+	for range 10_000 {
+		id, other := pick(), pick()
+		target := "/productUpdates/" + url.PathEscape(id)
+		if random.IntN(2) == 0 {
+			target = "/articles/" + url.PathEscape(id) + "/replies/" + url.PathEscape(other)
+		}
+		query := []string{"", "?moderatorId=m1", "?moderatorId=m1&moderatorId=m1", "?page=0"}[random.IntN(4)]
+		method := []string{"GET", "GET", "GET", "HEAD", "OPTIONS", "POST"}[random.IntN(6)]
+		got := ask(t, h, method, target+query, "X-API-Key", []string{"reader", "none"}[random.IntN(2)])
+		seen[got.status]++
+		var record struct{ ID, Permalink string }
+		wrapped := struct{ Result any }{&record}
+		if got.status == http.StatusOK && method == "GET" {
+			testworld.Check(t, errors.Join(json.Unmarshal([]byte(got.body), &record), json.Unmarshal([]byte(got.body), &wrapped)))
+			if record.ID != id && (record.ID != other || record.Permalink != id) {
+				t.Fatalf("seed %d, %s%s: the record is %+v", seed, target, query, record)
 			}
-			w := httptest.NewRecorder()
-			h.ServeHTTP(w, r)
-			seen[w.Code]++
-			body := w.Body.String()
-			switch want := e.status(closed); {
-			case w.Code != want:
-				t.Fatalf("seed %d, callers prove themselves: %t, %+v: %d, not %d: %s", seed, closed, e, w.Code, want, body)
-			case want == http.StatusOK && e.method == http.MethodGet && body != e.body, want != http.StatusOK && strings.Contains(body, "secret"),
-				e.method == http.MethodHead && body != "":
-				t.Fatalf("seed %d, callers prove themselves: %t, %+v: %s", seed, closed, e, body)
-			}
+		}
+		if strings.Contains(got.body, "secret") || !slices.Contains([]int{200, 204, 401, 404, 405, 422}, got.status) {
+			t.Fatalf("seed %d, %s %s%s: got = %+v", seed, method, target, query, got)
 		}
 	}
 	for _, status := range []int{200, 204, 401, 404, 405, 422} {
@@ -505,6 +312,11 @@ func TestRandomRequests(t *testing.T) {
 			t.Errorf("seed %d: of 10,000 requests, %d have the status %d", seed, seen[status], status)
 		}
 	}
+}
+
+// read parses a request as a server does.
+func read(request string) (*http.Request, error) {
+	return http.ReadRequest(bufio.NewReader(strings.NewReader(request)))
 }
 
 // FuzzTargets sends any target to a store with hidden records, none of which may appear in a response.

@@ -180,9 +180,7 @@ func TestNoReadAfterEnd(t *testing.T) {
 			ended = true
 			return 0, io.EOF
 		})
-		if _, err := Import(t.Context(), nil, "f", r, Options{DryRun: true}); err != nil {
-			t.Error(err)
-		}
+		testworld.Must(Import(t.Context(), nil, "f", r, Options{DryRun: true}))(t)
 	}
 }
 

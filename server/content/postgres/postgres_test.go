@@ -91,9 +91,7 @@ func TestAUserWhoMayOnlyRead(t *testing.T) {
 	u.User = url.User("reader")
 	reader := testworld.Must(postgres.Open(t.Context(), u.String(), postgres.Options{}))(t)
 	defer reader.Close()
-	if _, err := reader.ProductUpdate(t.Context(), "u", content.Everybody); err != nil {
-		t.Error(err)
-	}
+	testworld.Must(reader.ProductUpdate(t.Context(), "u", content.Everybody))(t)
 	if err := reader.Write(t.Context(), update); err == nil {
 		t.Error("it writes")
 	}

@@ -18,19 +18,12 @@ func TestNamesOfFiles(t *testing.T) {
 	for _, name := range []string{"content.db", "my content.db", "100%.db", "what?mode=memory", "a#b", "a%20b", "ü", "file:x", "a&_pragma=query_only(1)"} {
 		path := filepath.Join(t.TempDir(), name)
 		for range 2 {
-			store, err := sqlite.Open(t.Context(), path)
-			if err != nil {
-				t.Fatal(name, err)
-			}
-			if err := store.Write(t.Context(), []content.Record{{Moderator: &content.Moderator{ID: "m"}}}); err != nil {
-				t.Error(name, err)
-			}
+			store := testworld.Must(sqlite.Open(t.Context(), path))(t)
+			testworld.Check(t, store.Write(t.Context(), []content.Record{{Moderator: &content.Moderator{ID: "m"}}}))
 			if ok, err := store.Moderator(t.Context(), "m"); !ok || err != nil {
 				t.Error(name, ok, err)
 			}
-			if err := store.Close(); err != nil {
-				t.Error(name, err)
-			}
+			testworld.Check(t, store.Close())
 		}
 		// Close has removed the other files.
 		if files, _ := os.ReadDir(filepath.Dir(path)); len(files) != 1 || files[0].Name() != name {
@@ -71,14 +64,9 @@ func TestOpenRejectsOtherFiles(t *testing.T) {
 		filepath.Join(text, "x"):                 "not a directory",
 		newer:                                    "use the newer program",
 	} {
-		store, err := sqlite.Open(t.Context(), path)
-		if err == nil {
-			_ = store.Close()
-			t.Errorf("%s is opened", path)
-			continue
-		}
-		if !strings.Contains(err.Error(), want) || strings.Count(err.Error(), path) != 1 {
-			t.Errorf("%s: %q does not say %q, or not once where", path, err, want)
+		err := testworld.ErrorOf(sqlite.Open(t.Context(), path))
+		if testworld.WantError(t, path, err, want); err != nil && strings.Count(err.Error(), path) != 1 {
+			t.Errorf("%s: %q does not say once where", path, err)
 		}
 	}
 	if content, _ := os.ReadFile(text); !strings.HasPrefix(string(content), "this is text") {
@@ -168,9 +156,7 @@ func TestReadOnlyDatabase(t *testing.T) {
 			if err != nil || len(articles) != 1 || articles[0].ID != "a1" {
 				t.Errorf("there are %v, %v", articles, err)
 			}
-			if err := store.Write(t.Context(), []content.Record{{Moderator: &content.Moderator{ID: "1"}}}); err == nil || !strings.Contains(err.Error(), "can only be read") {
-				t.Errorf("writing ends with %v", err)
-			}
+			testworld.WantError(t, "writing", store.Write(t.Context(), []content.Record{{Moderator: &content.Moderator{ID: "1"}}}), "can only be read")
 			writer := testworld.Must(sqlite.Open(t.Context(), path))(t)
 			defer writer.Close()
 			testworld.Check(t, writer.Write(t.Context(), []content.Record{{Article: &content.Article{ID: "a2"}}}))
@@ -181,9 +167,7 @@ func TestReadOnlyDatabase(t *testing.T) {
 			case immutable && (!errors.Is(err, content.ErrUnavailable) || !strings.Contains(err.Error(), "being written")):
 				t.Errorf("beside a writer, the error is %v", err)
 			}
-			if _, err := sqlite.OpenAs(t.Context(), path, true); err == nil || !strings.Contains(err.Error(), "without its log") {
-				t.Errorf("with a log beside it, the error is %v", err)
-			}
+			testworld.Fails(sqlite.OpenAs(t.Context(), path, true))(t, "without its log")
 		})
 	}
 	if _, err := sqlite.OpenToRead(t.Context(), filepath.Join(t.TempDir(), "none.db")); !errors.Is(err, os.ErrNotExist) {

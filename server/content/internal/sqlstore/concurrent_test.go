@@ -145,9 +145,7 @@ func TestWritersWaitForEachOther(t *testing.T) {
 		}
 		for n := range 4 {
 			for i := n % 3; i < 15; i += 3 {
-				if _, err := store.Reply(t.Context(), "shared", fmt.Sprint(n, "-", i), content.Everybody); err != nil {
-					t.Error(n, i, err)
-				}
+				testworld.Must(store.Reply(t.Context(), "shared", fmt.Sprint(n, "-", i), content.Everybody))(t)
 			}
 		}
 		db.checkChunks(t, 6, 4)

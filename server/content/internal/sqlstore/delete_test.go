@@ -214,16 +214,10 @@ func TestMigrationFromFirstVersion(t *testing.T) {
 			testworld.Must(db.raw.ExecContext(t.Context(), statement))(t)
 		}
 		store = db.open(t)
-		if _, err := store.Reply(t.Context(), "a", "seen", content.Everybody); err != nil {
-			t.Error(err)
-		}
-		if _, err := store.ProductUpdate(t.Context(), "hidden1", content.Moderators); err != nil {
-			t.Error(err)
-		}
+		testworld.Must(store.Reply(t.Context(), "a", "seen", content.Everybody))(t)
+		testworld.Must(store.ProductUpdate(t.Context(), "hidden1", content.Moderators))(t)
 		// The index exists, or it could not be dropped.
-		if _, err := db.raw.ExecContext(t.Context(), "DROP INDEX replies_shown"); err != nil {
-			t.Error(err)
-		}
+		testworld.Must(db.raw.ExecContext(t.Context(), "DROP INDEX replies_shown"))(t)
 	})
 }
 

@@ -75,9 +75,6 @@ func TestParse(t *testing.T) {
 		"with 16 layers":                    {manifest(strings.Split(strings.Repeat(module+"|", 15)+module, "|")...), "a layer that a plugin does not have"},
 		"with 17 layers":                    {manifest(strings.Split(strings.Repeat(module+"|", 16)+module, "|")...), "more than 16 layers"},
 	} {
-		_, err := Parse([]byte(c.text), maxModule)
-		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("a manifest %s: %v", name, err)
-		}
+		testworld.WantError(t, name, testworld.ErrorOf(Parse([]byte(c.text), maxModule)), c.want)
 	}
 }

@@ -280,9 +280,7 @@ func TestInvalidLock(t *testing.T) {
 		"a long digest":     {text(func(p *Plugin) { p.Manifest += "00" }), "its manifest is no digest"},
 		"too large":         {strings.Repeat(" ", maxBytes) + good, "larger than"},
 	} {
-		if _, err := parse([]byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: err = %v", name, err)
-		}
+		testworld.WantError(t, name, testworld.ErrorOf(parse([]byte(c.text))), c.want)
 	}
 	out, _ := json.Marshal(Lock{Format: format, Plugins: []Plugin{example(), example()}})
 	testworld.Fails(parse(out))(t, "is there twice")
@@ -311,9 +309,7 @@ func TestALockHasNoRoom(t *testing.T) {
 		good := &Lock{}
 		good.Put(example())
 		testworld.Check(t, good.Write(dir))
-		if err := l.Write(dir); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v\nand not %s", err, want)
-		}
+		testworld.WantError(t, want, l.Write(dir), want)
 		if again, err := Read(dir); err != nil || !cmp.Equal(again, good, unread) {
 			t.Errorf("the lock that was there: %v, %v", again, err)
 		}

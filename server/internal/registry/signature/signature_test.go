@@ -182,18 +182,12 @@ func TestPrivateKeys(t *testing.T) {
 			}
 			return c.password, nil
 		})
-		if c.want == "" {
-			if err != nil {
-				t.Errorf("a key %s: %v", name, err)
-				continue
-			}
-			key, _ := s.Key()
-			signed, err := s.Sign(rand.Reader, manifest, "r.example/a", "c")
-			if err != nil || signed.Verify(key, manifest) != nil {
-				t.Errorf("a key %s signs wrongly: %v", name, err)
-			}
-		} else if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("a key %s: %v", name, err)
+		if testworld.WantError(t, name, err, c.want); err != nil {
+			continue
+		}
+		key, _ := s.Key()
+		if signed, err := s.Sign(rand.Reader, manifest, "r.example/a", "c"); err != nil || signed.Verify(key, manifest) != nil {
+			t.Errorf("a key %s signs wrongly: %v", name, err)
 		}
 	}
 	for name, text := range map[string]string{"nothing": "", "a word": "key", "a private key": string(ecdsaFile(t, elliptic.P256()))} {
