@@ -124,6 +124,9 @@ func TestSignificant(t *testing.T) {
 			t.Errorf("%v is written %s, want %s", v, got, want)
 		}
 	}
+	if got := thousands(999) + " " + thousands(1_234_567); got != "999 1,234,567" {
+		t.Errorf("integers are written %s", got)
+	}
 }
 
 // The result of rounds is the median.

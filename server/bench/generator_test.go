@@ -234,11 +234,3 @@ func TestCommunityRepeats(t *testing.T) {
 		t.Errorf("the batches have %d records of %d", n, len(first))
 	}
 }
-
-func TestThousands(t *testing.T) {
-	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 40_000: "40,000", 1_234_567: "1,234,567"} {
-		if got := thousands(n); got != want {
-			t.Errorf("%d is written %s, want %s", n, got, want)
-		}
-	}
-}

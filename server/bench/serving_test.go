@@ -278,36 +278,22 @@ var (
 // drain is the time within which a process ends.
 const drain = 30 * time.Second
 
-// neighbours are servers that are slow or wrong, and the connectors that have them. Each connector has some of the callers.
-var neighbours = map[string]func(t *testing.T, api string) (connectors []string){
-	"servers that are well": func(t *testing.T, api string) []string {
-		return []string{connector("slow", api, origin(t, issue(200)), crowded)}
-	},
-	"a token endpoint that hangs for 15 s": func(t *testing.T, api string) []string {
-		return []string{connector("slow", api, origin(t, hang), crowded)}
-	},
-	"ten connectors at a token endpoint that hangs, and one at another": func(t *testing.T, api string) (all []string) {
-		first, second := origin(t, hang), origin(t, hang)
-		for i := range 10 {
-			all = append(all, connector(fmt.Sprint("slow", i), api, first, crowded))
-		}
-		return append(all, connector("slow", api, second, crowded))
-	},
-	"a token endpoint that answers 101": func(t *testing.T, api string) []string {
-		return []string{connector("slow", api, origin(t, switchProtocols), crowded)}
-	},
-	"a token endpoint that drips": func(t *testing.T, api string) []string {
-		return []string{connector("slow", api, origin(t, drip), crowded)}
-	},
-	"an API that answers 101": func(t *testing.T, _ string) []string {
-		return []string{connector("slow", origin(t, switchProtocols), origin(t, issue(200)), crowded)}
-	},
-	"an API that drips a 401": func(t *testing.T, _ string) []string {
-		return []string{connector("slow", origin(t, func(w http.ResponseWriter, r *http.Request) {
-			w.WriteHeader(http.StatusUnauthorized)
-			drip(w, r)
-		}), origin(t, issue(200)), crowded)}
-	},
+// neighbours are APIs and token endpoints that are slow or wrong, or nil for those that are well, and further connectors at one token
+// endpoint that hangs. Each connector has some of the callers.
+var neighbours = map[string]struct {
+	api, login http.HandlerFunc
+	more       int
+}{
+	"servers that are well":                                             {},
+	"a token endpoint that hangs for 15 s":                              {login: hang},
+	"ten connectors at a token endpoint that hangs, and one at another": {login: hang, more: 10},
+	"a token endpoint that answers 101":                                 {login: switchProtocols},
+	"a token endpoint that drips":                                       {login: drip},
+	"an API that answers 101":                                           {api: switchProtocols},
+	"an API that drips a 401": {api: func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+		drip(w, r)
+	}},
 }
 
 // crowded lets all callers in at once.
@@ -353,8 +339,18 @@ func TestNewTokensBesideSlowServers(t *testing.T) {
 				many, tokens = 100, 100
 				t.Parallel()
 			}
-			api := origin(t, func(http.ResponseWriter, *http.Request) {})
-			connectors := slow(t, api)
+			api, hanging := origin(t, func(http.ResponseWriter, *http.Request) {}), origin(t, hang)
+			slowAPI, slowLogin := api, origin(t, issue(200))
+			if slow.api != nil {
+				slowAPI = origin(t, slow.api)
+			}
+			if slow.login != nil {
+				slowLogin = origin(t, slow.login)
+			}
+			connectors := []string{connector("slow", slowAPI, slowLogin, crowded)}
+			for i := range slow.more {
+				connectors = append(connectors, connector(fmt.Sprint("slow", i), api, hanging, crowded))
+			}
 			text := connector("healthy", api, origin(t, issue(200)), "")
 			for _, c := range connectors {
 				if text += c; *callers == 0 {

@@ -205,7 +205,6 @@ const (
 // with a replaceable clock and a limit in bytes. It is safe for concurrent use.
 type cache struct {
 	clock func() time.Time
-	// limit is the maximum of bytes.
 	limit int
 
 	mu      sync.Mutex

@@ -21,7 +21,6 @@ import (
 	"github.com/keywright/keywright/server/internal/codings"
 )
 
-// Limits of a fetch.
 const (
 	maxFetches = 64              // concurrent fetches of all documents
 	maxAnswer  = 256 << 10       // bytes of a provider's answer
@@ -84,7 +83,6 @@ func (r *Resolver) fetch(ctx context.Context, c candidate) string {
 	return embed
 }
 
-// ask sends one request to the provider and decodes its answer.
 func (r *Resolver) ask(ctx context.Context, c candidate) (*answer, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.endpoint.requestURL(c.url), nil)
 	if err != nil {
@@ -170,15 +168,11 @@ func photo(a *answer) string {
 	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
 		return ""
 	}
-	img := &html.Node{Type: html.ElementNode, Data: "img", DataAtom: atom.Img}
-	img.Attr = []html.Attribute{{Key: "src", Val: a.URL}, {Key: "alt", Val: a.Title}}
+	size := ""
 	if a.Width > 0 && a.Height > 0 {
-		img.Attr = append(img.Attr, html.Attribute{Key: "width", Val: strconv.FormatInt(int64(a.Width), 10)},
-			html.Attribute{Key: "height", Val: strconv.FormatInt(int64(a.Height), 10)})
+		size = fmt.Sprintf(` width="%d" height="%d"`, a.Width, a.Height)
 	}
-	root := &html.Node{Type: html.DocumentNode}
-	root.AppendChild(img)
-	return render(root)
+	return fmt.Sprintf(`<img src="%s" alt="%s"%s/>`, html.EscapeString(a.URL), html.EscapeString(a.Title), size)
 }
 
 // hasVisibleContent reports whether n contains text, an image or a frame.

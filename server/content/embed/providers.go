@@ -30,7 +30,6 @@ const (
 	maxRedirects = 3
 )
 
-// providers is a list of providers, indexed.
 type providers struct {
 	// schemes holds the URL patterns by the last two labels of their hosts.
 	schemes map[string][]scheme
@@ -45,13 +44,11 @@ type scheme struct {
 	endpoint   *endpoint
 }
 
-// endpoint is the oEmbed API of a provider.
 type endpoint struct {
 	provider string
 	url      *url.URL
 }
 
-// listed is the JSON of a provider in the list.
 type listed struct {
 	Name      string `json:"provider_name"`
 	URL       string `json:"provider_url"`

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// linkRelation is the rel of all links.
 const linkRelation = "nofollow noopener"
 
 var (

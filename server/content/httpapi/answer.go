@@ -142,7 +142,6 @@ type httpProblem struct {
 	cause error
 }
 
-// fieldProblem describes an invalid parameter.
 type fieldProblem struct {
 	Parameter string `json:"parameter"`
 	Detail    string `json:"detail"`
@@ -181,7 +180,6 @@ func problemOf(err error) *httpProblem {
 	return storeFailed.withCause(err)
 }
 
-// withCause returns the problem with a cause.
 func (p httpProblem) withCause(cause error) *httpProblem {
 	p.cause = cause
 	return &p

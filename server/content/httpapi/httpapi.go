@@ -143,14 +143,12 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// id returns the ID of a request.
 func (h *handler) id() string {
 	var id [16]byte
 	_, _ = io.ReadFull(h.config.Random, id[:]) // without randomness, requests have the same ID
 	return hex.EncodeToString(id[:])
 }
 
-// prepare sets the headers of all responses.
 func (h *handler) prepare(header http.Header, id string) {
 	header.Set("X-Request-Id", id)
 	header.Set("X-Content-Type-Options", "nosniff")

@@ -17,7 +17,6 @@ import (
 	"github.com/keywright/keywright/server/content"
 )
 
-// operation is one of the operations.
 type operation struct {
 	name string
 	// path holds the segments of the path below the base. "" stands for an id.
@@ -35,7 +34,6 @@ var operations = []*operation{
 	{name: "openapi", path: []string{"openapi.json"}, open: true, answer: (*handler).openAPI}, // it describes how callers authenticate
 }
 
-// arguments holds the arguments of an operation.
 type arguments struct {
 	// ids are the ids in the path, decoded. They have passed content.CheckID.
 	ids   []string
@@ -135,7 +133,6 @@ const (
 	pageSize = "pageSize"
 )
 
-// size returns the number of articles that a page has at most.
 func (q *query) size() int {
 	return int(q.integer(pageSize, bounds{minimum: 1, maximum: 100, missing: 25}))
 }

@@ -22,15 +22,12 @@ const recordProblems = 20
 // diagnosis is a second, slow pass over a bad record that finds its problems.
 type diagnosis struct {
 	problem.Collector
-	text  []byte
-	start problem.Place
-	d     *jsontext.Decoder
-	// shape is the shape of the record.
-	shape *shape
-	typ   string
-	// deleted reports that the record is to be deleted.
-	deleted bool
-	// ignoreUnknown is that of Options.
+	text          []byte
+	start         problem.Place
+	d             *jsontext.Decoder
+	shape         *shape
+	typ           string
+	deleted       bool
 	ignoreUnknown bool
 	// at is the place of offset in text. Places behind it are counted from there.
 	offset int
@@ -104,7 +101,6 @@ func encoding(text []byte, start problem.Place) (p problem.Problem, ok bool) {
 	return start.Advance(text[:offset]).Problem("", "this is not UTF-8, or half of a surrogate pair: write the file in UTF-8"), false
 }
 
-// record checks the record.
 func (g *diagnosis) record() {
 	if g.d.PeekKind() != '{' {
 		g.wrong("", "a record is an object, not %s", nameOf(g.d.PeekKind()))
@@ -187,7 +183,6 @@ func (g *diagnosis) nextPlace(d *jsontext.Decoder) problem.Place {
 	return g.place
 }
 
-// wrong adds a problem at the next value.
 func (g *diagnosis) wrong(path, format string, args ...any) {
 	g.At(g.nextPlace(g.d), path, format, args...)
 }

@@ -121,13 +121,11 @@ type batch struct {
 	bad      int
 	// unknown counts the records of which members were left out.
 	unknown int
-	// first is the line of the first record.
-	first int
+	first   int
 	// lines and bytes count the input up to the end of the batch.
 	lines int
 	bytes int64
-	// line is the line of the end of the batch.
-	line int
+	line  int
 	// err is the reason why this is the last batch: io.EOF or an error of the reader.
 	err error
 }
@@ -143,7 +141,6 @@ func (b *batch) report(r *Result, o Options) {
 	}
 }
 
-// count adds the records of a batch to a result.
 func (b *batch) count(r *Result) {
 	for i := range b.records {
 		switch record := &b.records[i]; {
@@ -176,7 +173,6 @@ func read(ctx context.Context, in *input, batches chan<- *batch) {
 	}
 }
 
-// batch reads the next batch.
 func (in *input) batch() *batch {
 	b := &batch{}
 	begin := in.bytes

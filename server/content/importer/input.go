@@ -17,11 +17,10 @@ const (
 
 // input splits its text into records. If the text ends within a line or a record, the last record is incomplete.
 type input struct {
-	name    string
-	r       *bufio.Reader
-	started bool
-	array   bool
-	// ignoreUnknown is that of Options.
+	name          string
+	r             *bufio.Reader
+	started       bool
+	array         bool
 	ignoreUnknown bool
 	// done reports that nothing more will be read.
 	done bool

@@ -32,7 +32,6 @@ type (
 		head
 		content.Moderator
 	}
-	// head has what each record has.
 	head struct {
 		Type    string `json:"type"`
 		Deleted bool   `json:"deleted"`
@@ -61,7 +60,6 @@ var (
 // hundreds of bytes in the store and in responses.
 const maxObjects = 10_000
 
-// tooManyObjects reports whether a record has more than maxObjects objects.
 func tooManyObjects(text []byte) bool {
 	if bytes.Count(text, []byte("{")) <= maxObjects { // also counts braces in strings, but decides most records
 		return false
@@ -129,7 +127,6 @@ func decodeDeletion(text []byte, r content.Record) error {
 // some hundreds of levels, or ten thousand, and would fail on a whole page because of one article.
 const maxDepth = 100
 
-// tooDeep reports whether JSON is nested deeper than maxDepth.
 func tooDeep(text []byte) bool {
 	for d := decoder(text); d.StackDepth() <= maxDepth; {
 		if _, err := d.ReadToken(); err != nil {
@@ -178,7 +175,6 @@ type shape struct {
 
 type kind int
 
-// The kinds of values.
 const (
 	kindText kind = iota
 	kindTimestamp
@@ -195,7 +191,6 @@ func (k kind) String() string {
 }
 
 var (
-	// types are the values of the member "type".
 	types = []string{"productUpdate", "article", "reply", "moderator"}
 	// shapes holds the shape of each type of record, made of the types that decode uses.
 	shapes = map[string]*shape{

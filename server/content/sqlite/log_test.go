@@ -46,3 +46,6 @@ func TestTheLogEnds(t *testing.T) {
 		}
 	}
 }
+
+// OpenAs opens a database to read it.
+var OpenAs = openAs

@@ -80,7 +80,6 @@ func openAs(ctx context.Context, path string, immutable bool) (*sqlstore.Store, 
 	return sqlstore.New(ctx, sqlstore.Config{Reads: reads, Away: away, Present: f.present})
 }
 
-// openReads opens connections that only read.
 func openReads(absolute string, options url.Values) (*sql.DB, error) {
 	options.Set("_query_only", "true")
 	reads, err := sql.Open("sqlite", source(absolute, options))

@@ -36,12 +36,9 @@ const (
 // An API is an external API that checks a different kind of credential at each path. A request must have the credential of its
 // path once, and no other. The response is JSON with the member "ok". An API is safe for concurrent use.
 type API struct {
-	// key is the API key of PathAPIKeyHeader and PathAPIKeyQuery.
-	key string
-	// tokens has issued the access tokens of PathBearer.
+	key    string
 	tokens *TokenEndpoint
-	// jwt verifies the JWTs of PathJWT.
-	jwt *verifier
+	jwt    *verifier
 
 	mu       sync.Mutex
 	received []Received
@@ -86,8 +83,7 @@ func (a *API) Received() []Received {
 
 // An answer is the API's response to a request.
 type answer struct {
-	status int
-	// challenge is the value of WWW-Authenticate.
+	status    int
 	challenge string
 	body      body
 }
@@ -117,7 +113,6 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, reply.status, reply.body)
 }
 
-// check checks the credential that the path requires.
 func (a *API) check(r *http.Request) answer {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -149,8 +144,9 @@ func (a *API) check(r *http.Request) answer {
 	if expected == "" {
 		return verify("")
 	}
-	if len(found) == 0 {
-		return refuse(http.StatusUnauthorized, challenge(expected), "there is no credential in "+expected)
+	if len(found) == 0 { // RFC 9110 requires a challenge with each 401
+		challenge := map[bool]string{true: bearerChallenge, false: keyChallenge}[expected == "Authorization"]
+		return refuse(http.StatusUnauthorized, challenge, "there is no credential in "+expected)
 	}
 	return verify(found[expected][0])
 }
@@ -168,17 +164,11 @@ func credentials(header http.Header, query url.Values) map[string][]string {
 	return found
 }
 
-// challenge returns the WWW-Authenticate for a request without a credential. RFC 9110 requires one with each 401.
-func challenge(expected string) string {
-	if expected == "Authorization" {
-		return `Bearer realm="api"`
-	}
-	return `ApiKey realm="api"`
-}
+const keyChallenge, bearerChallenge = `ApiKey realm="api"`, `Bearer realm="api"`
 
 func (a *API) checkKey(key string) answer {
 	if !equal(key, a.key) {
-		return refuse(http.StatusUnauthorized, `ApiKey realm="api"`, "the API key is wrong")
+		return refuse(http.StatusUnauthorized, keyChallenge, "the API key is wrong")
 	}
 	return answer{status: http.StatusOK, body: body{OK: true}}
 }
@@ -188,11 +178,11 @@ func bearer(check func(token string) (subject string, err error)) func(string) a
 	return func(value string) answer {
 		scheme, token, _ := strings.Cut(value, " ")
 		if !strings.EqualFold(scheme, "Bearer") || token == "" {
-			return refuse(http.StatusUnauthorized, `Bearer realm="api"`, "Authorization is not Bearer with a token")
+			return refuse(http.StatusUnauthorized, bearerChallenge, "Authorization is not Bearer with a token")
 		}
 		subject, err := check(token)
 		if err != nil {
-			return refuse(http.StatusUnauthorized, `Bearer realm="api", error="invalid_token"`, "the token is refused: "+err.Error())
+			return refuse(http.StatusUnauthorized, bearerChallenge+`, error="invalid_token"`, "the token is refused: "+err.Error())
 		}
 		return answer{status: http.StatusOK, body: body{OK: true, Subject: subject}}
 	}
@@ -218,7 +208,6 @@ func (a *API) record(r *http.Request, status int) {
 	}
 }
 
-// maskQuery returns the masked parameters of a query, in its order.
 func (a *API) maskQuery(raw string) []Field {
 	var fields []Field
 	for pair := range strings.FieldsFuncSeq(raw, func(r rune) bool { return r == '&' }) {

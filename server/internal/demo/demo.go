@@ -48,7 +48,6 @@ func NewKeys() (Keys, error) {
 	return k, errors.Join(errRSA, errEC)
 }
 
-// randomText returns a number of random bytes as text.
 func randomText(bytes int) string {
 	random := make([]byte, bytes)
 	_, _ = rand.Read(random) // which never fails

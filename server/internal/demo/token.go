@@ -206,7 +206,6 @@ func equal(a, b string) bool {
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
-// issue creates and stores a token.
 func (e *TokenEndpoint) issue(subject string) string {
 	token := randomText(tokenBytes)
 	e.mu.Lock()
@@ -244,8 +243,7 @@ type verifier struct {
 	algorithm string
 	key       crypto.PublicKey
 	// issuer is the iss of assertions, which need a sub. If it is empty, neither is required.
-	issuer string
-	// audience is required in aud.
+	issuer   string
 	audience string
 	now      func() time.Time
 

@@ -276,5 +276,4 @@ func Dump(ctx context.Context, address string) (string, error) {
 	return all.String(), nil
 }
 
-// inHex is bytes in a dump.
 var inHex = regexp.MustCompile(`\\\\x((?:[0-9a-f]{2})+)`)

@@ -168,7 +168,6 @@ func (c *Client) Tags(ctx context.Context, ref Reference) ([]string, error) {
 	return ask(ctx, c, ref, "tags", func(ctx context.Context, r *remote.Repository) ([]string, error) { return oras.Tags(ctx, r) })
 }
 
-// manifest gets a manifest by its tag or digest.
 func manifest(ctx context.Context, r *remote.Repository, name string) ([]byte, error) {
 	_, body, err := r.Manifests().FetchReference(ctx, name)
 	if err != nil {

@@ -33,11 +33,9 @@ type article struct {
 	trashed bool
 	table   string
 	record  string
-	// deleted reports that the article is to be removed.
 	deleted bool
 }
 
-// gather checks and encodes records.
 func gather(records []content.Record) (*batch, error) {
 	b := &batch{
 		productUpdates: map[key][]any{}, articles: map[string]article{}, replies: map[string]map[string][]any{}, moderators: map[key][]any{},
@@ -83,7 +81,6 @@ func (b *batch) add(r content.Record) error {
 	return nil
 }
 
-// reply adds the row of a reply.
 func (b *batch) reply(articleID, id string, row []any) {
 	if b.replies[articleID] == nil {
 		b.replies[articleID] = map[string][]any{}
@@ -160,7 +157,6 @@ func (k key) compare(l key) int {
 	return cmp.Or(cmp.Compare(k.first, l.first), cmp.Compare(k.id, l.id))
 }
 
-// allReplies returns the rows of the replies.
 func (b *batch) allReplies() map[key][]any {
 	all := map[key][]any{}
 	for articleID, replies := range b.replies {

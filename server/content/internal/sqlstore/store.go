@@ -64,7 +64,6 @@ type statement struct {
 	prepared *sql.Stmt
 }
 
-// rows runs the statement.
 func (s *statement) rows(ctx context.Context, arguments ...any) (*sql.Rows, error) {
 	if s.prepared == nil {
 		return s.db.QueryContext(ctx, s.query, arguments...)
@@ -303,7 +302,6 @@ func (s *Store) ArticlesAfter(ctx context.Context, id string, limit int) ([]cont
 	return articles, s.failed("read articles after an id", err)
 }
 
-// page returns the articles that a statement selects.
 func (s *Store) page(ctx context.Context, from *statement, arguments ...any) ([]content.Article, error) {
 	ctx, done, err := s.reader(ctx)
 	if err != nil {

@@ -167,7 +167,6 @@ func (t *tour) observe(_ context.Context, attempt host.Attempt) {
 	t.last = attempt
 }
 
-// visit sends the requests of one connector.
 func (t *tour) visit(ctx context.Context, c *gateway.Connector, path string) (Result, error) {
 	result := Result{Connector: c.Definition().Name, Type: c.Definition().Auth.Type}
 	target, err := urlpath.Join(c.BaseURL(), path)

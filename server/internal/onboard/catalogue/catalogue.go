@@ -22,7 +22,6 @@ import (
 //go:embed apis/*.yaml
 var files embed.FS
 
-// secretName matches the name of a secret in a connector.
 var secretName = regexp.MustCompile(`get_secret\('([^']+)'\)`)
 
 // An API is a product of the catalogue.

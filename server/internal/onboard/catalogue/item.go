@@ -119,7 +119,6 @@ func (f *Fill) MadeFile() string {
 	return ""
 }
 
-// line returns an item of Fill in a line.
 func (f *Fill) line() string {
 	if f.Secret != "" {
 		return fmt.Sprintf("Secret %s: %s, such as %s (%s)", f.Secret, f.What, f.Example, f.Place())
@@ -132,10 +131,8 @@ var (
 	urls    = regexp.MustCompile(`https://[^\s"',}]+`)
 )
 
-// base returns the URL of a connector.
 func base(connector string) string { return urlLine.FindStringSubmatch(connector)[1] }
 
-// placeNames returns the names of the product's places, in order.
 func (a *API) placeNames() []string { return slices.Sorted(maps.Keys(a.Places)) }
 
 // names returns what is shared without being an endpoint: scopes and audiences, which are the same at a server of the user's own, too.

@@ -26,7 +26,6 @@ func CurlLine(line string, o Options) (*Result, error) {
 
 var errNoCurl = errors.New("the command line has no command of curl: it has to begin with curl, and not with a command of PowerShell, or with another program")
 
-// isCurl reports whether a word is the name of curl.
 func isCurl(text string) bool {
 	name := path.Base(strings.ReplaceAll(text, `\`, "/"))
 	return name == "curl" || name == "curl.exe"
@@ -72,7 +71,6 @@ func makeCurl(words []word, o Options) (*Result, error) {
 	return m.done()
 }
 
-// curl holds what a command line of curl says.
 type curl struct {
 	urls    []word
 	method  string
@@ -118,7 +116,6 @@ func (c *curl) skip(text string) {
 	c.unread = append(c.unread, text)
 }
 
-// parse reads the options and URLs of a command line.
 func (c *curl) parse(words []word) error {
 	for len(words) > 0 && c.err == nil {
 		first := words[0]
@@ -201,7 +198,6 @@ func (c *curl) short(letters string, rest []word) []word {
 	return rest
 }
 
-// target returns the URL of the request.
 func (c *curl) target() (*url.URL, error) {
 	if len(c.urls) == 0 {
 		return nil, errors.New("the command line has no URL")
@@ -262,7 +258,6 @@ func isHost(u *url.URL, bare bool) bool {
 	return hostSyntax.MatchString(name) && !cut
 }
 
-// verb returns the method of the request.
 func (c *curl) verb() string {
 	switch {
 	case c.method != "":
@@ -275,7 +270,6 @@ func (c *curl) verb() string {
 	return "GET"
 }
 
-// header returns the values of a header.
 func (c *curl) header(name string) (values []string) {
 	for _, line := range c.headers {
 		if key, value, ok := strings.Cut(line.text, ":"); ok && strings.EqualFold(strings.TrimSpace(key), name) {
@@ -285,7 +279,6 @@ func (c *curl) header(name string) (values []string) {
 	return values
 }
 
-// isForm reports whether the body is a form.
 func (c *curl) isForm() bool {
 	kind := c.header("Content-Type")
 	return len(c.data) > 0 && !c.get && !c.json && (len(kind) == 0 || slices.ContainsFunc(kind, func(k string) bool {

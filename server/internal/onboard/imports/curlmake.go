@@ -124,7 +124,6 @@ func (b *curlMaker) hasPassword() bool {
 	return password != ""
 }
 
-// authorization makes the auth of the header Authorization.
 func (b *curlMaker) authorization() error {
 	values := b.curl.header("Authorization")
 	if len(values) == 0 || values[0] == "" {

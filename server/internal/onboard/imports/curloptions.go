@@ -103,7 +103,6 @@ func refuse(option string) func(*curl) {
 
 func unread(text string) func(*curl, string) { return func(c *curl, _ string) { c.skip(text) } }
 
-// methods are the methods of requests that connectors have.
 var methods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "QUERY", "PROPFIND", "REPORT", "SEARCH", "PURGE", "LINK", "UNLINK", "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK", "PROPPATCH"}
 
 func (c *curl) setMethod(value string) {

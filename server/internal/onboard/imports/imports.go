@@ -66,7 +66,6 @@ type Missing []string
 
 func (m Missing) Error() string { return strings.Join(m, "\n") }
 
-// maker makes a Result.
 type maker struct {
 	options Options
 	result  *Result
@@ -156,7 +155,6 @@ func secretName(prefix, suffix string) string {
 	return prefix + "-" + cmp.Or(gateway.Permalink(suffix), "secret")
 }
 
-// maxNotes limits the notes of an import.
 const maxNotes = 50
 
 func (m *maker) note(format string, args ...any) {
@@ -172,7 +170,6 @@ func (m *maker) note(format string, args ...any) {
 	}
 }
 
-// miss adds something that is missing.
 func (m *maker) miss(format string, args ...any) {
 	text := host.Printable(fmt.Sprintf(format, args...))
 	if !slices.Contains(m.missing, text) {
@@ -180,7 +177,6 @@ func (m *maker) miss(format string, args ...any) {
 	}
 }
 
-// done returns the result, or what is missing.
 func (m *maker) done() (*Result, error) {
 	if len(m.missing) > 0 {
 		return nil, m.missing

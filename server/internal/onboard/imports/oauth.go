@@ -16,7 +16,6 @@ var flows = []struct{ name, swagger string }{
 	{"clientCredentials", "application"}, {"authorizationCode", "accessCode"}, {"password", "password"}, {"implicit", "implicit"},
 }
 
-// oauth makes the auth of an OAuth scheme.
 func (s *schemer) oauth(name string, n *node) error {
 	found := map[string]*node{}
 	var names []string

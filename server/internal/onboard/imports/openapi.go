@@ -197,7 +197,6 @@ func byFrequency(lists [][]string) (all []requirement) {
 	return all
 }
 
-// noteAlternatives notes the schemes that were not taken.
 func (d *document) noteAlternatives(r requirement, result *Result) {
 	var alternatives []string
 	for _, name := range d.names {
@@ -211,7 +210,6 @@ func (d *document) noteAlternatives(r requirement, result *Result) {
 	}
 }
 
-// connector makes the connector for a requirement.
 func (d *document) connector(r requirement, o Options, server server, notes []string) (*Result, error) {
 	m, err := newMaker(o, d.root.string("info", "title"), server.url)
 	if err != nil {

@@ -79,7 +79,6 @@ func authorizationOf(n *node) string {
 // isKey reports whether a scheme is a plain key.
 func isKey(n *node) bool { return n.string("type") == "apiKey" && amazon(n) == "" }
 
-// one makes the auth of one scheme.
 func (s *schemer) one(name string, n *node) error {
 	switch kind := n.string("type"); kind {
 	case "apiKey":
@@ -124,7 +123,6 @@ func (s *schemer) clientCertificate() {
 	s.result.Connector.TLS.add("key", s.secret("key", "its private key in PEM"))
 }
 
-// key makes the auth of a key.
 func (s *schemer) key(name string, n *node) error {
 	in, key := n.string("in"), n.string("name")
 	if !slices.Contains([]string{"header", "query", "cookie"}, in) && (in != "form" || !s.document.ofOperation) {
@@ -227,7 +225,6 @@ func amazon(n *node) string {
 
 var regionSyntax = regexp.MustCompile(`^[a-z]{2}(-[a-z]+)+-[0-9]$`)
 
-// aws makes the auth of a signature of AWS.
 func (s *schemer) aws(name, kind string) error {
 	switch kind {
 	case "awsSigv4":

@@ -14,8 +14,7 @@ const noURL = "the URL: the document does not say where the API is: use --url"
 // A server holds the place of the API of a document.
 type server struct {
 	// url is the base URL, or "" if the document does not say it.
-	url string
-	// variables has the values of the variables of the URL.
+	url       string
 	variables map[string]string
 }
 
@@ -60,7 +59,6 @@ func (d *document) server(userURL string) (server, []string) {
 // A candidate is a server with the variables that it has.
 type candidate struct {
 	server
-	// template is the URL with its variables.
 	template      string
 	variableNames []string
 }

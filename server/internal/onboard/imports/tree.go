@@ -123,7 +123,6 @@ func (r *reader) count() error {
 	return nil
 }
 
-// parse reads a document in JSON or YAML.
 func parse(text []byte) (*node, error) {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	switch r := (&reader{remaining: maxNodes, work: 50 * maxNodes}); {

@@ -88,7 +88,6 @@ func Get(ctx context.Context, o Options, name, reference string, previous *lock.
 	return r, nil
 }
 
-// annotation returns an annotation, printable.
 func annotation(p *registry.Plugin, name string) string { return host.Printable(p.Annotations[name]) }
 
 // signer returns who signed a manifest. A key of the operator has to be the one. Otherwise the key that was accepted before comes

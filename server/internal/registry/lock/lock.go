@@ -28,10 +28,8 @@ const Name = "keywright.lock"
 
 const (
 	// format is the version of the lock's form, and of the words of capabilities.
-	format = 1
-	// maxBytes limits a lock.
-	maxBytes = 1 << 20
-	// maxPlugins limits the plugins of a lock.
+	format     = 1
+	maxBytes   = 1 << 20
 	maxPlugins = 64
 )
 

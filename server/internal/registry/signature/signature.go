@@ -207,19 +207,16 @@ func ParsePrivate(text []byte, password func() (string, error)) (*Signer, error)
 		}
 		return &Signer{ecdsa: key}, nil
 	}
+	var key minisign.PrivateKey
 	if minisign.IsEncrypted(text) {
 		secret, err := password()
 		if err != nil {
 			return nil, err
 		}
-		key, err := minisign.DecryptKey(secret, text)
-		if err != nil {
+		if key, err = minisign.DecryptKey(secret, text); err != nil {
 			return nil, errors.New("cannot be decrypted: the password is wrong, or the file was changed")
 		}
-		return &Signer{minisign: &key}, nil
-	}
-	var key minisign.PrivateKey
-	if err := key.UnmarshalText(text); err != nil {
+	} else if err := key.UnmarshalText(text); err != nil {
 		return nil, errors.New("is no private key: one of minisign, or PEM of an ECDSA key on P-256, is wanted")
 	}
 	return &Signer{minisign: &key}, nil
@@ -254,10 +251,7 @@ func ecdsaPrivate(block *pem.Block, password func() (string, error)) (*ecdsa.Pri
 // Key returns the public key of the signer.
 func (s *Signer) Key() (Key, error) {
 	if s.minisign != nil {
-		public, ok := s.minisign.Public().(minisign.PublicKey)
-		if !ok {
-			return Key{}, errors.New("has no public key")
-		}
+		public, _ := s.minisign.Public().(minisign.PublicKey) // its only type
 		return Key{Minisign, public.String()}, nil
 	}
 	der, err := x509.MarshalPKIXPublicKey(&s.ecdsa.PublicKey)
@@ -284,7 +278,6 @@ func (s *Signer) Sign(random io.Reader, manifest []byte, repository, comment str
 	return Signature{Kind: Cosign, Signature: signed, Payload: payload, Key: key}, err
 }
 
-// payloadOf returns the text that cosign signs.
 func payloadOf(digest, repository string) ([]byte, error) {
 	return json.Marshal(map[string]any{
 		"critical": map[string]any{

@@ -1,4 +1,0 @@
-package sqlite
-
-// OpenAs opens a database to read it.
-var OpenAs = openAs
