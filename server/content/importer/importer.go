@@ -11,6 +11,7 @@
 package importer
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -75,8 +76,8 @@ func Import(ctx context.Context, w content.Writer, name string, r io.Reader, o O
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	batches := make(chan *batch)
-	in := newInput(name, r)
-	in.ignoreUnknown = o.IgnoreUnknown
+	buffered := bufio.NewReaderSize(&untilError{r: r}, bufferSize)
+	in := &input{name: name, r: buffered, place: problem.Place{Line: 1, Column: 1}, ignoreUnknown: o.IgnoreUnknown}
 	go read(ctx, in, batches)
 	var result Result
 	for {

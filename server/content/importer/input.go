@@ -35,10 +35,6 @@ type input struct {
 	buffer []byte
 }
 
-func newInput(name string, r io.Reader) *input {
-	return &input{name: name, r: bufio.NewReaderSize(&untilError{r: r}, bufferSize), place: problem.Place{Line: 1, Column: 1}}
-}
-
 // untilError is a reader that is not read after an error: a terminal would wait for input after its end.
 type untilError struct {
 	r   io.Reader

@@ -84,10 +84,13 @@ func decode(text []byte, options ...json.Options) (content.Record, error) {
 		return content.Record{}, errTooManyObjects
 	}
 	r, err := decodeRecord(text, options...)
-	if err == nil && r.Deleted {
-		err = decodeDeletion(text, r)
+	if err != nil || !r.Deleted {
+		return r, err
 	}
-	return r, err
+	if r.Reply != nil { // a record that is to be deleted has no more than what names it
+		return r, json.Unmarshal(text, &replyDeletion{}, strict)
+	}
+	return r, json.Unmarshal(text, &deletion{}, strict)
 }
 
 func decodeRecord(text []byte, options ...json.Options) (content.Record, error) {
@@ -113,14 +116,6 @@ func decodeRecord(text []byte, options ...json.Options) (content.Record, error) 
 		return content.Record{Moderator: &r.Moderator, Deleted: r.Deleted}, errors.Join(err, content.CheckID(r.ID))
 	}
 	return content.Record{}, errType
-}
-
-// decodeDeletion returns an error if a record that is to be deleted has more than what names it.
-func decodeDeletion(text []byte, r content.Record) error {
-	if r.Reply != nil {
-		return json.Unmarshal(text, &replyDeletion{}, strict)
-	}
-	return json.Unmarshal(text, &deletion{}, strict)
 }
 
 // maxDepth is the maximum nesting of an object whose members are not specified. Many JSON decoders accept no more than

@@ -22,7 +22,7 @@ type batch struct {
 	productUpdates map[key][]any
 	articles       map[string]article
 	// replies holds rows by the id of the article and the id of the reply.
-	replies    map[string]map[string][]any
+	replies    map[key][]any
 	moderators map[key][]any
 	// emptied holds the ids of articles whose replies from before this batch are to be removed, all of them.
 	emptied map[key][]any
@@ -38,7 +38,7 @@ type article struct {
 
 func gather(records []content.Record) (*batch, error) {
 	b := &batch{
-		productUpdates: map[key][]any{}, articles: map[string]article{}, replies: map[string]map[string][]any{}, moderators: map[key][]any{},
+		productUpdates: map[key][]any{}, articles: map[string]article{}, replies: map[key][]any{}, moderators: map[key][]any{},
 		emptied: map[key][]any{},
 	}
 	for i, r := range records {
@@ -68,7 +68,7 @@ func (b *batch) add(r content.Record) error {
 			return fmt.Errorf("article of a reply: %w", err)
 		}
 		text, err := checked("reply", r.Reply.ID, r.Reply)
-		b.reply(r.ArticleID, r.Reply.ID, []any{r.ArticleID, r.Reply.ID, r.Reply.Visible(), instant(r.Reply.RepliedAt), text})
+		b.replies[key{r.ArticleID, r.Reply.ID}] = []any{r.ArticleID, r.Reply.ID, r.Reply.Visible(), instant(r.Reply.RepliedAt), text}
 		return err
 	case r.Moderator != nil:
 		if err := content.CheckID(r.Moderator.ID); err != nil {
@@ -79,13 +79,6 @@ func (b *batch) add(r content.Record) error {
 		return errors.New("it is empty")
 	}
 	return nil
-}
-
-func (b *batch) reply(articleID, id string, row []any) {
-	if b.replies[articleID] == nil {
-		b.replies[articleID] = map[string][]any{}
-	}
-	b.replies[articleID][id] = row
 }
 
 // remove adds the removal of a record.
@@ -99,10 +92,10 @@ func (b *batch) remove(r content.Record) error {
 		id = r.Article.ID
 		b.articles[id] = article{id: id, deleted: true}
 		b.emptied[key{id: id}] = []any{id}
-		delete(b.replies, id)
+		maps.DeleteFunc(b.replies, func(k key, _ []any) bool { return k.first == id })
 	case r.Reply != nil:
 		id = r.Reply.ID
-		b.reply(r.ArticleID, id, nil)
+		b.replies[key{r.ArticleID, id}] = nil
 		if err := content.CheckID(r.ArticleID); err != nil {
 			return fmt.Errorf("article of a reply: %w", err)
 		}
@@ -140,8 +133,8 @@ func (b *batch) touched() [][]any {
 	for id := range b.articles {
 		ids[id] = true
 	}
-	for id := range b.replies {
-		ids[id] = true
+	for k := range b.replies {
+		ids[k.first] = true
 	}
 	rows := make([][]any, 0, len(ids))
 	for _, id := range slices.Sorted(maps.Keys(ids)) {
@@ -155,16 +148,6 @@ type key struct{ first, id string }
 
 func (k key) compare(l key) int {
 	return cmp.Or(cmp.Compare(k.first, l.first), cmp.Compare(k.id, l.id))
-}
-
-func (b *batch) allReplies() map[key][]any {
-	all := map[key][]any{}
-	for articleID, replies := range b.replies {
-		for id, row := range replies {
-			all[key{articleID, id}] = row
-		}
-	}
-	return all
 }
 
 // sorted returns rows sorted by key, because databases write them fastest in this order. removed has the keys of the rows

@@ -61,7 +61,7 @@ func writeAll(ctx context.Context, tx *sql.Tx, b *batch, limits limits) error {
 		{b.productUpdates, `INSERT INTO product_updates (id, trashed, record) `, `
 ON CONFLICT (id) DO UPDATE SET trashed = excluded.trashed, record = excluded.record
 WHERE product_updates.record <> excluded.record`, `DELETE FROM product_updates WHERE id IN (`},
-		{b.allReplies(), `INSERT INTO replies (article_id, id, visible, replied, record) `, `
+		{b.replies, `INSERT INTO replies (article_id, id, visible, replied, record) `, `
 ON CONFLICT (article_id, id) DO UPDATE SET visible = excluded.visible, replied = excluded.replied, record = excluded.record
 WHERE replies.record <> excluded.record`, `DELETE FROM replies WHERE (article_id, id) IN (`},
 	} {

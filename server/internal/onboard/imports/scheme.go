@@ -50,7 +50,7 @@ func (s *schemer) all(r requirement) error {
 			continue
 		}
 		if !isKey(found[name]) {
-			if sameServer(found[first], found[name]) {
+			if endpoint := authorizationOf(found[first]); endpoint != "" && endpoint == authorizationOf(found[name]) {
 				continue // two flows of one server, either of which brings a token
 			}
 			s.note("the document asks for %s beside %s, and a connector authenticates in one way only; keys alone can be added to it", name, first)
@@ -59,12 +59,6 @@ func (s *schemer) all(r requirement) error {
 		s.addKey(name, found[name])
 	}
 	return nil
-}
-
-// sameServer reports whether two schemes of OAuth have the same authorization endpoint.
-func sameServer(a, b *node) bool {
-	url := authorizationOf(a)
-	return url != "" && url == authorizationOf(b)
 }
 
 func authorizationOf(n *node) string {
@@ -96,7 +90,8 @@ func (s *schemer) one(name string, n *node) error {
 		return s.openID(name, n)
 	case "mutualTLS":
 		s.auth("none")
-		s.clientCertificate()
+		s.result.Connector.TLS.add("certificate", s.secret("certificate", "the client certificate in PEM"))
+		s.result.Connector.TLS.add("key", s.secret("key", "its private key in PEM"))
 	case "":
 		return fmt.Errorf("the scheme %s has no type", name)
 	default:
@@ -116,11 +111,6 @@ func shownText(text string) string {
 func (s *schemer) basic() {
 	s.auth("basic", "username", "the user name", "password", "the password")
 	s.note("if the API wants a key or a token in place of user name or password, remove the other one of the two")
-}
-
-func (s *schemer) clientCertificate() {
-	s.result.Connector.TLS.add("certificate", s.secret("certificate", "the client certificate in PEM"))
-	s.result.Connector.TLS.add("key", s.secret("key", "its private key in PEM"))
 }
 
 func (s *schemer) key(name string, n *node) error {

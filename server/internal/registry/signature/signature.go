@@ -162,7 +162,7 @@ func (s Signature) cosign(key Key, manifest []byte) error {
 		digest = payload.Critical.Image.Digest
 	case payload.Critical.Type == "" && payload.Type == statementType && payload.Predicate == predicateType && len(payload.Subject) == 1:
 		digest = "sha256:" + payload.Subject[0].Digest.SHA256
-		signed = preAuthentication(s.Payload)
+		signed = fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(payloadType), payloadType, len(s.Payload), s.Payload) // what DSSE signs
 	default:
 		return errors.New("the signature is of something else than an image")
 	}
@@ -174,11 +174,6 @@ func (s Signature) cosign(key Key, manifest []byte) error {
 		return errors.New("the signature is one of another manifest")
 	}
 	return nil
-}
-
-// preAuthentication returns the text that a signature of DSSE signs.
-func preAuthentication(payload []byte) []byte {
-	return fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(payloadType), payloadType, len(payload), payload)
 }
 
 // By returns the first signature of a manifest with a key, and whether there is one.
