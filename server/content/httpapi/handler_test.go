@@ -271,9 +271,8 @@ func TestNewErrors(t *testing.T) {
 			t.Errorf("%q is taken as base", base)
 		}
 	}
-	if _, err := httpapi.New(httpapi.Config{}); err == nil {
-		t.Error("a handler was made without a store")
-	}
+	testworld.Fails(httpapi.New(httpapi.Config{}))(t, "there is no Store")
+	testworld.Fails(httpapi.New(httpapi.Config{Store: community(), Requests: -1}))(t, "Requests is -1")
 }
 
 func TestConditionalRequests(t *testing.T) {

@@ -495,9 +495,3 @@ func TestWaitingCallerGoesAway(t *testing.T) {
 		<-first
 	})
 }
-
-func TestNegativeBound(t *testing.T) {
-	if _, err := httpapi.New(httpapi.Config{Store: community(), Requests: -1}); err == nil {
-		t.Error("it is not")
-	}
-}
