@@ -350,11 +350,8 @@ func CheckID(id string) error {
 		return fmt.Errorf("the id has more than %d bytes", MaxID)
 	case !utf8.ValidString(id):
 		return errors.New("the id is not UTF-8")
-	}
-	for _, r := range id {
-		if unicode.IsControl(r) {
-			return errors.New("the id has control characters")
-		}
+	case strings.ContainsFunc(id, unicode.IsControl):
+		return errors.New("the id has control characters")
 	}
 	return nil
 }

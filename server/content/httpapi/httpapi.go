@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -119,10 +120,8 @@ var plainPath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)*$`)
 
 // CheckBase returns an error if base is not valid as [Config].Base.
 func CheckBase(base string) error {
-	for segment := range strings.SplitSeq(base, "/") {
-		if segment == "." || segment == ".." {
-			return errors.New("a segment . or .. never reaches a server: leave it out")
-		}
+	if segments := strings.Split(base, "/"); slices.Contains(segments, ".") || slices.Contains(segments, "..") {
+		return errors.New("a segment . or .. never reaches a server: leave it out")
 	}
 	if !plainPath.MatchString(base) {
 		return errors.New("this is no path such as /community/v1: letters, digits, - . _ ~ in its segments, and no slash at the end")

@@ -87,7 +87,13 @@ func Import(ctx context.Context, w content.Writer, name string, r io.Reader, o O
 			return result, stopped(name, fmt.Sprintf("the import ended after line %d", result.Lines), context.Cause(ctx), &result, o)
 		case b = <-batches:
 		}
-		b.report(&result, o)
+		result.Bad += b.bad
+		result.Problems += len(b.problems)
+		for _, p := range b.problems {
+			if o.Problem != nil {
+				o.Problem(p)
+			}
+		}
 		if !o.DryRun && len(b.records) > 0 {
 			if err := w.Write(ctx, b.records); err != nil {
 				return result, stopped(name, fmt.Sprintf("the records of lines %d to %d were not written", b.first, b.lines), err, &result, o)
@@ -129,17 +135,6 @@ type batch struct {
 	line  int
 	// err is the reason why this is the last batch: io.EOF or an error of the reader.
 	err error
-}
-
-// report counts the problems of a batch and passes them to o.Problem.
-func (b *batch) report(r *Result, o Options) {
-	r.Bad += b.bad
-	r.Problems += len(b.problems)
-	if o.Problem != nil {
-		for _, p := range b.problems {
-			o.Problem(p)
-		}
-	}
 }
 
 func (b *batch) count(r *Result) {

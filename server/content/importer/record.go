@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 
@@ -218,9 +219,7 @@ func shapeOf(t reflect.Type) *shape {
 		s := &shape{kind: kindRecord, members: map[string]*shape{}}
 		for field := range t.Fields() {
 			if field.Anonymous {
-				for name, member := range shapeOf(field.Type).members {
-					s.members[name] = member
-				}
+				maps.Copy(s.members, shapeOf(field.Type).members)
 				continue
 			}
 			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")

@@ -198,12 +198,7 @@ func byFrequency(lists [][]string) (all []requirement) {
 }
 
 func (d *document) noteAlternatives(r requirement, result *Result) {
-	var alternatives []string
-	for _, name := range d.names {
-		if !slices.Contains(r.names, name) {
-			alternatives = append(alternatives, name)
-		}
-	}
+	alternatives := slices.DeleteFunc(slices.Clone(d.names), func(name string) bool { return slices.Contains(r.names, name) })
 	if len(alternatives) > 0 {
 		m := maker{result: result}
 		m.note("the document has %d security schemes, of which %s was taken; --scheme chooses another: %s", len(d.names), strings.Join(r.names, " with "), strings.Join(alternatives, ", "))

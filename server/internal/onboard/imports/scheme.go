@@ -62,12 +62,8 @@ func (s *schemer) all(r requirement) error {
 }
 
 func authorizationOf(n *node) string {
-	for _, flow := range []string{"authorizationCode", "implicit"} {
-		if url := n.string("flows", flow, "authorizationUrl"); url != "" {
-			return url
-		}
-	}
-	return n.string("authorizationUrl")
+	const member = "authorizationUrl"
+	return cmp.Or(n.string("flows", "authorizationCode", member), n.string("flows", "implicit", member), n.string(member))
 }
 
 // isKey reports whether a scheme is a plain key.

@@ -129,15 +129,12 @@ func (d *document) serversOfSwagger() (all []candidate) {
 		return nil
 	}
 	rest := host + "/" + strings.TrimPrefix(d.root.string("basePath"), "/")
-	schemes := []string{}
-	for _, s := range d.root.get("schemes").items() {
-		schemes = append(schemes, s.text)
-	}
+	schemes := d.root.get("schemes").items()
 	if len(schemes) == 0 {
-		schemes = []string{"https"}
+		schemes = []*node{{text: "https"}}
 	}
 	for _, scheme := range schemes {
-		all = append(all, candidate{server: server{url: scheme + "://" + rest}})
+		all = append(all, candidate{server: server{url: scheme.text + "://" + rest}})
 	}
 	return all
 }

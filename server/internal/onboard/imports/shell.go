@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/expand"
@@ -165,15 +166,7 @@ var (
 
 // shows reports whether a text seems to have a credential: behind a name for one, or by its form.
 func shows(text string) bool {
-	if behindName.MatchString(text) {
-		return true
-	}
-	for _, run := range runs.FindAllString(text, -1) {
-		if looksSecret(run) {
-			return true
-		}
-	}
-	return false
+	return behindName.MatchString(text) || slices.ContainsFunc(runs.FindAllString(text, -1), looksSecret)
 }
 
 // Quote returns a word as it has to stand in a command line of a shell.
