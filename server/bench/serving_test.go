@@ -339,7 +339,7 @@ func TestNewTokensBesideSlowServers(t *testing.T) {
 				many, tokens = 100, 100
 				t.Parallel()
 			}
-			api, hanging := origin(t, func(http.ResponseWriter, *http.Request) {}), origin(t, hang)
+			api, hangURL := origin(t, func(http.ResponseWriter, *http.Request) {}), origin(t, hang)
 			slowAPI, slowLogin := api, origin(t, issue(200))
 			if slow.api != nil {
 				slowAPI = origin(t, slow.api)
@@ -349,7 +349,7 @@ func TestNewTokensBesideSlowServers(t *testing.T) {
 			}
 			connectors := []string{connector("slow", slowAPI, slowLogin, crowded)}
 			for i := range slow.more {
-				connectors = append(connectors, connector(fmt.Sprint("slow", i), api, hanging, crowded))
+				connectors = append(connectors, connector(fmt.Sprint("slow", i), api, hangURL, crowded))
 			}
 			text := connector("healthy", api, origin(t, issue(200)), "")
 			for _, c := range connectors {

@@ -76,8 +76,8 @@ func Import(ctx context.Context, w content.Writer, name string, r io.Reader, o O
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	batches := make(chan *batch)
-	buffered := bufio.NewReaderSize(&untilError{r: r}, bufferSize)
-	in := &input{name: name, r: buffered, place: problem.Place{Line: 1, Column: 1}, ignoreUnknown: o.IgnoreUnknown}
+	in := &input{name: name, place: problem.Place{Line: 1, Column: 1}, ignoreUnknown: o.IgnoreUnknown}
+	in.r = bufio.NewReaderSize(&untilError{r: r}, bufferSize)
 	go read(ctx, in, batches)
 	var result Result
 	for {
