@@ -139,7 +139,7 @@ func (s *sanitizer) rewriteFrame(n *html.Node) bool {
 	if title, ok := attribute(n, "title"); ok {
 		attributes = append(attributes, html.Attribute{Key: "title", Val: title})
 	}
-	n.Attr = append(attributes, frameAttributes...)
+	n.Attr = slices.Concat(attributes, frameAttributes)
 	for n.FirstChild != nil {
 		n.RemoveChild(n.FirstChild)
 	}
