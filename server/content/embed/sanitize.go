@@ -23,7 +23,8 @@ var (
 	frameAttributes = []html.Attribute{
 		{Key: "sandbox", Val: "allow-scripts allow-same-origin allow-popups allow-presentation"},
 		{Key: "referrerpolicy", Val: "strict-origin-when-cross-origin"}, // some players refuse to run without the origin
-		{Key: "loading", Val: "lazy"}, {Key: "allowfullscreen"},
+		{Key: "loading", Val: "lazy"},
+		{Key: "allowfullscreen"},
 	}
 	// frameSource matches the URLs that a frame may have. They are such that browsers and net/url agree on the host.
 	frameSource = regexp.MustCompile(`^https://[A-Za-z0-9.-]+([/?][^\s\\\x00-\x1f\x7f]*)?$`)
