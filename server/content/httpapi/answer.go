@@ -30,7 +30,7 @@ type answer struct {
 	next string
 }
 
-// found returns the response with a JSON document, or a response 304 if the client has it already.
+// found returns the response with a JSON document, or a response 304 for a client whose copy is the same.
 func found(r *http.Request, body []byte) *answer {
 	digest := sha256.Sum256(body)
 	tag := `"` + hex.EncodeToString(digest[:16]) + `"`
@@ -153,7 +153,7 @@ func (p *httpProblem) Error() string { return p.detail }
 const typeBase = "urn:keywright:problem:"
 
 var (
-	// notFound is for what does not exist, and for what the caller may not see (threats.md 53).
+	// notFound is the problem of a path or record that does not exist, or is hidden from the caller (threats.md 53).
 	notFound           = &httpProblem{status: http.StatusNotFound, kind: "not-found", detail: "there is nothing at this path"}
 	methodNotAllowed   = &httpProblem{status: http.StatusMethodNotAllowed, kind: "method-not-allowed", detail: "this can only be read: use GET or HEAD"}
 	unauthenticated    = &httpProblem{status: http.StatusUnauthorized, kind: "unauthenticated", detail: "this needs a valid API key or bearer token"}
