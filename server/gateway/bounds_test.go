@@ -61,17 +61,6 @@ func TestConditionsOfConnections(t *testing.T) {
 	}
 }
 
-// A credential is used for a test if an operator sends the request, or tries a connector.
-func TestUseForATest(t *testing.T) {
-	for want, calls := range map[Use][]*call{UseTest: {{byOperator: true}, {tested: true}}, UseRequest: {{}}} {
-		for _, c := range calls {
-			if got := c.use(); got != want {
-				t.Errorf("the use is %s, not %s", got, want)
-			}
-		}
-	}
-}
-
 // A stream of events is recognised with and without parameters.
 func TestEventStream(t *testing.T) {
 	for kind, want := range map[string]bool{

@@ -171,7 +171,7 @@ func (c *call) observe() {
 
 // use returns what a credential is used for if the request is sent to the API.
 func (c *call) use() Use {
-	if c.byOperator || c.tested {
+	if c.tested {
 		return UseTest
 	}
 	return UseRequest

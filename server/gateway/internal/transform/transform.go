@@ -15,6 +15,7 @@ package transform
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -244,47 +245,44 @@ func (f *Filter) Run(ctx context.Context, in *Input) ([]byte, error) {
 }
 
 // find returns the array of records of a body, or null if that is in its place or the named member is missing. It returns an error unless the whole body is well-formed JSON.
-func (f *Filter) find(body []byte) (array jsontext.Value, err *expr.Error) {
+func (f *Filter) find(body []byte) (jsontext.Value, *expr.Error) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(body))
-	value := func() (jsontext.Value, *expr.Error) {
-		raw, err := d.ReadValue()
-		if err != nil {
-			return nil, expr.Malformed(err)
-		}
-		return raw.Clone(), nil
+	array, failure := f.read(d)
+	if failure != nil {
+		return nil, expr.Malformed(failure)
 	}
+	if err := expr.AtEnd(d); err != nil {
+		return nil, err
+	}
+	switch kind := array.Kind(); {
+	case kind == '[' || kind == 'n':
+		return array, nil
+	case f.records != "":
+		return nil, &expr.Error{Message: "response.body has no records: the member that response.records names is not an array there"}
+	}
+	return nil, &expr.Error{Message: "response.body has no records: it must be a JSON array, or response.records name the member that is one"}
+}
+
+// read reads a value, and returns what is in the place of the records.
+func (f *Filter) read(d *jsontext.Decoder) (array jsontext.Value, err error) {
 	switch {
 	case f.records == "":
-		array, err = value()
-	case d.PeekKind() == '{':
-		array = jsontext.Value("null") // if there is no such member
-		err = expr.SkipToken(d)
-		for err == nil && d.PeekKind() != '}' {
-			var name, member jsontext.Value
-			if name, err = value(); err != nil {
-				break
-			}
-			if member, err = value(); err != nil {
-				break
-			}
-			if text, _ := jsontext.AppendUnquote(nil, name); string(text) == f.records {
-				array = member
-			}
+		array, err = d.ReadValue()
+		return array.Clone(), err
+	case d.PeekKind() != '{':
+		return nil, d.SkipValue()
+	}
+	array = jsontext.Value("null") // if there is no such member
+	token, err := d.ReadToken()
+	for err == nil && d.PeekKind() != '}' {
+		if token, err = d.ReadToken(); err != nil || token.String() != f.records {
+			err = cmp.Or(err, d.SkipValue())
+		} else if array, err = d.ReadValue(); err == nil {
+			array = array.Clone()
 		}
-		if err == nil {
-			err = expr.SkipToken(d)
-		}
-	default:
-		_, err = value()
 	}
 	if err == nil {
-		err = expr.AtEnd(d)
-	}
-	if err == nil && array.Kind() != '[' && array.Kind() != 'n' {
-		if f.records != "" {
-			return nil, &expr.Error{Message: "response.body has no records: the member that response.records names is not an array there"}
-		}
-		return nil, &expr.Error{Message: "response.body has no records: it must be a JSON array, or response.records name the member that is one"}
+		_, err = d.ReadToken()
 	}
 	return array, err
 }

@@ -94,18 +94,10 @@ func TestAllRows(t *testing.T) {
 				t.Errorf("row %s is seen %d times", value, n)
 			}
 		}
-		enough := errors.New("enough")
-		if err := store.Rows(t.Context(), func(state.ID, state.Row) error { return enough }); !errors.Is(err, enough) {
-			t.Errorf("err = %v", err)
-		}
-		db.later(t, 2*time.Hour)
-		if err := store.Rows(t.Context(), func(state.ID, state.Row) error { return enough }); err != nil {
-			t.Errorf("an expired value is there: %v", err)
-		}
 	})
 }
 
-// Those who wait by another store learn of every change, and of the end of a lease.
+// Those who wait by another store learn of every change.
 func TestWaiting(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		here, there := db.open(t), db.open(t)
@@ -116,13 +108,6 @@ func TestWaiting(t *testing.T) {
 			"released":          func(l state.Lease) { _ = there.Release(t.Context(), l) },
 		} {
 			lease := acquire(t, there, id(name), time.Hour)
-			for _, store := range []statedb.Database{here, there} {
-				ctx, cancel := context.WithCancel(t.Context())
-				cancel()
-				if err := store.Wait(ctx, lease.ID, lease.Generation); !errors.Is(err, context.Canceled) {
-					t.Errorf("%s: err = %v", name, err)
-				}
-			}
 			var all sync.WaitGroup
 			for n := range 6 {
 				store := []statedb.Database{here, there}[n%2]
@@ -136,13 +121,6 @@ func TestWaiting(t *testing.T) {
 			}
 			change(lease)
 			all.Wait()
-		}
-		short := acquire(t, there, id("short"), time.Millisecond)
-		if err := here.Wait(t.Context(), short.ID, short.Generation); err != nil {
-			t.Error("a lease that ends:", err)
-		}
-		if err := here.Wait(t.Context(), id("nothing"), 0); err != nil {
-			t.Error("no row:", err)
 		}
 	})
 }
