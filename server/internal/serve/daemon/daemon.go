@@ -21,7 +21,6 @@ import (
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/operate/console"
-	"github.com/keywright/keywright/server/internal/operate/difference"
 	"github.com/keywright/keywright/server/internal/operate/login"
 	"github.com/keywright/keywright/server/internal/serve/httpserver"
 )
@@ -159,15 +158,8 @@ type daemon struct {
 
 	mu  sync.Mutex
 	set *inUse
-	// used is the time at which set was put in use.
-	used time.Time
-	// refusedAt is the time at which the file on disk was first refused. It is zero if the file is in use.
-	refusedAt time.Time
-	// changed says what the set in use has changed, or is nil.
-	changed *difference.Document
-	// problems has what is wrong with the refused file, and waiting says what it would change, or is nil.
-	problems []console.Problem
-	waiting  *difference.Document
+	// status says what is in use, and what was refused since.
+	status console.State
 	// refusedPlugins holds the plugins of a refused file. When one of them changes, the file may be valid.
 	refusedPlugins []string
 }
@@ -240,7 +232,7 @@ func (d *daemon) notice() string {
 func (d *daemon) since() time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.refusedAt
+	return d.status.Refused
 }
 
 func (d *daemon) current() *inUse {
@@ -284,9 +276,7 @@ func (d *daemon) operate() map[string]http.Handler {
 func (d *daemon) consoleState() console.State {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	state := console.State{
-		File: d.config.File, Set: d.set.Set, Used: d.used, Changed: d.changed, Refused: d.refusedAt, Problems: d.problems, Waiting: d.waiting, Sessions: d.set.sessions,
-	}
+	state := d.status
 	if err := d.audit.failure(); err != nil {
 		state.Unrecorded = err.Error()
 	}

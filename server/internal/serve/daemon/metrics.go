@@ -76,7 +76,7 @@ func newMetrics(d *daemon) *gatewayMetrics {
 	r.Gauge("configuration_last_reload_success_timestamp_seconds", "When what is in use was read, in Unix time.", func() float64 {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		return float64(d.used.Unix())
+		return float64(d.status.Used.Unix())
 	})
 	r.Gauges("client_certificate_expiration_timestamp_seconds", "When the client certificate that a request needed last expires, in Unix time. It may have expired.", "connector", d.clientCertificates)
 	r.Gauges("session_keys_available", "1, or 0 when the keys of sessions could not be read the last time.", "issuer", func() map[string]float64 {

@@ -228,7 +228,8 @@ func (d *daemon) use(next *inUse) {
 	})
 	prev := d.set
 	next.inherit(prev)
-	d.set, d.used, d.refusedAt, d.problems, d.refusedPlugins, d.waiting, d.changed = next, d.clock(), time.Time{}, nil, nil, nil, changed
+	d.set, d.refusedPlugins = next, nil
+	d.status = console.State{File: d.config.File, Set: next.Set, Used: d.clock(), Changed: changed, Sessions: next.sessions}
 	if prev != nil {
 		d.retired.Go(func() {
 			wait()
@@ -306,19 +307,19 @@ func (d *daemon) refuse(err error) {
 	d.metrics.reloads.WithLabelValues(resultRefused).Inc()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.refusedPlugins = nil; d.refusedAt.IsZero() {
-		d.refusedAt = d.clock()
+	if d.refusedPlugins = nil; d.status.Refused.IsZero() {
+		d.status.Refused = d.clock()
 	}
-	d.problems, d.waiting = nil, nil
+	d.status.Problems, d.status.Waiting = nil, nil
 	var wrong *connectors.Error
 	if errors.As(err, &wrong) {
 		d.refusedPlugins = wrong.Files
 	}
 	var unusable *unusable
 	if errors.As(err, &unusable) {
-		d.problems, d.waiting = unusable.problems, unusable.difference
+		d.status.Problems, d.status.Waiting = unusable.problems, unusable.difference
 	}
-	if d.problems == nil {
-		d.problems = []console.Problem{{Text: err.Error()}}
+	if d.status.Problems == nil {
+		d.status.Problems = []console.Problem{{Text: err.Error()}}
 	}
 }
