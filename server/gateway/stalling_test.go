@@ -41,16 +41,16 @@ func TestStallingCountsTheUpstreamAlone(t *testing.T) {
 	})
 }
 
-// roundTrip sends a request of a connector by a transport. The test ends the response with its context.
-func roundTrip(t *testing.T, base testworld.Answer, d Definition, body io.Reader) (ctx context.Context, c *call, response *http.Response) {
+// roundTrip sends a request of a connector by a transport. It returns the context and the body of the answer, which end with the test.
+func roundTrip(t *testing.T, base testworld.Answer, d Definition, body io.Reader) (ctx context.Context, c *call, answer io.Reader) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	t.Cleanup(func() { cancel(nil) })
 	c = &call{gateway: New(Config{Base: base}), connector: &Connector{definition: d}, cancel: cancel, out: &outgoing{Outgoing: trial.Outgoing{URL: &url.URL{}}}}
 	r := testworld.Must(http.NewRequestWithContext(ctx, http.MethodPost, "https://api.invalid", body))(t)
-	response = testworld.Must(c.RoundTrip(r))(t)
+	response := testworld.Must(c.RoundTrip(r))(t)
 	t.Cleanup(func() { _ = response.Body.Close() })
-	return ctx, c, response
+	return ctx, c, response.Body
 }
 
 // A stream of events may be silent for longer than the timeout: for the time of its own.
@@ -58,14 +58,14 @@ func TestSilentStream(t *testing.T) {
 	for kind, want := range map[string]error{"text/event-stream": nil, "text/plain": errUpstreamTime} {
 		synctest.Test(t, func(t *testing.T) {
 			from, to := io.Pipe()
-			ctx, _, response := roundTrip(t, func(r *http.Request) (*http.Response, error) {
+			ctx, _, answer := roundTrip(t, func(r *http.Request) (*http.Response, error) {
 				return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {kind}}, Body: from, Request: r}, nil
 			}, Definition{Timeout: time.Second, Streams: Streams{Silence: time.Hour}}, http.NoBody)
 			go func() {
 				<-time.After(time.Minute) // in the bubble's time
 				_, _ = io.WriteString(to, "piece")
 			}()
-			_, _ = response.Body.Read(make([]byte, 10))
+			_, _ = answer.Read(make([]byte, 10))
 			if synctest.Wait(); !errors.Is(context.Cause(ctx), want) || want == nil && context.Cause(ctx) != nil {
 				t.Errorf("%s ended with %v, want %v", kind, context.Cause(ctx), want)
 			}
@@ -134,12 +134,12 @@ func TestDrippingAnswer_threats_320(t *testing.T) {
 	}{false: {4, errUpstreamTime}, true: {100, nil}} {
 		synctest.Test(t, func(t *testing.T) {
 			body := &dripping{}
-			_, c, response := roundTrip(t, func(r *http.Request) (*http.Response, error) {
+			_, c, answer := roundTrip(t, func(r *http.Request) (*http.Response, error) {
 				body.ctx = r.Context()
 				return &http.Response{StatusCode: http.StatusUnauthorized, Body: io.NopCloser(body), Request: r}, nil
 			}, Definition{Timeout: 4*time.Second + time.Millisecond}, nil)
 			c.passing = passing
-			_, err := io.CopyN(io.Discard, response.Body, 100)
+			_, err := io.CopyN(io.Discard, answer, 100)
 			if body.read != want.bytes || !errors.Is(err, want.cause) {
 				t.Errorf("passing %t: %d bytes were read, and the error is %v", passing, body.read, err)
 			}

@@ -273,8 +273,9 @@ func (f *Filter) read(d *jsontext.Decoder) (array jsontext.Value, err error) {
 		return nil, d.SkipValue()
 	}
 	array = jsontext.Value("null") // if there is no such member
-	token, err := d.ReadToken()
+	_, err = d.ReadToken()
 	for err == nil && d.PeekKind() != '}' {
+		var token jsontext.Token
 		if token, err = d.ReadToken(); err != nil || token.String() != f.records {
 			err = cmp.Or(err, d.SkipValue())
 		} else if array, err = d.ReadValue(); err == nil {
