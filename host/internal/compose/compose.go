@@ -103,32 +103,22 @@ const maxKept = 16 << 10
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // read decodes the second parameter of compose.
-func (k *Composer) read(document []byte) contract.Composition {
-	var with contract.Composition
-	simple := strictjson.ReadSimple(string(document), func(s *strictjson.Simple, name string) (ok bool) {
+func (k *Composer) read(document []byte) (with contract.Composition) {
+	err := strictjson.Decode(document, &with, func(s *strictjson.Simple, name string) (ok bool) {
 		switch name {
 		case "headers":
-			with.Headers, ok = readPairs(s)
+			with.Headers, ok = s.Pairs()
 		case "query":
-			with.Query, ok = readPairs(s)
+			with.Query, ok = s.Pairs()
 		case "values":
-			with.Values, ok = readPairs(s)
+			with.Values, ok = s.Pairs()
 		}
 		return ok
 	})
-	if simple {
-		return with
-	}
-	with = contract.Composition{}
-	if err := strictjson.Unmarshal(document, &with); err != nil {
+	if err != nil {
 		k.call.Endf("the composition of compose %w", err)
 	}
 	return with
-}
-
-func readPairs(s *strictjson.Simple) (pairs []abi.Pair, ok bool) {
-	ok = s.Pairs(func(name, value string) { pairs = append(pairs, abi.Pair{Name: name, Value: value}) })
-	return pairs, ok
 }
 
 // count ends the call if compose has read more than maxComposed bytes in it.
@@ -246,20 +236,18 @@ func (t *composition) appendNamed(b []byte, name, argument string) (_ []byte, fo
 		value, found = t.header(argument)
 	case "query_param":
 		value, found = t.parameter(argument)
-	case "headers":
-		for i, h := range t.list(argument) {
-			if i > 0 {
-				b = append(b, '\n')
-			}
-			b = append(append(append(b, h.Name...), ':'), h.Value...)
-			found = true
+	case "headers", "header_names":
+		separator := byte(';')
+		if name == "headers" {
+			separator = '\n'
 		}
-	case "header_names":
 		for i, h := range t.list(argument) {
 			if i > 0 {
-				b = append(b, ';')
+				b = append(b, separator)
 			}
-			b = append(b, h.Name...)
+			if b = append(b, h.Name...); name == "headers" {
+				b = append(append(b, ':'), h.Value...)
+			}
 			found = true
 		}
 	default:

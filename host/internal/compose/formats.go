@@ -1,6 +1,7 @@
 package compose
 
 import (
+	"cmp"
 	"encoding/base32"
 	"encoding/base64"
 	"encoding/hex"
@@ -131,10 +132,7 @@ func querySorted(query string) string {
 		}
 	}
 	slices.SortFunc(parameters, func(a, b abi.Pair) int {
-		if order := strings.Compare(a.Name, b.Name); order != 0 {
-			return order
-		}
-		return strings.Compare(a.Value, b.Value)
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Value, b.Value))
 	})
 	var b strings.Builder
 	b.Grow(len(query) + len(parameters))

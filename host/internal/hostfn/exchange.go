@@ -2,20 +2,28 @@ package hostfn
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/event"
+	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/host/internal/tokens"
 	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/printable"
@@ -266,4 +274,116 @@ func (c *exchanging) endRepeated(r *http.Request, reply *answer.Reply, found map
 	if name := reply.Repeated(found, newSent); name != "" {
 		c.end(StageToken, fmt.Errorf("the endpoint's answer repeats in %s a text of its request, or a sealed answer, and the plugin would see it", name))
 	}
+}
+
+// TokenRequest sends a contract.TokenRequest to a token endpoint (RFC 6749 section 3.2), and returns a contract.TokenReply. The
+// guest gets the answer only as sealed values, registered names and numbers. The body is not kept. If the endpoint has
+// refused the same request shortly before, it is not asked, and the guest gets that answer.
+func (c *exchanging) TokenRequest(document []byte) []byte {
+	c.beginExchange(contract.UserTokenRequest)
+	if c.turn != nil {
+		c.endf(StagePlugin, "token_request was called after state_get: use exchange, which keeps the answers that are a state")
+	}
+	var request contract.TokenRequest
+	c.unmarshal(document, "the request of token_request", &request)
+	w := &wire{function: contract.UserTokenRequest, contentType: formType}
+	w.URL, w.Method, w.Headers, w.Form = request.URL, http.MethodPost, request.Headers, request.Form
+	outgoing := c.outgoing(w)
+	if c.mode == Explaining {
+		return c.reply(answer.MadeUpToken(request.Extra))
+	}
+	var reply *contract.TokenReply
+	c.OtherType = false
+	a := &answer.Reply{List: tokenParts}
+	tokenErr := c.exchange(outgoing, a, func() (tokenErr *TokenError) {
+		var problem error
+		reply, problem = a.Token(request.Extra)
+		switch {
+		case problem != nil:
+			return &TokenError{Status: a.Status, Problem: problem.Error()}
+		case reply.AccessToken == "":
+			return &TokenError{Status: a.Status, Code: reply.Error}
+		}
+		return nil
+	})
+	if tokenErr != nil {
+		return c.reply(&contract.TokenReply{Status: tokenErr.Status, Error: tokenErr.Code})
+	}
+	if reply.ExpiresIn != nil {
+		c.endRepeated(outgoing, a, map[string]string{"expires_in": strconv.FormatInt(*reply.ExpiresIn, 10)})
+	}
+	c.OtherType = reply.TokenType != "" && reply.TokenType != "bearer"
+	return c.reply(reply)
+}
+
+// reply seals the values of an answer, and encodes it for the guest.
+func (c *exchanging) reply(r *contract.TokenReply) []byte {
+	if r.Error != "" && r.Status < 300 { // guests take such a status for success
+		r.Status = http.StatusBadRequest
+	}
+	token := seal.Header | seal.Query
+	if r.AccessToken != "" {
+		r.AccessToken = c.seal(seal.Value{Text: r.AccessToken, Sinks: token, Mask: "<token>"})
+	}
+	// Scope and extras may also go to a token endpoint, where a refresh token is needed.
+	if r.Scope != "" {
+		r.Scope = c.seal(seal.Value{Text: r.Scope, Sinks: token | seal.Token, Mask: "<scope>"})
+	}
+	for name, value := range r.Extra {
+		r.Extra[name] = c.seal(seal.Value{Text: value, Sinks: token | seal.Token, Mask: "<" + name + ">"})
+	}
+	return c.marshal(r)
+}
+
+// tokenParts are the parts of an answer to token_request that endRepeated looks at.
+var tokenParts = []answer.Part{
+	{Answer: abi.Answer{Name: "access_token", Kind: contract.AnswerSealed}, Source: answer.Source{From: contract.FromJSON, Pointer: []string{"access_token"}}},
+	{Answer: abi.Answer{Name: "expires_in", Kind: contract.AnswerInteger}, Source: answer.Source{From: contract.FromJSON, Pointer: []string{"expires_in"}}},
+}
+
+// question returns a digest of everything that the answer to the next token request depends on: its place, the partition,
+// the cache entries that the call has read, by a number of each, and the number of its token requests. The request itself is
+// not included, because an assertion contains another time in each. In a run of connect, the code is included, and in one of
+// disconnect the grant: each is asked about once.
+func (c *exchanging) question(number func(*tokencache.Handle) uint64) (key [32]byte) {
+	partition := c.partition()
+	b := partition[:]
+	b = binary.BigEndian.AppendUint64(b, uint64(c.tokenRequests))
+	b = binary.BigEndian.AppendUint64(b, uint64(len(c.Used)))
+	for _, entry := range c.Used {
+		b = binary.BigEndian.AppendUint64(b, number(entry))
+	}
+	if c.offset != nil && *c.offset != 0 { // what was signed for another time is another request
+		b = binary.BigEndian.AppendUint64(b, uint64(*c.offset))
+	}
+	if code := c.inputs.Code; code != nil { // the next consent has another
+		b = append(b, code.Code...)
+	}
+	b = append(b, c.ends...)
+	return sha256.Sum256(append(b, c.place...))
+}
+
+// recordRefusal records e, for all nodes that ask the same, if the endpoint would refuse the same request again, and sets its
+// RetryAfter. It logs the first refusal of a period, with the endpoint's host, in which a secret may be.
+func (c *exchanging) recordRefusal(question *tokens.Question, e *TokenError, header http.Header, host string) {
+	offset, _ := answer.OffsetOf(header, c.plan.Clock())
+	e.Offset = time.Duration(offset) * time.Second
+	c.plan.Offset.Learn(e.Status, header, c.plan.Clock())
+	retryAfter := answer.RetryAfter(header, c.plan.Clock())
+	if !refuses(e, retryAfter) {
+		return
+	}
+	refusal := tokencache.Refusal{Status: e.Status, Code: e.Code, Problem: e.Problem, Offset: e.Offset}
+	refusal, first := question.Refuse(c.ctx, refusal, retryAfter, c.jitter())
+	e.RetryAfter = refusal.Wait
+	if first {
+		c.plan.Refused(c.ctx, c.Scrub(printable.Text(host, 256)), e.Error())
+	}
+}
+
+// refuses reports whether answer means that the endpoint will refuse the same request for a while. A temporary failure,
+// such as of a server that is down, is no refusal unless it has a Retry-After: the next request tries again. 429 is
+// always one.
+func refuses(answer *TokenError, retryAfter time.Duration) bool {
+	return retryAfter > 0 || answer.Status == http.StatusTooManyRequests || !answer.Passing()
 }

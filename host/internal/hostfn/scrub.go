@@ -22,14 +22,19 @@ import (
 // into errors or logs: the errors of an HTTP client, and the texts of a guest that may reveal. A text that contains a
 // secret shorter than leakscan.MinText is replaced as a whole.
 func (c *core) Scrub(text string) string {
+	forms := c.secretForms()
+	if slices.ContainsFunc(forms, func(form string) bool { return len(form) < leakscan.MinText && strings.Contains(text, form) }) {
+		return "<a text that may hold a secret>"
+	}
+	return replaceForms(text, forms, func(string) string { return "<sealed>" })
+}
+
+// replaceForms returns text with each of the forms in it replaced. If one begins like another, the first of them counts.
+func replaceForms(text string, forms []string, by func(form string) string) string {
 	var pairs []string
-	for _, form := range c.secretForms() {
-		switch {
-		case !strings.Contains(text, form):
-		case len(form) < leakscan.MinText:
-			return "<a text that may hold a secret>"
-		default:
-			pairs = append(pairs, form, "<sealed>")
+	for _, form := range forms {
+		if strings.Contains(text, form) {
+			pairs = append(pairs, form, by(form))
 		}
 	}
 	if pairs == nil {
@@ -77,7 +82,7 @@ func (c *core) formsOf(longest int, include func(secret string, v *seal.Value) b
 		}
 	}
 	for v := range c.sealed.Values() {
-		add(v.Text, &v)
+		add(v.Text, v)
 	}
 	for _, secret := range c.inputs.secrets() {
 		add(secret, nil)
@@ -114,3 +119,59 @@ func appendForms(all []string, secret string, longest int) []string {
 // escaped reports whether a quoted text or a URL may have another form of r. It is an approximation that saves time for most
 // secrets, which have unreserved characters only.
 func escaped(r rune) bool { return r >= utf8.RuneSelf || !urlpath.Unreserved(byte(r)) }
+
+// sealer replaces the call's secrets in the texts of a request by references. The platform may have put secrets there.
+type sealer struct {
+	call *core
+	// forms has none below leakscan.MinText: sealing a short one would confirm a user's guess.
+	forms []string
+	// references maps each form that has been found to its reference, so that each has only one.
+	references map[string]string
+}
+
+// Text returns text with the forms of secrets replaced by references.
+func (s *sealer) Text(text string) string { return replaceForms(text, s.forms, s.reference) }
+
+// Part returns text[from:to] like Text. If a form begins or ends outside of the part, such as a URL that is a secret, the whole part
+// becomes a reference.
+func (s *sealer) Part(text string, from, to int) string {
+	if from == to {
+		return ""
+	}
+	for _, form := range s.forms {
+		for start := 0; start < to; start++ {
+			i := strings.Index(text[start:], form)
+			if i < 0 {
+				break
+			}
+			start += i
+			if end := start + len(form); start < to && end > from && (start < from || end > to) {
+				return s.reference(text[from:to])
+			}
+		}
+	}
+	return s.Text(text[from:to])
+}
+
+// reference returns the reference to a text of the request.
+func (s *sealer) reference(text string) string {
+	if s.references[text] == "" {
+		// The text is in the request already. A JWT with it can only go there too, since nothing else can be sent any more.
+		const requestSinks = seal.Header | seal.Query | seal.Claim
+		if s.references == nil {
+			s.references = map[string]string{}
+		}
+		s.references[text] = s.call.seal(seal.Value{Text: text, Sinks: requestSinks | seal.Digest, Derived: requestSinks | seal.Digest})
+	}
+	return s.references[text]
+}
+
+// sealer returns a sealer for texts of the request, of which the longest has longest bytes. It leaves out short secrets, and all
+// that the guest has made: a caller could have guessed it, and to seal it would confirm the guess, also of a short secret in it.
+// No form of a secret is shorter than the secret, so it also leaves out those that are longer than the longest text. Most keys
+// are.
+func (c *core) sealer(longest int) *sealer {
+	return &sealer{call: c, forms: c.formsOf(longest, func(secret string, v *seal.Value) bool {
+		return len(secret) >= leakscan.MinText && (v == nil || !v.Raw && v.Size == 0)
+	})}
+}

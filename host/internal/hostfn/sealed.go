@@ -8,7 +8,6 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/answer"
-	"github.com/keywright/keywright/host/internal/leakscan"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/internal/contract"
@@ -132,18 +131,17 @@ func (c *core) maskedParameters(pairs []abi.Pair) string {
 	return strings.TrimPrefix(text, "&")
 }
 
-// mapStrings applies f to the strings of an object, in place. Names of members may not contain sealed values.
-func (c *core) mapStrings(where string, object map[string]any, f func(string) (string, error)) map[string]any {
-	_, err := strictjson.MapStrings(object, f, func(name string) error {
+// mapStrings applies f to the strings of a tree, in place, and returns it. Names of members may not contain sealed values.
+func (c *core) mapStrings(where string, tree any, f func(string) (string, error)) any {
+	tree, err := strictjson.MapStrings(tree, f, func(name string) {
 		if c.sealed.Plain(name) != nil {
 			c.rejectSealed("a name in "+where, name)
 		}
-		return nil
 	})
 	if err != nil {
 		c.endf(StageSign, "%s: %w", where, err)
 	}
-	return object
+	return tree
 }
 
 // header puts the sealed values into a header that the guest sets, and checks it. label is its name for error messages.
@@ -199,74 +197,4 @@ func (c *core) sealAnswers(list []answer.Part, found map[string]string) map[stri
 		}
 	}
 	return found
-}
-
-// sealer replaces the call's secrets in the texts of a request by references. The platform may have put secrets there.
-type sealer struct {
-	call  *core
-	forms []string
-	// references maps each form that has been found to its reference, so that each has only one.
-	references map[string]string
-}
-
-// Text returns text with the forms of secrets replaced by references.
-func (s *sealer) Text(text string) string {
-	var pairs []string
-	for _, form := range s.forms {
-		if len(form) < leakscan.MinText || !strings.Contains(text, form) { // sealing a short one would confirm a user's guess
-			continue
-		}
-		pairs = append(pairs, form, s.reference(form))
-	}
-	if pairs == nil {
-		return text
-	}
-	return strings.NewReplacer(pairs...).Replace(text)
-}
-
-// Part returns text[from:to] like Text. If a form begins or ends outside of the part, such as a URL that is a secret, the whole part
-// becomes a reference.
-func (s *sealer) Part(text string, from, to int) string {
-	if from == to {
-		return ""
-	}
-	for _, form := range s.forms {
-		if len(form) < leakscan.MinText {
-			continue
-		}
-		for start := 0; start < to; start++ {
-			i := strings.Index(text[start:], form)
-			if i < 0 {
-				break
-			}
-			start += i
-			if end := start + len(form); start < to && end > from && (start < from || end > to) {
-				return s.reference(text[from:to])
-			}
-		}
-	}
-	return s.Text(text[from:to])
-}
-
-// reference returns the reference to a text of the request.
-func (s *sealer) reference(text string) string {
-	if s.references[text] == "" {
-		// The text is in the request already. A JWT with it can only go there too, since nothing else can be sent any more.
-		const requestSinks = seal.Header | seal.Query | seal.Claim
-		if s.references == nil {
-			s.references = map[string]string{}
-		}
-		s.references[text] = s.call.seal(seal.Value{Text: text, Sinks: requestSinks | seal.Digest, Derived: requestSinks | seal.Digest})
-	}
-	return s.references[text]
-}
-
-// sealer returns a sealer for texts of the request, of which the longest has longest bytes. It leaves out short secrets, and all
-// that the guest has made: a caller could have guessed it, and to seal it would confirm the guess, also of a short secret in it.
-// No form of a secret is shorter than the secret, so it also leaves out those that are longer than the longest text. Most keys
-// are.
-func (c *core) sealer(longest int) *sealer {
-	return &sealer{call: c, forms: c.formsOf(longest, func(secret string, v *seal.Value) bool {
-		return len(secret) >= leakscan.MinText && (v == nil || !v.Raw && v.Size == 0)
-	})}
 }

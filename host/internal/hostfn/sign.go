@@ -1,6 +1,8 @@
 package hostfn
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -33,35 +35,21 @@ func (c *keyUse) JWTSign(document []byte) string {
 	}
 	plain, sealed := c.integers(&request)
 	start := c.sealed.Opened()
-	header, from := c.unsealObject("the header of jwt_sign", request.Header)
-	claims, more := c.unsealObject("the claims of jwt_sign", request.Claims)
+	from := c.unsealObject("the header of jwt_sign", request.Header)
+	from = from.And(c.unsealObject("the claims of jwt_sign", request.Claims))
 	size := len(document) + 3*(c.sealed.Opened()-start)/2 + maxSignature
-	if err := signing.Integers(claims, plain); err != nil {
+	if err := signing.Integers(request.Claims, plain); err != nil {
 		c.end(StageSign, err)
 	}
 	for i := range sealed {
-		_ = signing.Integers(claims, sealed[i:i+1]) // a number that is too large stays a string
+		_ = signing.Integers(request.Claims, sealed[i:i+1]) // a number that is too large stays a string
 	}
-	token := c.jwt(c.signs(request.Key, contract.PurposeJWT), header, claims)
-	return c.seal(seal.Value{Text: token, Sinks: sink, Mask: mask, Size: size, From: from.And(more)})
-}
-
-// jwt returns a JWT that is signed with a key.
-func (c *keyUse) jwt(k signingKey, header, claims map[string]any) string {
-	var token, warning string
-	var err error
-	if k.storedKey == nil {
-		token, warning, err = c.plan.Signer.JWT(k.algorithm, k.text, header, claims)
-	} else {
-		token, err = signing.JWT(k.algorithm, header, claims, func(input string) ([]byte, error) {
-			return c.storeSigns(k.field, *k.storedKey, k.algorithm, []byte(input)), nil
-		})
-	}
+	k := c.signs(request.Key, contract.PurposeJWT)
+	token, err := signing.JWT(k.algorithm, request.Header, request.Claims, func(input string) ([]byte, error) { return c.signature(k, input), nil })
 	if err != nil {
 		c.endField(StageSign, k.field, "%w", err)
 	}
-	c.warning(k.field, warning)
-	return token
+	return c.seal(seal.Value{Text: token, Sinks: sink, Mask: mask, Size: size, From: from})
 }
 
 // signature returns the signature of data with a key.
@@ -69,7 +57,7 @@ func (c *keyUse) signature(k signingKey, data string) []byte {
 	if k.storedKey != nil {
 		return c.storeSigns(k.field, *k.storedKey, k.algorithm, []byte(data))
 	}
-	signature, warning, err := c.plan.Signer.Sign(k.algorithm, k.text, []byte(data))
+	signature, warning, err := c.plan.Signer.Sign(k.algorithm, k.text, data)
 	if err != nil {
 		c.endField(StageSign, k.field, "%w", err)
 	}
@@ -97,7 +85,7 @@ func (c *keyUse) integers(request *contract.JWTRequest[strictjson.Tree]) (plain,
 const maxSignature = 1 << 10
 
 func (c *keyUse) jwtRequest(document []byte) (request contract.JWTRequest[strictjson.Tree]) {
-	simple := strictjson.ReadSimple(string(document), func(s *strictjson.Simple, name string) (ok bool) {
+	err := strictjson.Decode(document, &request, func(s *strictjson.Simple, name string) (ok bool) {
 		switch name {
 		case "key":
 			request.Key, ok = s.Text()
@@ -112,18 +100,15 @@ func (c *keyUse) jwtRequest(document []byte) (request contract.JWTRequest[strict
 		}
 		return ok
 	})
-	if simple {
-		return request
+	if err != nil {
+		c.endf(StagePlugin, "the request of jwt_sign %w", err)
 	}
-	request = contract.JWTRequest[strictjson.Tree]{}
-	c.unmarshal(document, "the request of jwt_sign", &request)
 	return request
 }
 
-// unsealObject puts the sealed values into the strings of an object, in place, and returns the object and the origins of the
-// values.
-func (c *keyUse) unsealObject(where string, object map[string]any) (_ map[string]any, from *seal.Origins) {
-	object = c.mapStrings(where, object, func(text string) (string, error) {
+// unsealObject puts the sealed values into the strings of an object, in place, and returns the origins of the values.
+func (c *keyUse) unsealObject(where string, object map[string]any) (from *seal.Origins) {
+	c.mapStrings(where, object, func(text string) (string, error) {
 		if c.sealed.Plain(text) == nil { // and so UTF-8, as all of the document
 			out, _ := c.unseal(where, text, seal.Claim)
 			return out, nil
@@ -136,18 +121,19 @@ func (c *keyUse) unsealObject(where string, object map[string]any) (_ map[string
 		}
 		return out, nil
 	})
-	return object, from
+	return from
 }
 
 // maskedJWT returns the header and the claims of a JWT for a person to read.
 func (c *keyUse) maskedJWT(request contract.JWTRequest[strictjson.Tree]) string {
 	mask := func(text string) (string, error) { return c.sealed.Mask(text), nil }
-	algorithm := c.key(request.Key, contract.PurposeJWT).algorithm
-	header := c.mapStrings("the header of jwt_sign", request.Header, mask)
+	header, claims := map[string]any(request.Header), map[string]any(request.Claims)
 	if header == nil {
 		header = map[string]any{}
 	}
-	claims := c.mapStrings("the claims of jwt_sign", request.Claims, mask)
+	algorithm := c.key(request.Key, contract.PurposeJWT).algorithm
+	c.mapStrings("the header of jwt_sign", header, mask)
+	c.mapStrings("the claims of jwt_sign", claims, mask)
 	header["alg"] = algorithm
 	if _, set := header["typ"]; !set {
 		header["typ"] = "JWT"
@@ -293,4 +279,93 @@ func (c *keyUse) CheckKey(f *Field) *Failure {
 		}
 		c.describe(f.Name, seal.Key(*f.Text.Key()), algorithm)
 	})
+}
+
+// SignSealed returns the signature of data as a sealed value of raw bytes. Its sinks are the derived sinks of the key, as far
+// as the sealed values in data share them. The description lists the purposes of the key, and data must fit the one that the
+// guest names. So a plugin cannot have a message of another protocol signed.
+func (c *keyUse) SignSealed(field, purpose, data string) string {
+	c.requireGroup(contract.UserSignSealed)
+	c.impure = true
+	c.rejectSealed("the purpose of sign_sealed", purpose)
+	k := c.signs(field, purpose)
+	v, sealed := c.concat("the data of sign_sealed", data)
+	derived := seal.All
+	if sealed {
+		if v.Sinks&seal.Digest == 0 {
+			c.end(StagePlugin, &seal.Error{Reason: seal.OutOfReach, Sinks: v.Sinks, Sink: seal.Digest})
+		}
+		derived = v.Derived
+	}
+	if k.algorithm == contract.SignRS1 && purpose != contract.PurposeMessage {
+		c.endf(StagePlugin, "a key with the algorithm %s signs for %q only", contract.SignRS1, contract.PurposeMessage)
+	}
+	if problem := signing.CheckPurpose(purpose, data, c.sealed.Before(data)); problem != "" {
+		c.endf(StagePlugin, "the data of sign_sealed %s", problem)
+	}
+	signature := c.signature(k, v.Text)
+	c.explainSigned("sign_sealed "+k.algorithm, data)
+	derived &= c.plan.Fields[field].Derived
+	mask := "signature(" + k.algorithm + ", " + v.Mask + ")"
+	return c.seal(seal.Value{Text: string(signature), Sinks: derived, Derived: derived, Mask: mask, Raw: true, From: v.From})
+}
+
+// PublicKey returns the public half of a key, or a certificate, in a form of package contract. It is plain text, because it is
+// public by nature.
+func (c *keyUse) PublicKey(field, form string) string {
+	c.requireGroup(contract.UserPublicKey)
+	c.rejectSealed("the form of public_key", form)
+	switch form {
+	case contract.PublicJWK, contract.PublicThumbprint:
+		k := c.key(field, "")
+		if k.storedKey != nil && c.mode == Explaining {
+			return c.explainedPublic(c.plan.Fields[field], form)
+		}
+		jwk := c.publicJWK(k)
+		if form == contract.PublicThumbprint {
+			return signing.Thumbprint(jwk)
+		}
+		return jwk
+	case contract.PublicX5T, contract.PublicX5C:
+		return c.certificate(field, form)
+	}
+	c.endf(StagePlugin, "public_key knows %s, %s, %s and %s, not the form it was given", contract.PublicJWK, contract.PublicThumbprint, contract.PublicX5T, contract.PublicX5C)
+	return ""
+}
+
+// publicJWK returns the public half of a key as a JWK.
+func (c *keyUse) publicJWK(k signingKey) string {
+	if k.storedKey != nil {
+		return c.storeJWK(k.field, *k.storedKey, k.algorithm)
+	}
+	jwk, err := c.plan.Signer.PublicJWK(k.algorithm, k.text)
+	if err != nil {
+		c.endField(StageSign, k.field, "%w", err)
+	}
+	return jwk
+}
+
+// certificate returns the thumbprint of the certificate in a field, or its chain.
+func (c *keyUse) certificate(field, form string) string {
+	c.rejectSealed("the name of a certificate", field)
+	f := c.plan.Fields[field]
+	if f == nil || f.Kind != abi.KindCertificate {
+		c.end(StagePlugin, errors.New("a certificate was asked for that is not a field of kind certificate in this configuration"))
+	}
+	if f.Text == nil {
+		c.endf(StageSign, "%s is not set", f.Name)
+	}
+	chain, err := signing.Certificates(c.plainText(f))
+	if err != nil {
+		c.endf(StageSign, "%s %w", f.Name, err)
+	}
+	if form == contract.PublicX5T {
+		sum := sha256.Sum256(chain[0].Raw)
+		return base64.RawURLEncoding.EncodeToString(sum[:])
+	}
+	list := make([]any, len(chain))
+	for i, certificate := range chain {
+		list[i] = base64.StdEncoding.EncodeToString(certificate.Raw)
+	}
+	return string(c.marshal(list))
 }

@@ -114,14 +114,7 @@ func (c *grantUse) takeTurn() {
 // encodeStates returns the states of a grant as the store keeps them. The same states always have the same form, because a seed
 // is recognised by it. So that form must stay as it is.
 func encodeStates(values map[string]string) []byte {
-	members := map[string]any{}
-	for name, value := range values {
-		members[name] = value
-	}
-	document, err := strictjson.Marshal(map[string]any{"states": members})
-	if err != nil {
-		panic("hostfn: texts have no JSON: " + err.Error())
-	}
+	document, _ := strictjson.Marshal(map[string]map[string]string{"states": values}) // texts have JSON
 	return document
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
-	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/view"
 	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/printable"
@@ -79,7 +78,7 @@ func (c *exchanging) outgoing(w *wire) *http.Request {
 	}
 	outgoing, err := http.NewRequestWithContext(c.ctx, w.Method, target, bytes.NewReader(body))
 	if err != nil {
-		c.end(StageConfig, errors.New("the token URL is not a URL"))
+		c.end(StageConfig, errNoURL)
 	}
 	if len(w.Query) > 0 {
 		if outgoing.URL.RawQuery != "" {
@@ -121,14 +120,14 @@ func (c *exchanging) target(w *wire) string {
 		c.endf(StagePlugin, "%s may only go to a URL that is a field of the configuration, as config_get returned it in this call", w.function)
 	}
 	c.setExchangeField(w.URL)
-	w.sink = c.exchangeSink(target)
+	u, err := url.Parse(target)
+	if err != nil {
+		c.end(StageConfig, errNoURL)
+	}
+	w.sink = c.exchangeSink(u)
 	c.place = c.placeOf(w)
 	if len(w.Path) == 0 {
 		return target
-	}
-	u, err := url.Parse(target)
-	if err != nil {
-		c.end(StageConfig, errors.New("the token URL is not a URL"))
 	}
 	path := strings.TrimSuffix(u.EscapedPath(), "/")
 	for _, segment := range w.Path {
@@ -138,12 +137,12 @@ func (c *exchanging) target(w *wire) string {
 		}
 		path += "/" + urlpath.Percent(segment)
 	}
-	if u.Path, err = url.PathUnescape(path); err != nil {
-		c.end(StageConfig, errors.New("the token URL is not a URL"))
-	}
 	u.RawPath = path
+	u.Path, _ = url.PathUnescape(path) // it is escaped
 	return u.String()
 }
+
+var errNoURL = errors.New("the token URL is not a URL")
 
 // encoded returns pairs as application/x-www-form-urlencoded.
 func (c *exchanging) encoded(w *wire, what string, pairs []abi.Pair) string {
@@ -163,29 +162,18 @@ func (c *exchanging) encoded(w *wire, what string, pairs []abi.Pair) string {
 // jsonBody returns the JSON of a request, with the sealed values put into its strings.
 func (c *exchanging) jsonBody(w *wire) []byte {
 	where := "the json of " + w.function
-	tree, err := strictjson.MapStrings(w.JSON, func(text string) (string, error) {
+	return c.marshal(c.mapStrings(where, w.JSON, func(text string) (string, error) {
 		c.notRaw(where, text)
 		out, _ := c.unseal(where, text, w.sink)
 		return strings.ToValidUTF8(out, "\uFFFD"), nil
-	}, func(name string) error {
-		c.rejectSealed("a name in "+where, name)
-		return nil
-	})
-	if err != nil {
-		c.end(StagePlugin, err)
-	}
-	return c.marshal(tree)
+	}))
 }
 
-// exchangeSink returns the sink that sealed values in a request to target must have. The user's token has no sink but Listed,
-// so it goes only to hosts that the operator lists.
-func (c *exchanging) exchangeSink(target string) seal.Sinks {
+// exchangeSink returns the sink that sealed values in a request to u must have. The user's token has no sink but Listed, so it goes only
+// to hosts that the operator lists.
+func (c *exchanging) exchangeSink(u *url.URL) seal.Sinks {
 	if !c.plan.Names.UserToken() {
 		return seal.Token
-	}
-	u, err := url.Parse(target)
-	if err != nil {
-		c.end(StageConfig, errors.New("the token URL is not a URL"))
 	}
 	c.exchangeHost = printable.Text(c.Scrub(u.Host), 256)
 	if c.plan.ListsHost(u) {

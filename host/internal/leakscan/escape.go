@@ -201,10 +201,7 @@ func (x *escape) octal(data []byte, pos int) {
 	if data[pos] > '3' {
 		limit = 2
 	}
-	digits := 1
-	for digits < limit && pos+digits < len(data) && values[data[pos+digits]] < 8 {
-		digits++
-	}
+	digits := digitsAt(data, pos, limit, 8)
 	if digits < limit && pos+digits == len(data) && !x.last {
 		x.partial = true
 		return
@@ -215,10 +212,7 @@ func (x *escape) octal(data []byte, pos int) {
 
 // braced reads the digits behind \u{ and the closing brace, ECMA-262 section 12.9.4.
 func (x *escape) braced(data []byte, pos int) {
-	digits := 0
-	for pos+digits < len(data) && digits < maxDigits && values[data[pos+digits]] < 16 {
-		digits++
-	}
+	digits := digitsAt(data, pos, maxDigits, 16)
 	end := pos + digits
 	switch {
 	case end == len(data):
@@ -328,10 +322,7 @@ func (x *escape) reference(data []byte, pos int) (amp int) {
 		base = 16
 		pos++
 	}
-	digits := 0
-	for pos+digits < len(data) && digits <= maxDigits && rune(values[data[pos+digits]]) < base {
-		digits++
-	}
+	digits := digitsAt(data, pos, maxDigits+1, base)
 	end := pos + digits
 	switch {
 	case digits > maxDigits:
@@ -358,6 +349,14 @@ var values = func() (values [256]uint8) {
 	}
 	return values
 }()
+
+// digitsAt returns the number of digits at offset pos of data, at most limit.
+func digitsAt(data []byte, pos, limit int, base rune) (digits int) {
+	for digits < limit && pos+digits < len(data) && rune(values[data[pos+digits]]) < base {
+		digits++
+	}
+	return digits
+}
 
 // number reads a number of that many digits, at most maxDigits. value is -1 if another character is among them.
 // It may be no valid rune if there are more than four digits. complete is false if data ends before the last digit.

@@ -1,7 +1,6 @@
 package seal_test
 
 import (
-	"crypto/rand"
 	"errors"
 	"io"
 	"strings"
@@ -26,7 +25,7 @@ const step = 1 << 10
 
 // A call may hold exactly MaxHeld bytes, including masks (threats.md 3).
 func TestCallCapacity(t *testing.T) {
-	table := seal.NewTable(rand.Reader)
+	table := newTable()
 	text, mask := strings.Repeat("x", seal.MaxText-step), strings.Repeat("m", step)
 	const each = 128 // the memory of a value beside its text and mask
 	for n := range seal.MaxHeld / seal.MaxText {
@@ -44,7 +43,7 @@ func TestCallCapacity(t *testing.T) {
 
 // A text may have exactly MaxText bytes with its values put in. A value counts in whole steps.
 func TestHowLongATextMayBe(t *testing.T) {
-	table := seal.NewTable(rand.Reader)
+	table := newTable()
 	whole := sealValue(t, table, seal.Value{Text: strings.Repeat("x", seal.MaxText), Sinks: seal.All})
 	if out, n, err := table.Open(whole, seal.Header); err != nil || n != 1 || len(out) != seal.MaxText {
 		t.Errorf("%d bytes, %d values, %v", len(out), n, err)
@@ -65,7 +64,7 @@ func TestHowLongATextMayBe(t *testing.T) {
 
 // Rounding is the part of the length of a text that its values do not have.
 func TestRounding(t *testing.T) {
-	table := seal.NewTable(rand.Reader)
+	table := newTable()
 	short, whole := sealValue(t, table, seal.Value{Text: "x"}), sealValue(t, table, seal.Value{Text: strings.Repeat("x", step)})
 	body := sealValue(t, table, seal.Value{Stream: body{}})
 	for text, want := range map[string]int{"plain": 0, whole: 0, short: step - 1, "a" + short + whole + body + short + "b": 2 * (step - 1)} {
@@ -82,7 +81,7 @@ func (body) Open() (io.ReadCloser, error) { return io.NopCloser(strings.NewReade
 
 // Combine builds a mask of up to 4 KiB, and uses <sealed> for a longer one.
 func TestALongMask(t *testing.T) {
-	table := seal.NewTable(rand.Reader)
+	table := newTable()
 	ref := sealValue(t, table, seal.Value{Text: "secret", Mask: "<mask>"})
 	const most = 4 << 10
 	for _, tt := range []struct {
@@ -107,7 +106,7 @@ func TestALongMask(t *testing.T) {
 
 // Split returns no empty pieces.
 func TestEmptyPieces(t *testing.T) {
-	table := seal.NewTable(rand.Reader)
+	table := newTable()
 	a, b := sealValue(t, table, seal.Value{Text: "a"}), sealValue(t, table, seal.Value{Text: "b"})
 	for text, want := range map[string]int{a: 1, a + b: 2, "x" + a: 2, a + "x": 2, "x" + a + "y" + b + "z": 5} {
 		pieces, err := table.Split(text)

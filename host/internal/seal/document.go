@@ -85,9 +85,9 @@ func Unmarshal(text []byte) ([]Piece, error) {
 
 // list returns the names of the sinks, for a document.
 func (s Sinks) list() (list []string) {
-	for _, name := range names {
-		if sink, _ := sinkOf(name); s&sink == sink {
-			list = append(list, name)
+	for _, n := range named {
+		if s.reach(n.sink) {
+			list = append(list, n.name)
 		}
 	}
 	if s&Token == Listed {
@@ -99,15 +99,14 @@ func (s Sinks) list() (list []string) {
 // unlist returns the set of the sinks with the names that list returns.
 func unlist(list []string) (s Sinks, err error) {
 	for _, name := range list {
-		sink, ok := sinkOf(name)
-		switch {
-		case ok:
-			s |= sink
-		case name == listedToken:
-			s |= Listed
-		default:
+		sink := sinkOf(name)
+		if name == listedToken {
+			sink = Listed
+		}
+		if sink == 0 {
 			return 0, fmt.Errorf("%w: it has a sink that is none of %s", errDocument, contract.Sinks)
 		}
+		s |= sink
 	}
 	return s, nil
 }

@@ -1,7 +1,6 @@
 package seal_test
 
 import (
-	"crypto/rand"
 	"slices"
 	"testing"
 	"time"
@@ -18,7 +17,7 @@ func TestRestoredValueSize(t *testing.T) {
 	pieces := []seal.Piece{{Sealed: true, Value: seal.Value{Text: "secret"}}, {Text: " and "}, {Sealed: true, Value: seal.Value{Text: "more"}}}
 	entry := cache.Set(first, pieces, time.Hour)
 	for range 100 {
-		table := seal.NewTable(rand.Reader)
+		table := newTable()
 		text := testworld.Must(table.Join(entry.Value, entry.Handle))(t)
 		from := table.From(text).Entries()
 		want := []*tokencache.Handle{entry.Handle}
@@ -45,7 +44,7 @@ func TestValuesOfOneEntryKeepTheirOrigins(t *testing.T) {
 	for _, from := range []*tokencache.Handle{one, two, two, one} {
 		pieces = append(pieces, seal.Piece{Sealed: true, Value: seal.Value{Text: "secret", From: seal.From(from)}})
 	}
-	entry, table := cache.Set(tokencache.Key{Name: "both"}, pieces, time.Hour), seal.NewTable(rand.Reader)
+	entry, table := cache.Set(tokencache.Key{Name: "both"}, pieces, time.Hour), newTable()
 	text := testworld.Must(table.Join(entry.Value, entry.Handle))(t)
 	var got []*tokencache.Handle
 	for v := range table.In(text) {

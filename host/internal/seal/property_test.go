@@ -1,7 +1,6 @@
 package seal_test
 
 import (
-	"crypto/rand"
 	"strings"
 	"testing"
 
@@ -42,7 +41,7 @@ func draw(t *rapid.T, values []seal.Value, refs []string) (l line, refsIn int) {
 
 func TestOpenSplitJoinAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		table := seal.NewTable(rand.Reader)
+		table := newTable()
 		var values []seal.Value
 		var refs []string
 		for range rapid.IntRange(0, 24).Draw(t, "values") { // more than linear, so that some tables have an index
@@ -75,7 +74,7 @@ func TestOpenSplitJoinAgree(t *testing.T) {
 		check(table, l.text)
 
 		pieces := testworld.Must(table.Split(l.text))(t)
-		for _, other := range []*seal.Table{table, seal.NewTable(rand.Reader)} {
+		for _, other := range []*seal.Table{table, newTable()} {
 			text, err := other.Join(pieces, &tokencache.Handle{})
 			if err != nil || len(text) != len(l.text) {
 				t.Fatalf("Join: %q, %v, want the length of %q", text, err, l.text)
@@ -87,7 +86,7 @@ func TestOpenSplitJoinAgree(t *testing.T) {
 
 func TestTextWithoutReferences(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		table := seal.NewTable(rand.Reader)
+		table := newTable()
 		testworld.Must(table.Seal(seal.Value{Text: canary, Sinks: seal.All}))(t)
 		text := nearText().Draw(t, "text")
 		if out, n, err := table.Open(text, 0); out != text || n != 0 || err != nil {

@@ -8,12 +8,11 @@ import (
 	"github.com/keywright/keywright/internal/contract"
 )
 
-// next returns the index of the first reference in text at or after from, or -1. A reference is the prefix and exactly
-// contract.SealedLength characters of the alphabet, whatever follows them. The prefix cannot begin inside of the prefix, nor
-// inside of the characters after it. So references cannot overlap, and the leftmost match is the only way to read a
-// text.
-func next(text string, from int) int {
-	for {
+// next returns the index of the first reference in text, or -1. A reference is the prefix and exactly contract.SealedLength
+// characters of the alphabet, whatever follows them. The prefix cannot begin inside of the prefix, nor inside of the characters
+// after it. So references cannot overlap, and the leftmost match is the only way to read a text.
+func next(text string) int {
+	for from := 0; ; from += len(contract.SealedPrefix) {
 		i := strings.Index(text[from:], contract.SealedPrefix)
 		if i < 0 || len(text)-from-i < refLength {
 			return -1
@@ -22,7 +21,6 @@ func next(text string, from int) int {
 		if alphabetic(text[from+len(contract.SealedPrefix) : from+refLength]) {
 			return from
 		}
-		from += len(contract.SealedPrefix)
 	}
 }
 

@@ -7,10 +7,12 @@
 package seal
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"strings"
+	"sync"
 	"unsafe"
 
 	"github.com/keywright/keywright/internal/contract"
@@ -38,43 +40,43 @@ const Token = unlisted | Listed
 // All is the set of all sinks.
 const All = Header | Query | Token | Claim | Sign | Digest | Path | Body
 
-// names holds the names of the sinks, in the order of their bits.
-var names = [...]string{
-	contract.SinkHeader, contract.SinkQuery, contract.SinkToken, contract.SinkClaim, contract.SinkSign, contract.SinkDigest,
-	contract.SinkPath, contract.SinkBody,
+// named has the sinks by their names, in the order of their bits.
+var named = [...]struct {
+	name string
+	sink Sinks
+}{
+	{contract.SinkHeader, Header}, {contract.SinkQuery, Query}, {contract.SinkToken, Token}, {contract.SinkClaim, Claim},
+	{contract.SinkSign, Sign}, {contract.SinkDigest, Digest}, {contract.SinkPath, Path}, {contract.SinkBody, Body},
 }
 
 // ParseSinks returns the set of the sinks with the names in list. An unknown name is an error.
-func ParseSinks(list []string) (Sinks, error) {
-	var s Sinks
+func ParseSinks(list []string) (s Sinks, err error) {
 	for _, name := range list {
-		bit, ok := sinkOf(name)
-		if !ok {
+		sink := sinkOf(name)
+		if sink == 0 {
 			return 0, fmt.Errorf("unknown sink %q: use one of %s", name, All)
 		}
-		s |= bit
+		s |= sink
 	}
 	return s, nil
 }
 
-func sinkOf(name string) (Sinks, bool) {
-	for i, n := range names {
-		if n == name {
-			if name == contract.SinkToken {
-				return Token, true
-			}
-			return 1 << i, true
+// sinkOf returns the sink with a name, or 0.
+func sinkOf(name string) Sinks {
+	for _, n := range named {
+		if n.name == name {
+			return n.sink
 		}
 	}
-	return 0, false
+	return 0
 }
 
 // String returns the names of the sinks, such as "header, query", or "none".
 func (s Sinks) String() string {
 	var list []string
-	for _, name := range names {
-		if sink, _ := sinkOf(name); s&sink != 0 {
-			list = append(list, name)
+	for _, n := range named {
+		if s&n.sink != 0 {
+			list = append(list, n.name)
 		}
 	}
 	if len(list) == 0 {
@@ -115,11 +117,36 @@ type Value struct {
 	From *Origins
 }
 
+// Key names a key of a store of keys.
+type Key struct {
+	Name string
+	// Version is the version of the key. 0 is the newest one.
+	Version int
+}
+
 // Stream is a text that is read when it is needed.
 type Stream interface {
 	// Open returns a new reader of the text.
 	Open() (io.ReadCloser, error)
 }
+
+// copyTo writes the bytes of a value with a Stream to w.
+func (v *Value) copyTo(w io.Writer) error {
+	from, err := v.Stream.Open()
+	if err != nil {
+		return err
+	}
+	buffer := buffers.Get().(*[copied]byte)
+	defer buffers.Put(buffer)
+	_, err = io.CopyBuffer(w, from, buffer[:])
+	return errors.Join(err, from.Close())
+}
+
+// copied is the number of bytes that copyTo copies at once.
+const copied = 32 << 10
+
+// buffers has buffers for copyTo. A buffer of its own would be most of the memory that a call takes.
+var buffers = sync.Pool{New: func() any { return new([copied]byte) }}
 
 // step is the unit in which the length of a value counts, in bytes. If the exact length counted, a guest could fill a
 // text up to the limit with a value and text of its own, and learn from the success or failure how long the value is.

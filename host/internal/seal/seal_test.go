@@ -1,7 +1,6 @@
 package seal_test
 
 import (
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -15,7 +14,7 @@ import (
 
 // However a value is printed, the secret does not appear (threats.md 21, specification.md "error texts").
 func TestPrintingShowsNoSecret(t *testing.T) {
-	table := seal.NewTable(rand.Reader)
+	table := newTable()
 	v := seal.Value{Text: canary, Sinks: seal.Header, Mask: "<token>"}
 	ref := testworld.Must(table.Seal(v))(t)
 	pieces := testworld.Must(table.Split("a " + ref))(t)

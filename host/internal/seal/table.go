@@ -1,12 +1,12 @@
 package seal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"strings"
-	"sync"
 
 	"github.com/keywright/keywright/host/internal/tokencache"
 	"github.com/keywright/keywright/internal/contract"
@@ -54,15 +54,8 @@ type entry struct {
 	value Value
 }
 
-// NewTable returns an empty table that makes its references from random, which must be a cryptographically secure
-// source. It reads up to 64 bytes ahead.
-func NewTable(random io.Reader) *Table {
-	t := &Table{}
-	t.Init(random)
-	return t
-}
-
-// Init does what NewTable does, for an unused Table that is a field of another value.
+// Init prepares an unused Table. It makes its references from random, which must be a cryptographically secure source. It reads up to
+// 64 bytes ahead.
 func (t *Table) Init(random io.Reader) {
 	t.random = source{reader: random}
 	t.entries = t.first[:0]
@@ -124,13 +117,44 @@ func (t *Table) lookup(ref string) *Value {
 	return nil
 }
 
+// Key returns the value of a text that is one reference to a key in a store of keys, and nil for any other text. The pointer
+// is valid until the next Seal.
+func (t *Table) Key(text string) *Value {
+	if v := t.lookup(text); v != nil && v.Key != nil {
+		return v
+	}
+	return nil
+}
+
+// dead is the value of a reference that stands for none of the call.
+var dead = &Value{}
+
+// parts returns the parts of text, from left to right: plain text, with nil, and each reference, with its value or dead. No plain
+// text is empty. The values are valid until the next Seal.
+func (t *Table) parts(text string) iter.Seq2[string, *Value] {
+	return func(yield func(string, *Value) bool) {
+		for rest := text; rest != ""; {
+			i := next(rest)
+			if i < 0 {
+				yield(rest, nil)
+				return
+			}
+			end := i + refLength
+			if i > 0 && !yield(rest[:i], nil) || !yield(rest[i:end], cmp.Or(t.lookup(rest[i:end]), dead)) {
+				return
+			}
+			rest = rest[end:]
+		}
+	}
+}
+
 // Open returns text with its references replaced by their values, and the number of references. A value may look like a
 // reference: it is not replaced again. The error is an *Error: Dead, TooLong, or OutOfReach if a value may not go to
 // sink. If sink is a set of several, a value must be allowed to go to all of them.
 func (t *Table) Open(text string, sink Sinks) (out string, count int, err error) {
 	out, count, size, err := t.put(text, func(v *Value) error {
 		switch {
-		case v == nil:
+		case v == dead:
 			return &Error{Reason: Dead, Sink: sink}
 		case !v.Sinks.reach(sink):
 			return &Error{Reason: OutOfReach, Sinks: v.Sinks, Sink: sink}
@@ -152,7 +176,7 @@ func (t *Table) Combine(text string) (v Value, sealed bool, err error) {
 	sinks, derived, from := All, All, (*Origins)(nil)
 	out, n, size, err := t.put(text, func(v *Value) error {
 		switch {
-		case v == nil:
+		case v == dead:
 			return &Error{Reason: Dead}
 		case v.Stream != nil:
 			return &Error{Reason: OnlyHashed}
@@ -172,16 +196,57 @@ func (t *Table) Combine(text string) (v Value, sealed bool, err error) {
 	return Value{Text: out, Sinks: sinks, Derived: derived, Mask: t.mask(text, maxMask), Size: size, From: from}, true, nil
 }
 
+// Made returns the number of bytes that all values of Combine count as.
+func (t *Table) Made() int { return t.created }
+
+// put returns text with its references replaced by their values, the number n of references, and the size that the
+// result counts as. It first calls check with each value, which must return an error for dead. put computes the size before it
+// builds the text, so that a text that is too long takes no memory.
+func (t *Table) put(text string, check func(*Value) error) (out string, n, size int, err error) {
+	room := 0
+	for part, v := range t.parts(text) {
+		if v == nil {
+			size += len(part)
+			room += len(part)
+			continue
+		}
+		if err := check(v); err != nil {
+			return "", 0, 0, err
+		}
+		if len(text) == refLength {
+			return v.Text, 1, v.size(), nil // the most common case: the whole text is one reference
+		}
+		n++
+		size += v.size()
+		room += len(v.Text)
+	}
+	switch {
+	case n == 0:
+		return text, 0, size, nil
+	case size > MaxText:
+		return "", 0, 0, &Error{Reason: TooLong}
+	}
+	var b strings.Builder
+	b.Grow(room)
+	for part, v := range t.parts(text) {
+		if v != nil {
+			part = v.Text
+		}
+		b.WriteString(part)
+	}
+	return b.String(), n, size, nil
+}
+
 // Hash writes text with its values put in to w, which is usually a hash. Each value must reach Digest. The result describes
 // a value that is made from the written bytes: its Sinks and Derived are the Derived that all the secret values share. It has
 // no Text. sealed is false if text has no secret values: the body of a request is not one. The error is an *Error, or comes
 // from the reader of the body.
 func (t *Table) Hash(text string, w io.Writer) (v Value, sealed bool, err error) {
 	size, derived, from := len(text), All, (*Origins)(nil)
-	for i := next(text, 0); i >= 0; i = next(text, i+refLength) {
-		part := t.lookup(text[i : i+refLength])
+	for _, part := range t.parts(text) {
 		switch {
 		case part == nil:
+		case part == dead:
 			return Value{}, false, &Error{Reason: Dead, Sink: Digest}
 		case !part.Sinks.reach(Digest):
 			return Value{}, false, &Error{Reason: OutOfReach, Sinks: part.Sinks, Sink: Digest}
@@ -196,92 +261,26 @@ func (t *Table) Hash(text string, w io.Writer) (v Value, sealed bool, err error)
 	if sealed {
 		t.created += size
 	}
-	write := func(plain string) {
-		if err == nil {
+	for plain, part := range t.parts(text) {
+		switch {
+		case part == nil:
 			_, err = io.WriteString(w, plain)
-		}
-	}
-	t.walk(text, write, func(part *Value) {
-		if part.Stream == nil {
-			write(part.Text)
-		} else if err == nil {
+		case part.Stream == nil:
+			_, err = io.WriteString(w, part.Text)
+		default:
 			err = part.copyTo(w)
 		}
-	})
+		if err != nil {
+			break
+		}
+	}
 	return Value{Sinks: derived, Derived: derived, Mask: t.mask(text, maxMask), From: from}, sealed, err
-}
-
-// copyTo writes the bytes of a value with a Stream to w.
-func (v *Value) copyTo(w io.Writer) error {
-	from, err := v.Stream.Open()
-	if err != nil {
-		return err
-	}
-	buffer := buffers.Get().(*[copied]byte)
-	defer buffers.Put(buffer)
-	_, err = io.CopyBuffer(w, from, buffer[:])
-	return errors.Join(err, from.Close())
-}
-
-// copied is the number of bytes that copyTo copies at once.
-const copied = 32 << 10
-
-// buffers has buffers for copyTo. A buffer of its own would be most of the memory that a call takes.
-var buffers = sync.Pool{New: func() any { return new([copied]byte) }}
-
-// Made returns the number of bytes that all values of Combine count as.
-func (t *Table) Made() int { return t.created }
-
-// put returns text with its references replaced by their values, the number n of references, and the size that the
-// result counts as. It first calls check with each value. check gets nil for a dead reference, and must return an error
-// then. put computes the size before it builds the text, so that a text that is too long takes no memory.
-func (t *Table) put(text string, check func(*Value) error) (out string, n, size int, err error) {
-	size = len(text)
-	room := len(text)
-	for i := next(text, 0); i >= 0; i = next(text, i+refLength) {
-		v := t.lookup(text[i : i+refLength])
-		if err := check(v); err != nil {
-			return "", 0, 0, err
-		}
-		if n == 0 && len(text) == refLength {
-			return v.Text, 1, v.size(), nil // the most common case: the whole text is one reference
-		}
-		n++
-		size += v.size() - refLength
-		room += len(v.Text) - refLength
-	}
-	if n == 0 {
-		return text, 0, size, nil
-	}
-	if size > MaxText {
-		return "", 0, 0, &Error{Reason: TooLong}
-	}
-	var b strings.Builder
-	b.Grow(room)
-	t.walk(text, func(plain string) { b.WriteString(plain) }, func(v *Value) { b.WriteString(v.Text) })
-	return b.String(), n, size, nil
-}
-
-// walk calls plain for each plain part of text that is not empty, and value for each reference, from left to right.
-// value gets nil for a dead reference.
-func (t *Table) walk(text string, plain func(string), value func(*Value)) {
-	from := 0
-	for i := next(text, 0); i >= 0; i = next(text, from) {
-		if i > from {
-			plain(text[from:i])
-		}
-		from = i + refLength
-		value(t.lookup(text[i:from]))
-	}
-	if from < len(text) {
-		plain(text[from:])
-	}
 }
 
 // Plain returns an *Error with NotPlain if text contains the shape of a reference, live or dead. It is for places that
 // take no sealed values: names of cache entries, data to be signed, errors, log lines.
 func (t *Table) Plain(text string) error {
-	if next(text, 0) >= 0 {
+	if next(text) >= 0 {
 		return &Error{Reason: NotPlain}
 	}
 	return nil
@@ -289,7 +288,7 @@ func (t *Table) Plain(text string) error {
 
 // Before returns the part of text in front of its first reference, live or dead. It is text if there is none.
 func (t *Table) Before(text string) string {
-	if i := next(text, 0); i >= 0 {
+	if i := next(text); i >= 0 {
 		return text[:i]
 	}
 	return text
@@ -297,49 +296,18 @@ func (t *Table) Before(text string) string {
 
 // Split divides text into pieces that a cache can keep beyond this call. No piece is empty plain text. Join returns the
 // same text with new references. The error is an *Error with Dead.
-func (t *Table) Split(text string) ([]Piece, error) {
-	var pieces []Piece
-	dead := false
-	t.walk(text, func(plain string) {
-		pieces = append(pieces, Piece{Text: plain})
-	}, func(v *Value) {
-		if v == nil {
-			dead = true
-			return
+func (t *Table) Split(text string) (pieces []Piece, err error) {
+	for part, v := range t.parts(text) {
+		switch v {
+		case nil:
+			pieces = append(pieces, Piece{Text: part})
+		case dead:
+			return nil, &Error{Reason: Dead}
+		default:
+			pieces = append(pieces, Piece{Sealed: true, Value: *v})
 		}
-		pieces = append(pieces, Piece{Sealed: true, Value: *v})
-	})
-	if dead {
-		return nil, &Error{Reason: Dead}
 	}
 	return pieces, nil
-}
-
-// Raw reports whether any value in text is raw bytes.
-func (t *Table) Raw(text string) (raw bool) {
-	for v := range t.In(text) {
-		raw = raw || v.Raw
-	}
-	return raw
-}
-
-// In returns the values in text, in their order. It skips dead references.
-func (t *Table) In(text string) iter.Seq[*Value] {
-	return func(yield func(*Value) bool) {
-		for i := next(text, 0); i >= 0; i = next(text, i+refLength) {
-			if v := t.lookup(text[i : i+refLength]); v != nil && !yield(v) {
-				return
-			}
-		}
-	}
-}
-
-// From returns the origins of all values in text.
-func (t *Table) From(text string) (from *Origins) {
-	for v := range t.In(text) {
-		from = from.And(v.From)
-	}
-	return from
 }
 
 // Join returns the text of pieces that were in the cache entry h. They may come from Split in another call. Sealed
@@ -366,4 +334,63 @@ func (t *Table) Join(pieces []Piece, h *tokencache.Handle) (string, error) {
 		b.WriteString(part)
 	}
 	return b.String(), nil
+}
+
+// In returns the values in text, in their order. It skips dead references.
+func (t *Table) In(text string) iter.Seq[*Value] {
+	return func(yield func(*Value) bool) {
+		for _, v := range t.parts(text) {
+			if v != nil && v != dead && !yield(v) {
+				return
+			}
+		}
+	}
+}
+
+// Raw reports whether any value in text is raw bytes.
+func (t *Table) Raw(text string) (raw bool) {
+	for v := range t.In(text) {
+		raw = raw || v.Raw
+	}
+	return raw
+}
+
+// From returns the origins of all values in text.
+func (t *Table) From(text string) (from *Origins) {
+	for v := range t.In(text) {
+		from = from.And(v.From)
+	}
+	return from
+}
+
+// Values returns all values that were sealed so far, in order, for callers that must keep them out of a text.
+func (t *Table) Values() iter.Seq[*Value] {
+	return func(yield func(*Value) bool) {
+		for i := range t.entries {
+			if !yield(&t.entries[i].value) {
+				return
+			}
+		}
+	}
+}
+
+// Mask returns text as a person may see it: references are replaced by the masks of their values, dead ones by
+// <sealed>. A result over MaxText becomes <sealed> as a whole.
+func (t *Table) Mask(text string) string { return t.mask(text, MaxText) }
+
+// mask is Mask with another limit in place of MaxText.
+func (t *Table) mask(text string, limit int) string {
+	if next(text) < 0 {
+		return text
+	}
+	var b strings.Builder
+	for part, v := range t.parts(text) {
+		if v != nil {
+			part = v.mask()
+		}
+		if b.WriteString(part); b.Len() > limit {
+			return unknownMask
+		}
+	}
+	return b.String()
 }

@@ -20,6 +20,15 @@ var shape = regexp.MustCompile(`kw_[a-z0-9]{26}`)
 
 const canary = "canary-7Qz0-not-to-be-seen"
 
+// newTable returns an empty table.
+func newTable() *seal.Table { return tableOf(rand.Reader) }
+
+func tableOf(random io.Reader) *seal.Table {
+	table := &seal.Table{}
+	table.Init(random)
+	return table
+}
+
 func sealed(t testing.TB, table *seal.Table, text string, sinks seal.Sinks) string {
 	t.Helper()
 	return testworld.Must(table.Seal(seal.Value{Text: text, Sinks: sinks, Mask: "<" + text + ">"}))(t)
@@ -41,7 +50,7 @@ func refused(t *testing.T, err error, want seal.Error, text string) {
 }
 
 func TestReferenceHasOneShapeWhateverItStandsFor(t *testing.T) {
-	table := seal.NewTable(rand.Reader)
+	table := newTable()
 	seen := map[string]bool{}
 	for _, text := range []string{"", "x", strings.Repeat("long", 5000)} {
 		ref := sealed(t, table, text, seal.Header)
@@ -59,7 +68,7 @@ func TestReferencesUseTheWholeAlphabetEvenly(t *testing.T) {
 	const references = 8000
 	counts := map[rune]int{}
 	for range references / 100 {
-		table := seal.NewTable(rand.Reader)
+		table := newTable()
 		for range 100 {
 			for _, c := range sealed(t, table, "", 0)[len(contract.SealedPrefix):] {
 				counts[c]++
@@ -81,7 +90,7 @@ func TestReferencesUseTheWholeAlphabetEvenly(t *testing.T) {
 
 func TestFairDraw(t *testing.T) {
 	random := slices.Repeat([]byte{252, 253, 254, 255, 0, 36, 251}, 64)
-	ref := sealed(t, seal.NewTable(strings.NewReader(string(random))), "", 0)
+	ref := sealed(t, tableOf(strings.NewReader(string(random))), "", 0)
 	if want := "kw_" + strings.Repeat("aa9", 9)[:26]; ref != want {
 		t.Errorf("reference is %s, want %s", ref, want)
 	}
@@ -97,7 +106,7 @@ func TestOpenEnforcesSinks(t *testing.T) {
 	for has, sinks := range each {
 		for into, sink := range each {
 			t.Run(has+" into "+into, func(t *testing.T) {
-				table := seal.NewTable(rand.Reader)
+				table := newTable()
 				text := "Bearer " + sealed(t, table, canary, sinks)
 				out, n, err := table.Open(text, sink)
 				if has == into {
@@ -114,7 +123,7 @@ func TestOpenEnforcesSinks(t *testing.T) {
 			})
 		}
 		t.Run(has+" into nothing", func(t *testing.T) {
-			table := seal.NewTable(rand.Reader)
+			table := newTable()
 			ref := sealed(t, table, canary, sinks)
 			_, _, err := table.Open(ref, 0)
 			refused(t, err, seal.Error{Reason: seal.OutOfReach, Sinks: sinks}, "do not reach: none")
@@ -124,7 +133,7 @@ func TestOpenEnforcesSinks(t *testing.T) {
 
 // If one of several values may not go to a place, none of them does (threats.md 15a).
 func TestOpenPutsInAllOrNothing(t *testing.T) {
-	table := seal.NewTable(rand.Reader)
+	table := newTable()
 	token := sealed(t, table, canary, seal.Header)
 	key := sealed(t, table, canary, seal.Sign)
 	for _, text := range []string{token + key, key + token, token + " " + key + " " + token} {
@@ -138,9 +147,9 @@ func TestOpenPutsInAllOrNothing(t *testing.T) {
 
 // A reference of another call is refused, even beside a live one (threats.md 15b).
 func TestStaleReferences(t *testing.T) {
-	before := seal.NewTable(rand.Reader)
+	before := newTable()
 	stale := sealed(t, before, canary, seal.All)
-	table := seal.NewTable(rand.Reader)
+	table := newTable()
 	text := sealed(t, table, canary, seal.All) + stale
 
 	_, _, err := table.Open(text, seal.Header)
@@ -153,7 +162,7 @@ func TestStaleReferences(t *testing.T) {
 }
 
 func TestExactScan(t *testing.T) {
-	table := seal.NewTable(rand.Reader)
+	table := newTable()
 	ref := sealed(t, table, "S", seal.Header)
 	tail := ref[len(contract.SealedPrefix):]
 	dead := "kw_" + strings.Repeat("a", 24)
@@ -195,7 +204,7 @@ func TestExactScan(t *testing.T) {
 }
 
 func TestInsertedTextNotScanned(t *testing.T) {
-	table := seal.NewTable(rand.Reader)
+	table := newTable()
 	inner := sealed(t, table, "inner", seal.Sign)
 	outer := sealed(t, table, "a "+inner+" b", seal.Header)
 	for _, text := range []string{outer, "x" + outer} {
@@ -212,7 +221,7 @@ func TestInsertedTextNotScanned(t *testing.T) {
 
 // A value that is made from several others may go only where each of them may (threats.md 15a).
 func TestCombineNarrowsTheSinks(t *testing.T) {
-	table := seal.NewTable(rand.Reader)
+	table := newTable()
 	id := sealed(t, table, "id", seal.Header|seal.Token)
 	secret := sealed(t, table, "secret", seal.Token|seal.Claim)
 	key := sealed(t, table, "key", seal.Sign)
@@ -240,7 +249,7 @@ func TestCombineNarrowsTheSinks(t *testing.T) {
 
 // A value that is repeatedly combined with itself reaches a limit before it fills the host's memory (threats.md 3).
 func TestRepeatedSealingBound(t *testing.T) {
-	table := seal.NewTable(rand.Reader)
+	table := newTable()
 	ref := sealed(t, table, strings.Repeat("x", 1000), seal.Header)
 	for range 3 {
 		v, _, err := table.Combine(strings.Repeat(ref, 100))
@@ -267,7 +276,7 @@ func TestRepeatedSealingBound(t *testing.T) {
 
 // The text in front of the first reference has no part of any reference.
 func TestTextBeforeTheFirstReference(t *testing.T) {
-	table := seal.NewTable(rand.Reader)
+	table := newTable()
 	ref := sealed(t, table, "S", seal.Header)
 	for text, want := range map[string]string{"": "", "kw_x": "kw_x", "a" + ref: "a", ref + "a": "", "ab" + ref + "c" + ref: "ab"} {
 		if got := table.Before(text); got != want {
@@ -278,7 +287,7 @@ func TestTextBeforeTheFirstReference(t *testing.T) {
 
 // Pieces from one call are joined in another call with references of the latter (threats.md 29).
 func TestSplitAndJoinAcrossCalls(t *testing.T) {
-	first, second := seal.NewTable(rand.Reader), seal.NewTable(rand.Reader)
+	first, second := newTable(), newTable()
 	text := `{"t":"` + sealed(t, first, "T", seal.Header) + `","u":"` + sealed(t, first, "U", seal.Query) + `"}`
 	pieces := testworld.Must(first.Split(text))(t)
 	if len(pieces) != 5 || pieces[0].Text != `{"t":"` || !pieces[1].Sealed || pieces[1].Value.Text != "T" {
@@ -298,7 +307,7 @@ func TestSplitAndJoinAcrossCalls(t *testing.T) {
 }
 
 func TestMask(t *testing.T) {
-	table := seal.NewTable(rand.Reader)
+	table := newTable()
 	ref := testworld.Must(table.Seal(seal.Value{Text: canary, Sinks: seal.Header, Mask: "{{ get_secret('x') }}"}))(t)
 	bare := testworld.Must(table.Seal(seal.Value{Text: canary, Sinks: seal.Header}))(t)
 	dead := "kw_" + strings.Repeat("z", 26)
@@ -322,7 +331,7 @@ func TestBrokenRandomnessSealsNothing(t *testing.T) {
 		"the same always": repeat(7),
 	} {
 		t.Run(name, func(t *testing.T) {
-			table := seal.NewTable(random)
+			table := tableOf(random)
 			var err error
 			for range 2 {
 				if _, err = table.Seal(seal.Value{Text: canary}); err != nil {
@@ -346,7 +355,7 @@ func (r repeat) Read(p []byte) (int, error) {
 }
 
 func TestValuesGivesAllInOrder(t *testing.T) {
-	table := seal.NewTable(rand.Reader)
+	table := newTable()
 	var want []string
 	for i := range 40 {
 		want = append(want, fmt.Sprint("value ", i))

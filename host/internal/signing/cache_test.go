@@ -33,7 +33,7 @@ func TestKeyMemory(t *testing.T) {
 		t.Error("the key was parsed twice")
 	}
 	for n := range byte(10) {
-		if _, _, err := s.Sign("EdDSA", ed25519PEM(t, n), nil); err != nil {
+		if _, _, err := s.Sign("EdDSA", ed25519PEM(t, n), ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -49,11 +49,11 @@ func TestKeyMemory(t *testing.T) {
 func TestRememberedKeyAlgorithm(t *testing.T) {
 	s := New(10)
 	key := ed25519PEM(t, 1)
-	if _, _, err := s.Sign("EdDSA", key, nil); err != nil {
+	if _, _, err := s.Sign("EdDSA", key, ""); err != nil {
 		t.Fatal(err)
 	}
 	for _, algorithm := range []string{"HS256", "RS256", "ES256", "PS256"} {
-		if _, _, err := s.Sign(algorithm, key, nil); err == nil {
+		if _, _, err := s.Sign(algorithm, key, ""); err == nil {
 			t.Errorf("%s signs with an Ed25519 key", algorithm)
 		}
 	}
@@ -68,7 +68,7 @@ func TestGeneratedKeys(t *testing.T) {
 	s := New(3)
 	generate := func(algorithm string, secret byte, info string) string {
 		key := testworld.Must(s.Generate(algorithm, [32]byte{secret}, info))(t)
-		if _, _, err := s.Sign(algorithm, key, nil); err != nil {
+		if _, _, err := s.Sign(algorithm, key, ""); err != nil {
 			t.Errorf("%s does not sign with its key: %v", algorithm, err)
 		}
 		return key
@@ -98,7 +98,7 @@ func TestGeneratedKeys(t *testing.T) {
 func TestMinimumLimit(t *testing.T) {
 	for _, limit := range []int{-1, 0, 1} {
 		s := New(limit)
-		if _, _, err := s.Sign("EdDSA", ed25519PEM(t, 1), nil); err != nil || s.keys.Len() != 1 {
+		if _, _, err := s.Sign("EdDSA", ed25519PEM(t, 1), ""); err != nil || s.keys.Len() != 1 {
 			t.Errorf("limit %d: error %v, %d keys", limit, err, s.keys.Len())
 		}
 	}

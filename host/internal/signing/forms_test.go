@@ -89,7 +89,7 @@ func TestFormsOfPrivateKeys(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			for _, algorithm := range all {
-				signature, _, err := signing.New(1).Sign(algorithm, test.key, []byte("x"))
+				signature, _, err := signing.New(1).Sign(algorithm, test.key, "x")
 				if signs := err == nil && len(signature) > 0; signs != slices.Contains(test.signs, algorithm) {
 					t.Errorf("with %s: signs %v, error %v", algorithm, signs, err)
 				}
@@ -158,7 +158,7 @@ func TestKeyErrors(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			_, _, err := signing.New(1).Sign(test.algorithm, test.key, []byte("x"))
+			_, _, err := signing.New(1).Sign(test.algorithm, test.key, "x")
 			if err == nil || !strings.Contains(err.Error(), test.problem) {
 				t.Fatalf("the error is %v, want %q", err, test.problem)
 			}

@@ -2,6 +2,7 @@ package signing
 
 import (
 	"bytes"
+	"crypto"
 	"crypto/ecdh"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -25,6 +26,8 @@ const (
 	minRSABits = 2048
 	maxRSABits = 8192
 )
+
+func isAllowedLength(bits int) bool { return minRSABits <= bits && bits <= maxRSABits }
 
 // maxPEM is the maximum length of the text of a key that is parsed, in bytes. A key of maxRSABits fits.
 const maxPEM = 16 << 10
@@ -92,10 +95,13 @@ func ParsePrivate(text, algorithm string) (key any, pss bool, problem string) {
 			return nil, false, "is not PEM, nor a JWK, nor Base64 of PKCS #8, PKCS #1 or SEC 1: copy all of it, with the line -----BEGIN … PRIVATE KEY----- if there is one"
 		}
 	}
-	if bits := rsaBits(der); bits != 0 && (bits < minRSABits || bits > maxRSABits) {
+	inner, pss := unwrap(der)
+	if bits := rsaBits(inner); bits != 0 && !isAllowedLength(bits) {
 		return nil, false, fmt.Sprintf("is an RSA key of %d bits: from %d to %d are allowed", bits, minRSABits, maxRSABits)
 	}
-	der, pss = unwrapPSS(der)
+	if pss { // the standard library does not parse it in PKCS #8
+		der = inner
+	}
 	if key = parseDER(der); key == nil {
 		return nil, false, otherDER(der)
 	}
@@ -157,7 +163,11 @@ func privateKey(method jwt.SigningMethod, text string) (any, error) {
 	if problem != "" {
 		return nil, &KeyError{method.Alg(), problem}
 	}
-	if needed, ok := fits(method, key); !ok {
+	var public crypto.PublicKey
+	if signer, ok := key.(crypto.Signer); ok {
+		public = signer.Public()
+	}
+	if needed, ok := fits(method, public); !ok {
 		return nil, &KeyError{method.Alg(), fmt.Sprintf("is %s: %s is needed", kind(key), needed)}
 	}
 	if _, v15 := method.(*jwt.SigningMethodRSA); v15 && pss {
@@ -199,41 +209,34 @@ func blockProblem(block *pem.Block) string {
 	return ""
 }
 
-// rsaBits returns the length of an RSA key's modulus, or 0 for another key. It is called before the key is parsed,
-// because parsing takes long for a huge key, and fails without a reason for a tiny one.
+// rsaBits returns the length of the modulus of an RSA key in PKCS #1, or 0 for another key. It is called before the key is
+// parsed, because parsing takes long for a huge key, and fails without a reason for a tiny one.
 func rsaBits(der []byte) int {
-	var wrapped pkcs8
-	if _, err := asn1.Unmarshal(der, &wrapped); err == nil { // PKCS #8
-		der = wrapped.Key
-	}
-	var key struct {
+	var key struct { // its other members are ignored
 		Version int
 		Modulus *big.Int
 	}
-	if _, err := asn1.Unmarshal(der, &key); err != nil { // PKCS #1; its other members are ignored
+	if _, err := asn1.Unmarshal(der, &key); err != nil {
 		return 0
 	}
 	return key.Modulus.BitLen()
 }
 
-// pkcs8 is a private key in PKCS #8 (RFC 5208 section 5). Its attributes are ignored.
-type pkcs8 struct {
-	Version   int
-	Algorithm pkix.AlgorithmIdentifier
-	Key       []byte
-}
-
 // oidPSS is the algorithm of keys for RSASSA-PSS only (RFC 4055 section 3.1).
 var oidPSS = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 1, 10}
 
-// unwrapPSS reports whether der is a key in PKCS #8 for RSASSA-PSS only, which the standard library does not parse. If so, it
-// returns the PKCS #1 key in it, and otherwise der.
-func unwrapPSS(der []byte) (key []byte, pss bool) {
-	var wrapped pkcs8
-	if _, err := asn1.Unmarshal(der, &wrapped); err != nil || !wrapped.Algorithm.Algorithm.Equal(oidPSS) {
+// unwrap returns the key in a key of PKCS #8 (RFC 5208 section 5), and whether that is for RSASSA-PSS only. If der is no PKCS #8,
+// it returns der.
+func unwrap(der []byte) (key []byte, pss bool) {
+	var wrapped struct { // its attributes are ignored
+		Version   int
+		Algorithm pkix.AlgorithmIdentifier
+		Key       []byte
+	}
+	if _, err := asn1.Unmarshal(der, &wrapped); err != nil {
 		return der, false
 	}
-	return wrapped.Key, true
+	return wrapped.Key, wrapped.Algorithm.Algorithm.Equal(oidPSS)
 }
 
 // parseDER returns the key in PKCS #8, PKCS #1 or SEC 1, or nil. It does not use the type of the PEM block, because
@@ -251,27 +254,30 @@ func parseDER(der []byte) any {
 	return nil
 }
 
-// fits reports whether a method can sign with key. needed names the kind of key that it needs.
-func fits(method jwt.SigningMethod, key any) (needed string, ok bool) {
+// fits reports whether a method can use a key with the public half public, which is nil for a key without one. needed names the
+// kind of key that it needs.
+func fits(method jwt.SigningMethod, public crypto.PublicKey) (needed string, ok bool) {
 	switch method := method.(type) {
 	case *jwt.SigningMethodRSA, *jwt.SigningMethodRSAPSS:
-		_, ok = key.(*rsa.PrivateKey)
-		return "an RSA key", ok
+		_, ok = public.(*rsa.PublicKey)
+		return neededRSA, ok
 	case *jwt.SigningMethodECDSA:
-		key, ok := key.(*ecdsa.PrivateKey)
+		key, ok := public.(*ecdsa.PublicKey)
 		return fmt.Sprintf("an EC key on P-%d", method.CurveBits), ok && key.Curve.Params().BitSize == method.CurveBits
 	case *jwt.SigningMethodEd25519:
-		_, ok = key.(ed25519.PrivateKey)
+		_, ok = public.(ed25519.PublicKey)
 		return "an Ed25519 key", ok
 	}
 	return "another key", false
 }
 
+const neededRSA = "an RSA key"
+
 // kind returns the name of a parsed key's kind.
 func kind(key any) string {
 	switch key := key.(type) {
 	case *rsa.PrivateKey:
-		return "an RSA key"
+		return neededRSA
 	case *ecdsa.PrivateKey:
 		return "an EC key on " + key.Curve.Params().Name
 	case ed25519.PrivateKey:

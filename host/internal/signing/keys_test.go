@@ -1,6 +1,11 @@
 package signing_test
 
 import (
+	"crypto"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"crypto/sha1"
+	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"slices"
@@ -8,10 +13,14 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host/internal/signing"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/jws"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
-// Of all kinds of keys, each algorithm signs only with those that fit (threats.md 36, 37, 35a).
+// Of all kinds of keys, each algorithm signs only with those that fit (threats.md 36, 37, 35a). An RSA key beyond 8,192 bits is refused
+// before it is parsed, which takes seconds. A tenant's bad key is checked again for each request, because only good keys are kept
+// (threats.md 3).
 func TestOnlyFittingKeysSign(t *testing.T) {
 	k := keys()
 	var (
@@ -44,6 +53,8 @@ func TestOnlyFittingKeysSign(t *testing.T) {
 		{"RSA 2048 for RSASSA-PSS", pssOnly(k.rsa2048), []string{"PS256", "PS384", "PS512"}, "is an RSA key"},
 		{"RSA 1024 for RSASSA-PSS", pssOnly(k.rsa1024), none, "is an RSA key of 1024 bits"},
 		{"RSA 3072", pkcs8(k.rsa3072), rsaFamily, "is an RSA key: an E"},
+		{"RSA 8192, PKCS #1, that is parsed", encodePEM("RSA PRIVATE KEY", rsaOfSize(8192)), none, "is damaged"}, // it has a modulus and nothing else
+		{"RSA 8193, PKCS #1", encodePEM("RSA PRIVATE KEY", rsaOfSize(8193)), none, "is an RSA key of 8193 bits: from 2048 to 8192 are allowed"},
 		{"RSA 16448, PKCS #1", encodePEM("RSA PRIVATE KEY", rsaOfSize(16448)), none, "is an RSA key of 16448 bits"},
 		{"RSA 4,000,000", encodePEM("RSA PRIVATE KEY", rsaOfSize(4_000_000)), none, "is longer than 16384 bytes"},
 		{"RSA modulus only", encodePEM("RSA PRIVATE KEY", rsaOfSize(2048)), none, "is damaged, or of an unknown kind"},
@@ -85,12 +96,11 @@ func TestOnlyFittingKeysSign(t *testing.T) {
 		{"key of noise", encodePEM("PRIVATE KEY", append([]byte{0}, randomBytes(299)...)), none, "is damaged"},
 		{"key with its end cut off", pkcs8(k.rsa2048)[:900], none, "is damaged PEM"},
 	}
-	data := []byte("eyJhbGciOiJYIn0.e30")
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			signer := signing.New(100)
 			for _, algorithm := range jws.Algorithms() {
-				signature, _, err := signer.Sign(algorithm, test.key, data)
+				signature, _, err := signer.Sign(algorithm, test.key, "eyJhbGciOiJYIn0.e30")
 				if slices.Contains(test.signs, algorithm) {
 					if err != nil || len(signature) == 0 {
 						t.Errorf("%s does not sign: %v", algorithm, err)
@@ -151,13 +161,9 @@ func TestShortSharedSecretWarns(t *testing.T) {
 	for _, test := range tests {
 		key := strings.Repeat("k", test.length)
 		for range 2 { // the second call warns too
-			signature, warning, err := signer.Sign(test.algorithm, key, []byte("x"))
+			signature, warning, err := signer.Sign(test.algorithm, key, "x")
 			if err != nil || len(signature) == 0 || warning != test.warning {
 				t.Errorf("%s with %d bytes: warning %q, error %v, want %q", test.algorithm, test.length, warning, err, test.warning)
-			}
-			_, warning, err = signer.JWT(test.algorithm, key, nil, nil)
-			if err != nil || warning != test.warning {
-				t.Errorf("%s JWT with %d bytes: warning %q, error %v, want %q", test.algorithm, test.length, warning, err, test.warning)
 			}
 		}
 	}
@@ -167,14 +173,69 @@ func TestShortSharedSecretWarns(t *testing.T) {
 func TestUnknownAlgorithm(t *testing.T) {
 	signer := signing.New(1)
 	for _, algorithm := range []string{"", "none", "None", "NONE", "hs256", "Hs256", "RS2", "ES256K", "EDDSA", "Ed25519", "HS256 ", "PS256\n"} {
-		if _, _, err := signer.Sign(algorithm, hmacText, nil); !errors.Is(err, signing.ErrAlgorithm) {
+		if _, _, err := signer.Sign(algorithm, hmacText, ""); !errors.Is(err, signing.ErrAlgorithm) {
 			t.Errorf("Sign with %q: %v, want ErrAlgorithm", algorithm, err)
 		}
-		if _, _, err := signer.JWT(algorithm, hmacText, nil, nil); !errors.Is(err, signing.ErrAlgorithm) {
+		if _, err := signJWT(signer, algorithm, hmacText, nil, nil); !errors.Is(err, signing.ErrAlgorithm) {
 			t.Errorf("JWT with %q: %v, want ErrAlgorithm", algorithm, err)
 		}
 	}
 	if n := len(jws.Algorithms()); n != 13 {
 		t.Errorf("there are %d algorithms, want 13", n)
+	}
+}
+
+// The JWK of a private key is that of RFC 8037 appendix A.2, and its thumbprint that of appendix A.3.
+func TestPublicJWK(t *testing.T) {
+	seed := testworld.Must(base64.RawURLEncoding.DecodeString("nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A"))(t)
+	jwk, err := signing.New(1).PublicJWK("EdDSA", pkcs8(ed25519.NewKeyFromSeed(seed)))
+	if want := `{"crv":"Ed25519","kty":"OKP","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}`; err != nil || jwk != want {
+		t.Errorf("the JWK is %s, %v", jwk, err)
+	}
+	if got, want := signing.Thumbprint(jwk), "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"; got != want {
+		t.Errorf("the thumbprint is %s", got)
+	}
+}
+
+// Sign signs with RSASSA-PKCS1-v1_5 and SHA-1 (RFC 8812 section 2), for OAuth 1.0.
+func TestRS1(t *testing.T) {
+	key := keys().rsa2048
+	signer := signing.New(4)
+	for _, text := range []string{pkcs8(key), pkcs1(key), oneLine(pkcs8(key))} {
+		signature, warning, err := signer.Sign(contract.SignRS1, text, "GET&https%3A%2F%2Fapi.test%2F&a%3Db")
+		if err != nil || warning != "" {
+			t.Fatalf("warning %q, error %v", warning, err)
+		}
+		sum := sha1.Sum([]byte("GET&https%3A%2F%2Fapi.test%2F&a%3Db"))
+		testworld.Check(t, rsa.VerifyPKCS1v15(&key.PublicKey, crypto.SHA1, sum[:], signature))
+	}
+	jwk, err := signer.PublicJWK(contract.SignRS1, pkcs8(key))
+	if want, wantErr := signer.PublicJWK("RS256", pkcs8(key)); err != nil || wantErr != nil || jwk != want {
+		t.Errorf("the public half is %s, %v, not %s, %v", jwk, err, want, wantErr)
+	}
+}
+
+// RS1 has the rules of the other RSA algorithms for keys.
+func TestRS1Refuses(t *testing.T) {
+	k := keys()
+	for text, want := range map[string]string{
+		pkcs8(k.rsa1024): "1024 bits", pkcs8(k.p256): "an RSA key is needed", hmacText: "is not PEM", " ": "is empty or blank",
+	} {
+		var wrong *signing.KeyError
+		_, _, err := signing.New(1).Sign(contract.SignRS1, text, "data")
+		if !errors.As(err, &wrong) || !strings.Contains(err.Error(), want) || wrong.Algorithm != contract.SignRS1 {
+			t.Errorf("the error is %v, which does not say %q", err, want)
+		}
+	}
+}
+
+// No JWT is signed with RS1, because it is no algorithm of JWS.
+func TestRS1SignsNoJWT(t *testing.T) {
+	token, err := signJWT(signing.New(1), contract.SignRS1, pkcs8(keys().rsa2048), nil, map[string]any{"iss": "me"})
+	if !errors.Is(err, signing.ErrAlgorithm) || token != "" {
+		t.Errorf("token = %q, err = %v", token, err)
+	}
+	if jws.Method(contract.SignRS1) != nil {
+		t.Error("package jws knows it")
 	}
 }

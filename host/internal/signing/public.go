@@ -16,6 +16,9 @@ import (
 	"fmt"
 	"math/big"
 
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/jws"
 )
 
@@ -34,42 +37,25 @@ func (s *Signer) PublicJWK(algorithm, key string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	signer, ok := parsed.(crypto.Signer)
-	if !ok {
-		return "", &KeyError{algorithm, "has no public half"}
-	}
-	return JWK(signer.Public())
+	return JWK(parsed.(crypto.Signer).Public()) // as key has checked
 }
 
 // JWK returns a public key as PublicJWK does.
 func JWK(key crypto.PublicKey) (string, error) {
 	encode := base64.RawURLEncoding.EncodeToString
-	var members any // in lexicographic order
+	var members map[string]string // which encoding/json sorts
 	switch key := key.(type) {
 	case *rsa.PublicKey:
-		members = struct {
-			E   string `json:"e"`
-			Kty string `json:"kty"`
-			N   string `json:"n"`
-		}{encode(big.NewInt(int64(key.E)).Bytes()), "RSA", encode(key.N.Bytes())}
+		members = map[string]string{"kty": "RSA", "e": encode(big.NewInt(int64(key.E)).Bytes()), "n": encode(key.N.Bytes())}
 	case *ecdsa.PublicKey:
 		point, err := key.Bytes() // 4, x and y
 		if err != nil {
 			return "", err
 		}
 		half := len(point) / 2
-		members = struct {
-			Crv string `json:"crv"`
-			Kty string `json:"kty"`
-			X   string `json:"x"`
-			Y   string `json:"y"`
-		}{key.Params().Name, "EC", encode(point[1 : 1+half]), encode(point[1+half:])}
+		members = map[string]string{"kty": "EC", "crv": key.Params().Name, "x": encode(point[1 : 1+half]), "y": encode(point[1+half:])}
 	case ed25519.PublicKey:
-		members = struct {
-			Crv string `json:"crv"`
-			Kty string `json:"kty"`
-			X   string `json:"x"`
-		}{"Ed25519", "OKP", encode(key)}
+		members = map[string]string{"kty": "OKP", "crv": "Ed25519", "x": encode(key)}
 	default:
 		return "", errors.New("the key has no form as JWK")
 	}
@@ -81,6 +67,58 @@ func JWK(key crypto.PublicKey) (string, error) {
 func Thumbprint(jwk string) string {
 	sum := sha256.Sum256([]byte(jwk))
 	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// CheckPublic returns a *KeyError unless an algorithm fits a key with the public half public. public is nil for a key without
+// a public half. kind is the store's own name for the kind of key. The error is ErrAlgorithm for an HMAC and for an unknown
+// algorithm.
+//
+// For keys that stay in a store, which may sign with whatever key it has.
+func CheckPublic(algorithm, kind string, public crypto.PublicKey) error {
+	method := methodOf(algorithm)
+	if method == nil || jws.Symmetric(algorithm) { // no store signs with a shared secret; it makes a MAC
+		return ErrAlgorithm
+	}
+	needed, ok := fits(method, public)
+	if needed == neededRSA {
+		needed = fmt.Sprintf("%s of %d to %d bits", needed, minRSABits, maxRSABits)
+		ok = ok && isAllowedLength(public.(*rsa.PublicKey).N.BitLen())
+	}
+	if !ok {
+		return &KeyError{algorithm, fmt.Sprintf("is of the type %s: %s is needed", kind, needed)}
+	}
+	return nil
+}
+
+// Verify reports whether a signature with an algorithm is one of data. public is the public half of the key, which CheckPublic has
+// found to fit.
+func Verify(algorithm string, public crypto.PublicKey, data, signature []byte) bool {
+	method := methodOf(algorithm)
+	return method != nil && method.Verify(string(data), signature, public) == nil
+}
+
+// SignatureSize returns the length of a signature with an algorithm, in bytes, or of the MAC of an HMAC algorithm. public is
+// the public half of the key, which CheckPublic has found to fit, and nil for an HMAC. The length of an unknown algorithm
+// is 0.
+func SignatureSize(algorithm string, public crypto.PublicKey) int {
+	switch algorithm {
+	case contract.MACSHA1:
+		return crypto.SHA1.Size()
+	case contract.SignRS1:
+		algorithm = "RS256" // the hash does not change the length
+	}
+	switch method := jws.Method(algorithm).(type) {
+	case *jwt.SigningMethodHMAC:
+		return method.Hash.Size()
+	case *jwt.SigningMethodECDSA:
+		return 2 * method.KeySize
+	case *jwt.SigningMethodEd25519:
+		return ed25519.SignatureSize
+	}
+	if key, ok := public.(*rsa.PublicKey); ok {
+		return key.Size()
+	}
+	return 0
 }
 
 // Certificates returns the certificates in a PEM text, in order. Its error describes the text, and does not quote it. There

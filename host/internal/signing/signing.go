@@ -10,7 +10,6 @@ import (
 	"crypto/sha1"
 	"crypto/sha256"
 	"crypto/sha512"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"hash"
@@ -18,7 +17,6 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 	lru "github.com/hashicorp/golang-lru/v2"
 
-	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/jws"
 )
@@ -74,11 +72,7 @@ func methodOf(algorithm string) jwt.SigningMethod {
 // For the others, the key is one of [ParsePrivate].
 //
 // The error is ErrAlgorithm, or a *KeyError if the key is wrong.
-func (s *Signer) Sign(algorithm, key string, data []byte) (signature []byte, warning string, err error) {
-	return s.sign(algorithm, key, string(data))
-}
-
-func (s *Signer) sign(algorithm, key, data string) (signature []byte, warning string, err error) {
+func (s *Signer) Sign(algorithm, key, data string) (signature []byte, warning string, err error) {
 	method := methodOf(algorithm)
 	if method == nil {
 		return nil, "", ErrAlgorithm
@@ -111,75 +105,23 @@ func (s *Signer) key(method jwt.SigningMethod, text string) (parsed any, warning
 	return parsed, "", nil
 }
 
-// JWT returns a signed JWT in compact serialisation (RFC 7519 section 7.1). Its header has alg, typ with the value
-// "JWT", and the members of header. These may replace typ. They must not include alg, crit or b64, in any case of
-// letters, nor typ in another case. JWT adds no claims to claims.
-//
-// The values in both maps are of type string, bool, nil, json.Number, []any or map[string]any. HTML is not escaped. A
-// string that is not UTF-8 is an error. The algorithms are those of package jws. Keys, warnings and other errors are those of
-// Sign.
-func (s *Signer) JWT(algorithm, key string, header, claims map[string]any) (token, warning string, err error) {
-	token, err = JWT(algorithm, header, claims, func(input string) (signature []byte, err error) {
-		signature, warning, err = s.sign(algorithm, key, input)
-		return signature, err
-	})
-	if err != nil {
-		return "", "", err
-	}
-	return token, warning, nil
-}
-
-// usualSignature is the length of most encoded signatures, with the points. Those of RSA are longer.
-const usualSignature = 100
-
-// JWT is like [Signer.JWT], with a function that makes the signature.
-func JWT(algorithm string, header, claims map[string]any, sign func(input string) ([]byte, error)) (string, error) {
-	if jws.Method(algorithm) == nil {
-		return "", ErrAlgorithm
-	}
-	document, err := appendHeader(make([]byte, 0, 512), algorithm, header)
-	if err != nil {
-		return "", fmt.Errorf("JWT header: %w", err)
-	}
-	end := len(document)
-	if document, err = strictjson.AppendValue(document, claims); err != nil {
-		return "", fmt.Errorf("JWT claims: %w", err)
-	}
-	compact := make([]byte, 0, base64.RawURLEncoding.EncodedLen(len(document))+usualSignature)
-	compact = base64.RawURLEncoding.AppendEncode(compact, document[:end])
-	compact = append(compact, '.')
-	compact = base64.RawURLEncoding.AppendEncode(compact, document[end:])
-	signature, err := sign(string(compact))
-	if err != nil {
-		return "", err
-	}
-	compact = append(compact, '.')
-	compact = base64.RawURLEncoding.AppendEncode(compact, signature)
-	return string(compact), nil
-}
-
 // NewMAC returns an HMAC (RFC 2104): of 20 bytes for contract.MACSHA1, 32 for contract.MACSHA256, 48 for contract.MACSHA384, 64 for
 // contract.MACSHA512. The key may be any bytes of any length, because the result of one MAC may be the key of the next.
 //
 // The error is ErrMACAlgorithm, or a *KeyError if the key is empty or blank.
 func NewMAC(algorithm string, key []byte) (hash.Hash, error) {
-	var newHash func() hash.Hash
-	switch algorithm {
-	case contract.MACSHA1:
-		newHash = sha1.New
-	case contract.MACSHA256:
-		newHash = sha256.New
-	case contract.MACSHA384:
-		newHash = sha512.New384
-	case contract.MACSHA512:
-		newHash = sha512.New
-	default:
+	newHash := hashes[algorithm]
+	if newHash == nil {
 		return nil, ErrMACAlgorithm
 	}
 	if blank(string(key)) {
 		return nil, &KeyError{algorithm, problemBlank}
 	}
 	return hmac.New(newHash, key), nil
+}
+
+var hashes = map[string]func() hash.Hash{
+	contract.MACSHA1: sha1.New, contract.MACSHA256: sha256.New, contract.MACSHA384: sha512.New384, contract.MACSHA512: sha512.New,
 }
 
 // ErrMACAlgorithm is the error for an unknown algorithm of NewMAC.

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/keywright/keywright/host/internal/signing"
 )
 
 const hmacText = "a shared secret that is longer than sixty-four bytes, so that no hash asks for more"
@@ -127,4 +129,12 @@ func fitting(t testing.TB) map[string]struct{ private, public string } {
 		"ES512": {pkcs8(k.p521), publicKey(k.p521.Public())},
 		"EdDSA": {pkcs8(k.ed25519), publicKey(k.ed25519.Public())},
 	}
+}
+
+// signJWT returns a JWT that a Signer has signed.
+func signJWT(s *signing.Signer, algorithm, key string, header, claims map[string]any) (string, error) {
+	return signing.JWT(algorithm, header, claims, func(input string) ([]byte, error) {
+		signature, _, err := s.Sign(algorithm, key, input)
+		return signature, err
+	})
 }

@@ -4,20 +4,22 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/keywright/keywright/abi"
 )
 
 // Simple reads a JSON document in a fraction of the time of [Unmarshal]. The document must be simple: UTF-8 without white
 // space, escapes, control characters and numbers, without duplicate names, and nested at most maxSimple deep. The SDK writes
-// such documents. For any other document, valid or not, the methods return false, and the caller has to use Unmarshal. The
-// texts that they return share the memory of the document.
+// such documents. For any other document, valid or not, the methods return false, and [Decode] uses Unmarshal. The texts that
+// they return share the memory of the document.
 type Simple struct {
 	// rest is the rest of the document.
 	rest string
 }
 
-// ReadSimple reads a document that is one object. It calls member with the name of each member, and member must read the value
+// readSimple reads a document that is one object. It calls member with the name of each member, and member must read the value
 // with one of the methods of s.
-func ReadSimple(document string, member func(s *Simple, name string) (ok bool)) (ok bool) {
+func readSimple(document string, member func(s *Simple, name string) (ok bool)) (ok bool) {
 	s := &Simple{document}
 	var few [8]string
 	names := few[:0]
@@ -49,20 +51,22 @@ func (s *Simple) Texts() (texts []string, ok bool) {
 	return texts, ok
 }
 
-// Pairs reads an array of objects with a name and a value, in this order, and calls add with each.
-func (s *Simple) Pairs(add func(name, value string)) (ok bool) {
-	return s.list('[', ']', func() bool {
-		if !s.hasWord(`{"name":`) {
-			return false
+// Pairs reads an array of objects with a name and a value, in this order.
+func (s *Simple) Pairs() (pairs []abi.Pair, ok bool) {
+	pairs = []abi.Pair{}
+	ok = s.list('[', ']', func() (ok bool) {
+		var pair abi.Pair
+		if s.hasWord(`{"name":`) {
+			pair.Name, ok = s.Text()
 		}
-		name, ok := s.Text()
 		if !ok || !s.hasWord(`,"value":`) {
 			return false
 		}
-		value, ok := s.Text()
-		add(name, value)
+		pair.Value, ok = s.Text()
+		pairs = append(pairs, pair)
 		return ok && s.hasByte('}')
 	})
+	return pairs, ok
 }
 
 // list reads what is between two brackets: elements, which element reads, separated by commas.
@@ -100,19 +104,6 @@ func (s *Simple) object(depth int) (object map[string]any, ok bool) {
 	return object, ok
 }
 
-func (s *Simple) array(depth int) (array []any, ok bool) {
-	if depth == maxSimple {
-		return nil, false
-	}
-	array = []any{}
-	ok = s.list('[', ']', func() bool {
-		value, ok := s.value(depth)
-		array = append(array, value)
-		return ok
-	})
-	return array, ok
-}
-
 func (s *Simple) value(depth int) (value any, ok bool) {
 	switch {
 	case strings.HasPrefix(s.rest, `"`):
@@ -120,7 +111,13 @@ func (s *Simple) value(depth int) (value any, ok bool) {
 	case strings.HasPrefix(s.rest, "{"):
 		return s.object(depth + 1)
 	case strings.HasPrefix(s.rest, "["):
-		return s.array(depth + 1)
+		array := []any{}
+		ok = depth+1 < maxSimple && s.list('[', ']', func() bool {
+			element, ok := s.value(depth + 1)
+			array = append(array, element)
+			return ok
+		})
+		return array, ok
 	case s.hasWord("true"):
 		return true, true
 	case s.hasWord("false"):

@@ -4,12 +4,14 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/keywright/keywright/abi"
 )
 
 // readAll returns the tree of a simple document.
 func readAll(document string) (tree Tree, ok bool) {
 	tree = Tree{}
-	ok = ReadSimple(document, func(s *Simple, name string) (ok bool) {
+	ok = readSimple(document, func(s *Simple, name string) (ok bool) {
 		tree[name], ok = s.value(0)
 		return ok
 	})
@@ -18,20 +20,15 @@ func readAll(document string) (tree Tree, ok bool) {
 
 // typed has a member for each method of Simple.
 type typed struct {
-	Key      string   `json:"key"`
-	Claims   Tree     `json:"claims"`
-	Integers []string `json:"integers"`
-	Pairs    []pair   `json:"pairs"`
-}
-
-type pair struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
+	Key      string     `json:"key"`
+	Claims   Tree       `json:"claims"`
+	Integers []string   `json:"integers"`
+	Pairs    []abi.Pair `json:"pairs"`
 }
 
 // readTyped reads a document as the host reads a request.
 func readTyped(document string) (r typed, ok bool) {
-	ok = ReadSimple(document, func(s *Simple, name string) (ok bool) {
+	ok = readSimple(document, func(s *Simple, name string) (ok bool) {
 		switch name {
 		case "key":
 			r.Key, ok = s.Text()
@@ -40,8 +37,7 @@ func readTyped(document string) (r typed, ok bool) {
 		case "integers":
 			r.Integers, ok = s.Texts()
 		case "pairs":
-			r.Pairs = []pair{}
-			ok = s.Pairs(func(name, value string) { r.Pairs = append(r.Pairs, pair{name, value}) })
+			r.Pairs, ok = s.Pairs()
 		}
 		return ok
 	})

@@ -8,23 +8,20 @@ import (
 	stdjson "encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
 // keepNumbers decodes a number into any as [stdjson.Number]. A float64 would change 9007199254740993.
-var keepNumbers = json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, v *any) error {
-	if d.PeekKind() != '0' {
-		return errors.ErrUnsupported
-	}
-	number, err := d.ReadValue()
-	if err != nil {
-		return err
-	}
-	*v = stdjson.Number(string(number))
-	return nil
+var keepNumbers = json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, v *any) (err error) {
+	*v, err = readValue(d)
+	return err
 }))
 
 // Unmarshal decodes one document into v. It returns an error if the document has members that v does not have. Errors
@@ -38,8 +35,17 @@ func UnmarshalOpen(document []byte, v any) error {
 	return clean(json.Unmarshal(document, v, keepNumbers))
 }
 
-// Tree is a JSON object as map[string]any, []any, string, bool, nil and [stdjson.Number]. As a field of a struct it is
-// decoded faster than a field of type any.
+// Decode is like Unmarshal. If the document is simple, it reads it in a fraction of the time, with member: see [Simple]. member sets
+// the members of v.
+func Decode[T any](document []byte, v *T, member func(s *Simple, name string) (ok bool)) error {
+	if readSimple(string(document), member) {
+		return nil
+	}
+	*v = *new(T)
+	return Unmarshal(document, v)
+}
+
+// Tree is a JSON object as map[string]any, []any, string, bool, nil and [stdjson.Number].
 type Tree map[string]any
 
 // UnmarshalJSONFrom implements [json.UnmarshalerFrom].
@@ -47,61 +53,44 @@ func (t *Tree) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	if d.PeekKind() != '{' {
 		return errors.New("is not a JSON object")
 	}
-	object, err := readObject(d)
-	*t = object
+	object, err := readValue(d)
+	*t, _ = object.(map[string]any)
 	return err
 }
 
-func readObject(d *jsontext.Decoder) (map[string]any, error) {
-	if _, err := d.ReadToken(); err != nil {
-		return nil, err
-	}
-	object := map[string]any{}
-	for d.PeekKind() != '}' {
-		name, err := d.ReadToken()
-		if err != nil {
-			return nil, err
-		}
-		key := name.String() // the next read invalidates the token
-		if object[key], err = readValue(d); err != nil {
-			return nil, err
-		}
-	}
-	_, err := d.ReadToken()
-	return object, err
-}
-
-func readArray(d *jsontext.Decoder) ([]any, error) {
-	if _, err := d.ReadToken(); err != nil {
-		return nil, err
-	}
-	array := []any{}
-	for d.PeekKind() != ']' {
-		value, err := readValue(d)
-		if err != nil {
-			return nil, err
-		}
-		array = append(array, value)
-	}
-	_, err := d.ReadToken()
-	return array, err
-}
-
-func readValue(d *jsontext.Decoder) (any, error) {
-	switch d.PeekKind() {
-	case '{':
-		return readObject(d)
-	case '[':
-		return readArray(d)
-	case '0':
-		number, err := d.ReadValue()
-		return stdjson.Number(string(number)), err
-	}
+func readValue(d *jsontext.Decoder) (value any, err error) {
 	token, err := d.ReadToken()
 	if err != nil {
 		return nil, err
 	}
 	switch token.Kind() {
+	case '{':
+		object := map[string]any{}
+		for d.PeekKind() != '}' {
+			name, err := d.ReadToken()
+			if err != nil {
+				return nil, err
+			}
+			key := name.String() // the next read invalidates the token
+			if object[key], err = readValue(d); err != nil {
+				return nil, err
+			}
+		}
+		_, err = d.ReadToken()
+		return object, err
+	case '[':
+		array := []any{}
+		for d.PeekKind() != ']' {
+			element, err := readValue(d)
+			if err != nil {
+				return nil, err
+			}
+			array = append(array, element)
+		}
+		_, err = d.ReadToken()
+		return array, err
+	case '0':
+		return stdjson.Number(token.String()), nil
 	case '"':
 		return token.String(), nil
 	case 't', 'f':
@@ -121,9 +110,97 @@ func Marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
+// AppendMembers appends the members and the closing brace to a JSON object that dst ends with. Errors are as in
+// AppendValue.
+func AppendMembers(dst []byte, members map[string]any) (_ []byte, err error) {
+	var few [16]string
+	names := slices.AppendSeq(few[:0], maps.Keys(members))
+	slices.Sort(names)
+	for _, name := range names {
+		if dst[len(dst)-1] != '{' {
+			dst = append(dst, ',')
+		}
+		if dst, err = AppendString(dst, name); err != nil {
+			return nil, err
+		}
+		dst = append(dst, ':')
+		if dst, err = AppendValue(dst, members[name]); err != nil {
+			return nil, err
+		}
+	}
+	return append(dst, '}'), nil
+}
+
+// AppendValue appends the JSON of a value, which consists of string, bool, nil, [stdjson.Number], []any and
+// map[string]any. Members are sorted by name, so equal values have equal texts. Characters of HTML are not escaped.
+// AppendValue returns an error for a string that is not UTF-8, a number that is not one of JSON, or any other type.
+func AppendValue(dst []byte, value any) (_ []byte, err error) {
+	switch value := value.(type) {
+	case nil:
+		return append(dst, "null"...), nil
+	case bool:
+		return strconv.AppendBool(dst, value), nil
+	case string:
+		return AppendString(dst, value)
+	case stdjson.Number:
+		if !isInteger(string(value)) { // most are
+			if number := jsontext.Value(value); number.Kind() != '0' || !number.IsValid() {
+				return nil, errors.New("a number is not JSON")
+			}
+		}
+		return append(dst, value...), nil
+	case []any:
+		dst = append(dst, '[')
+		for i, element := range value {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			if dst, err = AppendValue(dst, element); err != nil {
+				return nil, err
+			}
+		}
+		return append(dst, ']'), nil
+	case map[string]any:
+		return AppendMembers(append(dst, '{'), value)
+	}
+	return nil, fmt.Errorf("a value has the type %T, which JSON does not have", value)
+}
+
+// isInteger reports whether text is an integer of JSON without a sign.
+func isInteger(text string) bool {
+	for i := range len(text) {
+		if text[i] < '0' || text[i] > '9' {
+			return false
+		}
+	}
+	return text != "" && (text[0] != '0' || len(text) == 1)
+}
+
+// AppendString appends a JSON string. A text that is not UTF-8 is an error, which does not quote it.
+func AppendString(dst []byte, text string) ([]byte, error) {
+	if standsForItself(text) {
+		return append(append(append(dst, '"'), text...), '"'), nil
+	}
+	dst, err := jsontext.AppendQuote(dst, text)
+	if err != nil {
+		return nil, errors.New("a string is not UTF-8") // jsontext's error may quote the string
+	}
+	return dst, nil
+}
+
+// standsForItself reports whether a text is ASCII that needs no escape in JSON.
+func standsForItself(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
 // MapStrings replaces each string value in a tree of map[string]any and []any by the result of f, in place, and calls
-// name with the name of each member. It returns the tree, or the first error of f or name.
-func MapStrings(v any, f func(string) (string, error), name func(string) error) (_ any, err error) {
+// name with the name of each member. It returns the tree, or the first error of f.
+func MapStrings(v any, f func(string) (string, error), name func(string)) (_ any, err error) {
 	switch v := v.(type) {
 	case string:
 		return f(v)
@@ -139,9 +216,7 @@ func MapStrings(v any, f func(string) (string, error), name func(string) error) 
 		}
 	case map[string]any:
 		for key, member := range v {
-			if err := name(key); err != nil {
-				return nil, err
-			}
+			name(key)
 			mapped, changed, err := mapElement(member, f, name)
 			if err != nil {
 				return nil, err
@@ -156,7 +231,7 @@ func MapStrings(v any, f func(string) (string, error), name func(string) error) 
 
 // mapElement applies MapStrings to an element of an object or a list. changed is false if f left a string as it is: to
 // store each string again would take as long as all the rest.
-func mapElement(v any, f func(string) (string, error), name func(string) error) (mapped string, changed bool, err error) {
+func mapElement(v any, f func(string) (string, error), name func(string)) (mapped string, changed bool, err error) {
 	text, ok := v.(string)
 	if !ok {
 		_, err := MapStrings(v, f, name)

@@ -1,10 +1,13 @@
 package strictjson
 
 import (
+	stdjson "encoding/json"
 	"errors"
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/keywright/keywright/internal/testworld"
 )
@@ -72,4 +75,53 @@ func FuzzTree(f *testing.F) {
 			t.Errorf("%s is %v, %v, want %v, %v", document, tree, err, want, wanted)
 		}
 	})
+}
+
+// Each character of a text is escaped as JSON wants it, and no other one is.
+func TestTextsOfEachCharacter(t *testing.T) {
+	for c := range rune(0x180) {
+		for _, text := range []string{string(c), "a" + string(c) + "b"} {
+			want := testworld.Must(jsontext.AppendQuote(nil, text))(t)
+			if got, err := AppendString(nil, text); err != nil || string(got) != string(want) {
+				t.Errorf("%q is %s, %v", text, got, err)
+			}
+		}
+	}
+	for _, text := range []string{"\x80", "a\xff", "\xc3"} {
+		if got, err := AppendString(nil, text); err == nil {
+			t.Errorf("%q, which is not UTF-8, is %s", text, got)
+		}
+	}
+}
+
+// A number is written as it is if it is one of JSON, and refused otherwise: its text could add anything to the document.
+func TestNumbersOfEachCharacter(t *testing.T) {
+	all := []string{"", "0", "00", "01", "10", "-", "-0", "-01", "1e5", "-1.5e3", "1.5", "1.", "9", "90", "1 2", `"1"`, "{}", "true", "NaN"}
+	for c := rune('!'); c < 0x80; c++ { // JSON allows white space around a number
+		all = append(all, string(c), "1"+string(c)+"1", string(c)+"1")
+	}
+	for _, text := range all {
+		valid := stdjson.Valid([]byte(text)) && strings.Contains("-0123456789", text[:1])
+		got, err := AppendValue(nil, stdjson.Number(text))
+		if valid != (err == nil) || valid && string(got) != text {
+			t.Errorf("the number %q is %s, %v", text, got, err)
+		}
+	}
+}
+
+// The error for a value of the wrong type has its place, shortened if it is long, and the wanted type.
+func TestAValueOfTheWrongType(t *testing.T) {
+	for _, tt := range []struct{ document, want string }{
+		{`{"list": ["x"]}`, `has a value of the wrong type at "/list/0", a int is wanted`},
+		{`{"` + strings.Repeat("n", 99) + `": "x"}`, `at "/` + strings.Repeat("n", 99) + `", a int`},
+		{`{"` + strings.Repeat("n", 100) + `": "x"}`, `at "/` + strings.Repeat("n", 99) + `…", a int`},
+	} {
+		var v map[string]int
+		var lists map[string][]int
+		err := Unmarshal([]byte(tt.document), &v)
+		if strings.Contains(tt.document, "list") {
+			err = Unmarshal([]byte(tt.document), &lists)
+		}
+		testworld.WantError(t, tt.document, err, tt.want)
+	}
 }

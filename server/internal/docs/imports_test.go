@@ -78,7 +78,7 @@ var rules = []rule{
 	{packages: "host/internal/tokens", ours: []string{"host/internal/event", "host/internal/lease", "host/internal/seal", "host/internal/tokencache"}},
 	{packages: "host/state"},
 	{packages: "host/state/statetest", ours: []string{"host/state"}},
-	{packages: "host/internal/strictjson", others: []string{"github.com/go-json-experiment/json"}},
+	{packages: "host/internal/strictjson", ours: []string{"abi"}, others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "host/internal/testhook", ours: []string{"host/internal/sandbox"}},
 
 	{packages: "server/gateway", ours: []string{"internal/files", "server/internal/codings", "internal/answers", "host", "host/view", "host/state", "abi", "internal/contract", "server/identity", "internal/fairqueue", "server/internal/operate/remedy", "internal/problem", "internal/urlcheck", "internal/urlpath", "server/gateway/internal/...", "server/internal/trial"}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/net", "golang.org/x/text", "golang.org/x/time"}},

@@ -44,7 +44,7 @@ func TestRSAPKCS1(t *testing.T) {
 					"PKCS #8":  encodePEM("PRIVATE KEY", g.PKCS8),
 					"one line": strings.ReplaceAll(g.PEM, "\n", `\n`),
 				} {
-					signature, _, err := signer.Sign(algorithm, key, v.Message)
+					signature, _, err := signer.Sign(algorithm, key, string(v.Message))
 					if g.KeySize < 2048 {
 						refused++
 						wantKeyError(t, err, name, v.ID)
@@ -81,7 +81,7 @@ func TestHMAC(t *testing.T) {
 				}
 				hash.Write(v.Message)
 				mac := hash.Sum(nil)
-				signature, _, err := signer.Sign(algorithm, string(v.Key), v.Message)
+				signature, _, err := signer.Sign(algorithm, string(v.Key), string(v.Message))
 				if err != nil {
 					t.Errorf("%s %d: err = %v", name, v.ID, err)
 					continue
@@ -112,7 +112,7 @@ func TestJWS(t *testing.T) {
 			if !ok {
 				continue // not a JWS, a vector for verifiers
 			}
-			signature, _, err := signer.Sign(algorithm, key, []byte(data))
+			signature, _, err := signer.Sign(algorithm, key, data)
 			if !fits(algorithm, g.Private) {
 				refused++
 				if err == nil {
@@ -193,13 +193,13 @@ func fits(algorithm string, key jwk) bool {
 func digest(bits string, data string) (crypto.Hash, []byte) {
 	switch bits {
 	case "256":
-		sum := sha256.Sum256([]byte(data))
+		sum := sha256.Sum256(data)
 		return crypto.SHA256, sum[:]
 	case "384":
-		sum := sha512.Sum384([]byte(data))
+		sum := sha512.Sum384(data)
 		return crypto.SHA384, sum[:]
 	}
-	sum := sha512.Sum512([]byte(data))
+	sum := sha512.Sum512(data)
 	return crypto.SHA512, sum[:]
 }
 
@@ -248,7 +248,7 @@ func TestPEMKeys(t *testing.T) {
 				}
 				seen[v.Private] = true
 				for _, algorithm := range append([]string{"EdDSA", "RS256", "PS256", "HS256"}, ecAlgorithms...) {
-					signature, _, err := signer.Sign(algorithm, v.Private, v.Message)
+					signature, _, err := signer.Sign(algorithm, v.Private, string(v.Message))
 					if algorithm != fitting {
 						refused++
 						wantKeyError(t, err, name, v.ID)
@@ -292,7 +292,7 @@ func TestRSAKeys(t *testing.T) {
 			}
 			seen[g.PEM] = true
 			data := "eyJhbGciOiJQUzI1NiJ9.e30"
-			signature, _, err := signer.Sign("PS256", g.PEM, []byte(data))
+			signature, _, err := signer.Sign("PS256", g.PEM, data)
 			if g.KeySize < 2048 {
 				refused++
 				wantKeyError(t, err, name, g.Tests[0].ID)
