@@ -3,13 +3,18 @@ package hostfn
 import (
 	"context"
 	"crypto/rand"
+	"net/http"
 	"testing"
 	"time"
 
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/internal/tokencache"
 	"github.com/keywright/keywright/host/internal/tokens"
 	"github.com/keywright/keywright/internal/contract"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // planWithCache returns a plan with a cache, whose calls have one partition.
@@ -57,6 +62,65 @@ func TestEntriesAfterTheRequestWasRead_threats_15c(t *testing.T) {
 		_ = c.try(func() { got, _ = c.CacheGet(name) })
 		if restarts := c.Restart != nil && c.Restart.Afresh; got != want || restarts != (want == "") {
 			t.Errorf("%s: %q, runs afresh %t", name, got, restarts)
+		}
+	}
+}
+
+func challenged(t *testing.T, c *Call) (reply contract.ChallengeReply) {
+	t.Helper()
+	testworld.Check(t, strictjson.Unmarshal(c.Challenge(), &reply))
+	return reply
+}
+
+// headerPart returns the part of an answer that is a header.
+func headerPart(t *testing.T, kind, name string) answer.Part {
+	t.Helper()
+	source := testworld.Must(answer.ParseSource(contract.FromHeader + name))(t)
+	return answer.Part{Answer: abi.Answer{Name: "a", Kind: kind}, Source: source}
+}
+
+// What is kept of the API's answers reaches later calls, which are counted. Explain shows and counts nothing of it. A call of a
+// plugin that keeps nothing does not depend on earlier answers, so that its result can be used again.
+func TestKeptAnswers(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	for _, keep := range []time.Duration{0, time.Minute} {
+		plan := planWithCache(&now)
+		plan.Statuses, plan.Keep = []int{401}, keep
+		plan.ChallengeAnswers = []answer.Part{headerPart(t, contract.AnswerEnum, "X-Mode")}
+		plan.ChallengeAnswers[0].Enum, plan.ChallengeAnswers[0].Keep = []string{"fast"}, keep > 0
+		call := func(mode Mode) *Call { return New(context.Background(), plan, &Inputs{Unanswered: true}, mode) }
+		call(Inline).Learn(&http.Response{StatusCode: http.StatusOK, Header: http.Header{"X-Mode": {"fast"}}}, nil, false, &Mutation{}, nil)
+		if reply := challenged(t, call(Explaining)); reply.Count != 0 || len(reply.Answers) != 0 {
+			t.Errorf("kept for %v: explain shows %+v", keep, reply)
+		}
+		c := call(Inline)
+		reply := challenged(t, c)
+		if kept := keep > 0; (reply.Count == 1) != kept || (reply.Answers["a"] == "fast") != kept || c.impure != kept {
+			t.Errorf("kept for %v: %+v, impure %t", keep, reply, c.impure)
+		}
+	}
+}
+
+// An explained call has made-up answers if the plugin's challenge has statuses and answers, and the call is not that of a first
+// attempt.
+func TestMadeUpAnswers(t *testing.T) {
+	answers := []answer.Part{headerPart(t, contract.AnswerSealed, "X-A")}
+	for name, c := range map[string]struct {
+		statuses   []int
+		answers    []answer.Part
+		mode       Mode
+		unanswered bool
+		want       bool
+	}{
+		"both":            {[]int{401}, answers, Explaining, false, true},
+		"no status":       {nil, answers, Explaining, false, false},
+		"no answers":      {[]int{401}, nil, Explaining, false, false},
+		"a first attempt": {[]int{401}, answers, Explaining, true, false},
+		"a real call":     {[]int{401}, answers, Inline, false, false},
+	} {
+		plan := &Plan{Statuses: c.statuses, ChallengeAnswers: c.answers}
+		if got := New(context.Background(), plan, &Inputs{Unanswered: c.unanswered}, c.mode).answerMadeUp(); got != c.want {
+			t.Errorf("%s: got = %t", name, got)
 		}
 	}
 }

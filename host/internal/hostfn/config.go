@@ -49,10 +49,7 @@ func (c *rendering) ConfigGet(name string) (string, bool) {
 		}
 	}
 	c.rejectSealed("the name of a configuration field", name)
-	field := c.plan.Fields[name]
-	if field == nil {
-		c.unknown(name)
-	}
+	field := c.fieldNamed(name)
 	r := renderedField{name: name}
 	r.value, r.ok = c.field(field)
 	if field.Kind == abi.KindURL && r.ok {
@@ -65,72 +62,74 @@ func (c *rendering) ConfigGet(name string) (string, bool) {
 	return r.value, r.ok
 }
 
-// unknown ends the call because the description has no field with that name. Otherwise, a request would be sent without
+// fieldNamed returns the field with a name. It ends the call if there is no such field. Otherwise, a request would be sent without
 // the value that the plugin's author expected.
-func (c *rendering) unknown(name string) {
-	c.endf(StagePlugin, "config_get was asked for %q, which is no field in the plugin's description", printable.Text(name, 128))
+func (c *rendering) fieldNamed(name string) *Field {
+	field := c.plan.Fields[name]
+	if field == nil {
+		c.endf(StagePlugin, "config_get was asked for %q, which is no field in the plugin's description", printable.Text(name, 128))
+	}
+	return field
 }
 
 // literal implements ConfigGet for validate. It returns literal values only: none that depend on a request, and none
 // that may be a credential.
 func (c *rendering) literal(name string) (string, bool) {
-	field := c.plan.Fields[name]
-	switch {
-	case field == nil:
-		c.unknown(name)
-		return "", false
+	switch field := c.fieldNamed(name); {
 	case field.Sealed || field.Kind == abi.KindKey:
 		return "", false
 	case field.Kind == abi.KindObject && field.Source != nil:
 		return string(c.marshal(field.Source)), true
 	case field.Text != nil:
 		return field.Text.Literal()
+	default:
+		return field.Default, field.Default != ""
 	}
-	return field.Default, field.Default != ""
 }
 
 // field renders a field, and returns its value for the guest: sealed, plain, or with sealed parts.
 func (c *rendering) field(f *Field) (string, bool) {
+	sealed := f.Sealed || f.Kind == abi.KindKey
+	v := seal.Value{Sinks: f.Sinks, Derived: f.Derived}
 	switch {
 	case f.Object != nil:
 		return c.renderObject(f), true
+	case f.Text == nil && f.Default == "" && c.required(f):
+		c.endf(StageConfig, "%s is missing", f.Name)
+	case f.Text == nil && sealed && f.Default != "":
+		v.Text, v.Mask = f.Default, f.Default
+		return c.seal(v), true
 	case f.Text == nil:
-		if f.Default == "" {
-			if c.required(f) {
-				c.endf(StageConfig, "%s is missing", f.Name)
-			}
-			return "", false
-		}
-		if f.Sealed || f.Kind == abi.KindKey {
-			return c.seal(seal.Value{Text: f.Default, Sinks: f.Sinks, Derived: f.Derived, Mask: f.Default}), true
-		}
-		return f.Default, true
+		return f.Default, f.Default != ""
+	case f.Text.Key() != nil:
+		v.Mask, v.Key = f.Text.Source(), (*seal.Key)(f.Text.Key())
+		return c.seal(v), true
 	}
-	if f.Text.Key() != nil {
-		return c.seal(seal.Value{Sinks: f.Sinks, Derived: f.Derived, Mask: f.Text.Source(), Key: (*seal.Key)(f.Text.Key())}), true
-	}
-	var parts []template.Part
-	value, literal := f.Text.Literal()
-	if !literal {
-		parts = c.parts(f)
-		value = template.Join(parts)
-	}
+	value, parts, literal := c.text(f)
 	c.compares(f, value)
-	if err := checkRendered(f, value, c.required(f)); err != nil {
-		c.endf(StageConfig, "%s %w", f.Name, err)
-	}
+	c.checkRendered(f, value)
 	if f.Kind == abi.KindURL {
 		if err := c.plan.CheckURL(value); err != nil {
 			c.endf(StageConfig, "%s %w", f.Name, err)
 		}
 	}
 	switch {
-	case f.Sealed || f.Kind == abi.KindKey:
-		return c.seal(seal.Value{Text: value, Sinks: f.Sinks, Derived: f.Derived, Mask: maskOf(f)}), true
+	case sealed:
+		v.Text, v.Mask = value, maskOf(f)
+		return c.seal(v), true
 	case literal || f.Kind == abi.KindInteger || f.Kind == abi.KindBoolean || len(f.Enum) > 0:
 		return value, true // a plugin may have to read it, and it is no secret: it is literal or was checked
 	}
 	return c.sealParts(parts, f), true
+}
+
+// text returns the text of a field, and its parts if it is not literal.
+func (c *rendering) text(f *Field) (value string, parts []template.Part, literal bool) {
+	if value, literal = f.Text.Literal(); literal {
+		return value, nil, true
+	}
+	parts = c.parts(f)
+	return template.Join(parts), parts, false
 }
 
 // maxCompared limits the work of comparing texts with patterns in a call, in instructions for one byte: some tenths of a second.
@@ -211,13 +210,8 @@ func (c *rendering) plainText(f *Field) string {
 	if f.Text == nil {
 		return f.Default
 	}
-	value, literal := f.Text.Literal()
-	if !literal {
-		value = template.Join(c.parts(f))
-	}
-	if err := checkRendered(f, value, c.required(f)); err != nil {
-		c.endf(StageConfig, "%s %w", f.Name, err)
-	}
+	value, _, _ := c.text(f)
+	c.checkRendered(f, value)
 	return value
 }
 
@@ -229,14 +223,14 @@ func (c *rendering) required(f *Field) bool {
 	})
 }
 
-// checkRendered returns an error if a field may not have value, whether that is literal or rendered.
-func checkRendered(f *Field, value string, required bool) error {
-	if required || f.Sealed || f.Kind == abi.KindKey {
-		if strings.TrimSpace(value) == "" {
-			return errors.New("is empty")
-		}
+// checkRendered ends the call if a field may not have value, whether that is literal or rendered.
+func (c *rendering) checkRendered(f *Field, value string) {
+	if required := c.required(f) || f.Sealed || f.Kind == abi.KindKey; required && strings.TrimSpace(value) == "" {
+		c.endf(StageConfig, "%s is empty", f.Name)
 	}
-	return CheckValue(f, value)
+	if err := CheckValue(f, value); err != nil {
+		c.endf(StageConfig, "%s %w", f.Name, err)
+	}
 }
 
 // CheckValue returns an error if value does not conform to the kind, the minimum, the maximum, the enum or the pattern of a field. The
@@ -262,14 +256,12 @@ func CheckValue(f *Field, value string) error {
 	if len(f.Enum) > 0 && !slices.Contains(f.Enum, value) {
 		return fmt.Errorf("is none of %s", strings.Join(f.Enum, ", "))
 	}
-	if f.Matcher == nil {
-		return nil
-	}
-	switch matches, err := f.Matcher.Match(value); {
-	case err != nil:
-		return err
-	case !matches:
-		return errors.New(f.PatternMessage)
+	if f.Matcher != nil {
+		if matches, err := f.Matcher.Match(value); err != nil {
+			return err
+		} else if !matches {
+			return errors.New(f.PatternMessage)
+		}
 	}
 	return nil
 }

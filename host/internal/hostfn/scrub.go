@@ -30,11 +30,11 @@ func (c *core) Scrub(text string) string {
 }
 
 // replaceForms returns text with each of the forms in it replaced. If one begins like another, the first of them counts.
-func replaceForms(text string, forms []string, by func(form string) string) string {
+func replaceForms(text string, forms []string, replacement func(form string) string) string {
 	var pairs []string
 	for _, form := range forms {
 		if strings.Contains(text, form) {
-			pairs = append(pairs, form, by(form))
+			pairs = append(pairs, form, replacement(form))
 		}
 	}
 	if pairs == nil {
@@ -123,7 +123,7 @@ func escaped(r rune) bool { return r >= utf8.RuneSelf || !urlpath.Unreserved(byt
 // sealer replaces the call's secrets in the texts of a request by references. The platform may have put secrets there.
 type sealer struct {
 	call *core
-	// forms has none below leakscan.MinText: sealing a short one would confirm a user's guess.
+	// forms are at least leakscan.MinText long: sealing a short one would confirm a user's guess.
 	forms []string
 	// references maps each form that has been found to its reference, so that each has only one.
 	references map[string]string

@@ -85,7 +85,7 @@ func Unmarshal(text []byte) ([]Piece, error) {
 
 // list returns the names of the sinks, for a document.
 func (s Sinks) list() (list []string) {
-	for _, n := range named {
+	for _, n := range sinkNames {
 		if s.reach(n.sink) {
 			list = append(list, n.name)
 		}

@@ -40,8 +40,8 @@ const Token = unlisted | Listed
 // All is the set of all sinks.
 const All = Header | Query | Token | Claim | Sign | Digest | Path | Body
 
-// named has the sinks by their names, in the order of their bits.
-var named = [...]struct {
+// sinkNames has the sinks by their names, in the order of their bits.
+var sinkNames = [...]struct {
 	name string
 	sink Sinks
 }{
@@ -63,7 +63,7 @@ func ParseSinks(list []string) (s Sinks, err error) {
 
 // sinkOf returns the sink with a name, or 0.
 func sinkOf(name string) Sinks {
-	for _, n := range named {
+	for _, n := range sinkNames {
 		if n.name == name {
 			return n.sink
 		}
@@ -74,7 +74,7 @@ func sinkOf(name string) Sinks {
 // String returns the names of the sinks, such as "header, query", or "none".
 func (s Sinks) String() string {
 	var list []string
-	for _, n := range named {
+	for _, n := range sinkNames {
 		if s&n.sink != 0 {
 			list = append(list, n.name)
 		}

@@ -2,6 +2,7 @@ package template
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -229,4 +230,95 @@ func TestRenderedOnce(t *testing.T) {
 	wantText(t, "{{ user.first_name }}!", "{{ now() }}!")
 	wantText(t, "{{ '{' }}{{ '{ now() }' }}}", "{{ now() }}")
 	wantText(t, "{{ base64_decode('e3sgbm93KCkgfX0=') }}", "{{ now() }}")
+}
+
+// A single backslash right before an expression would be read together with the backslash that the host writes, so a field with
+// an escape refuses it. Pairs of backslashes, other text and fields without an escape are allowed.
+func TestABackslashBeforeAnExpression(t *testing.T) {
+	const value = "{{ user.id }}"
+	for _, test := range []struct {
+		source, special string
+		column          int // of the error, or 0
+	}{
+		{`\` + value, `\{`, 2},
+		{`a\\\` + value, `\{`, 5},
+		{value + `\` + value, `\{`, len(value) + 2},
+		{`\\` + value, `\{`, 0},
+		{`a` + value, `\{`, 0},
+		{value + `\`, `\{`, 0},
+		{value + value, `\{`, 0},
+		{`a\ b`, `\{`, 0},
+		{`\` + value, ``, 0},
+	} {
+		_, errs := CompileEscaped(test.source, test.special)
+		switch {
+		case test.column == 0 && len(errs) > 0:
+			t.Errorf("%s with %q is refused: %v", test.source, test.special, errs[0])
+		case test.column > 0 && (len(errs) != 1 || errs[0].Column != test.column || !strings.Contains(errs[0].Message, `write \\`)):
+			t.Errorf("%s with %q has the errors %v, want one in column %d", test.source, test.special, errs, test.column)
+		}
+	}
+}
+
+// A connector names the tenant, or secrets of an owner, if any of its templates does.
+func TestMergedNamesOfTheTenantAndOfOwners(t *testing.T) {
+	for _, all := range [][]Names{{{Tenant: true, Owned: true}, {}}, {{}, {Tenant: true, Owned: true}}} {
+		if n := Merged(all...); !n.Tenant || !n.Owned {
+			t.Errorf("of %+v there is %+v", all, n)
+		}
+	}
+	if n := Merged(Names{Tenant: true}, Names{Owned: true}); !n.Tenant || !n.Owned {
+		t.Errorf("of two templates there is %+v", n)
+	}
+	if n := Merged(Names{}, Names{}); n.Tenant || n.Owned {
+		t.Errorf("of nothing there is %+v", n)
+	}
+}
+
+// A template with discover knows what it discovers. A mistake has its column, and names what was meant. threats.md 140
+func TestDiscover(t *testing.T) {
+	wantText(t, "{{ discover('https://login.test', 'token_endpoint') }}?a=b", "https://login.test/token_endpoint?a=b")
+	object := testworld.Must(compileObject(map[string]any{
+		"a": "{{ discover('https://login.test', 'token_endpoint') }} {{ discover('https://a.test/b', 'userinfo_endpoint') }}",
+		"b": []any{"{{ discover('https://login.test', 'revocation_endpoint') }}{{ discover('https://login.test', 'token_endpoint') }}"},
+	}))(t)
+	want := []Discovery{
+		{Issuer: "https://a.test/b", Member: "userinfo_endpoint"},
+		{Issuer: "https://login.test", Member: "revocation_endpoint"},
+		{Issuer: "https://login.test", Member: "token_endpoint"},
+	}
+	if got := object.Names().Discovered; !slices.Equal(got, want) {
+		t.Errorf("the object discovers %v, want %v", got, want)
+	}
+	for _, endpoint := range endpoints {
+		if _, err := compile("{{ discover('http://localhost:8080/a/', '" + endpoint + "') }}"); err != nil {
+			t.Errorf("%s: err = %v", endpoint, err)
+		}
+	}
+
+	for issuer, want := range map[string]string{
+		"login.test":                             "column 13: the issuer is not an https URL such as https://login.example.com",
+		"https://":                               "column 13: the issuer has no host",
+		"https://me:pw@login.test":               "column 13: the issuer has user info, which would end up in logs",
+		"https://login.test#a":                   "column 13: the issuer has a fragment, which is never sent: remove it",
+		"https://login.test?":                    "column 13: the issuer has a query, which an issuer must not have (RFC 8414 section 2)",
+		"https://login.test/a?b=c":               "column 13: the issuer has a query, which an issuer must not have (RFC 8414 section 2)",
+		"https://login.test/.well-known/openid-": "column 13: the issuer is the URL of the metadata: write the value of the member issuer in it",
+	} {
+		_, err := compile("{{ discover('" + issuer + "', 'token_endpoint') }}")
+		if err == nil || err.Error() != want {
+			t.Errorf("%s: the error is %v, want %s", issuer, err, want)
+		}
+	}
+	for member, want := range map[string]string{
+		"token_endpoints": `column 35: there is no such endpoint; did you mean "token_endpoint"?`,
+		"Token_Endpoint":  `column 35: there is no such endpoint; did you mean "token_endpoint"?`,
+		"jwks_uri":        "column 35: there is no such endpoint; there are " + strings.Join(endpoints, ", "),
+		"issuer":          "column 35: there is no such endpoint; there are " + strings.Join(endpoints, ", "),
+	} {
+		_, err := compile("{{ discover('https://login.test', '" + member + "') }}")
+		if err == nil || err.Error() != want {
+			t.Errorf("%s: the error is %v, want %s", member, err, want)
+		}
+	}
 }

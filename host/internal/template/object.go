@@ -8,7 +8,6 @@ import (
 	"math"
 	"regexp"
 	"slices"
-	"strconv"
 
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/internal/expr"
@@ -57,11 +56,7 @@ func CompileObject(v any, special string) (*Object, []*Error) {
 }
 
 // Names returns the names that the object's expressions use.
-func (o *Object) Names() Names {
-	var n Names
-	n.Merge(o.names)
-	return n
-}
+func (o *Object) Names() Names { return Merged(o.names) }
 
 // Literal reports whether no string of the object has an expression.
 func (o *Object) Literal() bool { return o.literal }
@@ -147,18 +142,8 @@ func numberText(v any) (number json.Number, ok bool) {
 		return v, jsonNumber.MatchString(string(v))
 	case float64:
 		return json.Number(formatFloat(v)), !math.IsNaN(v) && !math.IsInf(v, 0)
-	case int:
-		return json.Number(strconv.Itoa(v)), true
-	case int32:
-		return json.Number(strconv.FormatInt(int64(v), 10)), true
-	case int64:
-		return json.Number(strconv.FormatInt(v, 10)), true
-	case uint:
-		return json.Number(strconv.FormatUint(uint64(v), 10)), true
-	case uint32:
-		return json.Number(strconv.FormatUint(uint64(v), 10)), true
-	case uint64:
-		return json.Number(strconv.FormatUint(v, 10)), true
+	case int, int32, int64, uint, uint32, uint64:
+		return json.Number(fmt.Sprint(v)), true
 	}
 	return "", false
 }
@@ -195,29 +180,23 @@ func appendRendered(dst []byte, value any, r *rendering, text func([]Part) (stri
 		}
 		return append(dst, ']'), nil
 	case *leaf:
-		rendered, err := value.render(r, text)
-		if err != nil {
-			return nil, err
-		}
-		if dst, err = strictjson.AppendString(dst, rendered); err != nil {
-			return nil, &Error{Path: value.path.String(), Err: err}
-		}
-		return dst, nil
+		return value.append(dst, r, text)
 	}
 	return strictjson.AppendValue(dst, value)
 }
 
-func (l *leaf) render(r *rendering, text func([]Part) (string, error)) (string, error) {
+func (l *leaf) append(dst []byte, r *rendering, text func([]Part) (string, error)) ([]byte, error) {
 	parts, err := l.template.render(&r.Run, r.first[:0], nil)
-	if err != nil {
-		if e := (*Error)(nil); errors.As(err, &e) {
-			e.Path = l.path.String()
-			return "", e
-		}
+	if e := (*Error)(nil); errors.As(err, &e) {
+		e.Path = l.path.String()
+		return nil, e
 	}
 	rendered, err := text(parts)
-	if err != nil {
-		return "", &Error{Path: l.path.String(), Err: err}
+	if err == nil {
+		dst, err = strictjson.AppendString(dst, rendered)
 	}
-	return rendered, nil
+	if err != nil {
+		return nil, &Error{Path: l.path.String(), Err: err}
+	}
+	return dst, nil
 }

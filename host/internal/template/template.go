@@ -131,11 +131,7 @@ func (t *Template) Literal() (text string, ok bool) {
 }
 
 // Names returns the names that the template's expressions use.
-func (t *Template) Names() Names {
-	var n Names
-	n.Merge(t.names)
-	return n
-}
+func (t *Template) Names() Names { return Merged(t.names) }
 
 // Secret reports whether an expression of the template uses a secret or the user's token.
 func (t *Template) Secret() bool { return len(t.names.Secrets) > 0 || t.names.UserToken() }
