@@ -118,14 +118,22 @@ func (b *bodyStream) Open() (io.ReadCloser, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, c.plan.ExchangeTime)
-	return &timedBody{reader{ctx, body}, body, cancel}, nil
+	return &timedBody{body, ctx, cancel}, nil
 }
 
-// timedBody is a body that must be read in time.
+// timedBody is a body that must be read before ctx ends.
 type timedBody struct {
-	io.Reader
-	body   io.Closer
+	body   io.ReadCloser
+	ctx    context.Context
 	cancel context.CancelFunc
+}
+
+// Read implements [io.Reader].
+func (b *timedBody) Read(p []byte) (int, error) {
+	if err := b.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return b.body.Read(p)
 }
 
 // Close implements [io.Closer].
@@ -190,19 +198,6 @@ func Encoded(headers http.Header) bool {
 	return false
 }
 
-// reader is a reader that fails once ctx has ended.
-type reader struct {
-	ctx  context.Context
-	from io.Reader
-}
-
-func (r reader) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return r.from.Read(p)
-}
-
 // Compose returns a text of the outgoing request by a template. with is a contract.Composition, or empty.
 func (c *Call) Compose(template string, with []byte) string {
 	c.requireGroup(contract.UserCompose)
@@ -216,23 +211,15 @@ func (c *Call) Compose(template string, with []byte) string {
 	return text
 }
 
-// composing is a call for package compose.
+// composing is a call for package compose. It implements compose.Call.
 type composing struct{ *Call }
 
-// Request implements compose.Call.
 func (c composing) Request() *http.Request {
 	c.needRequest(contract.UserCompose)
 	return c.inputs.Request
 }
 
-// ContentLength implements compose.Call.
 func (c composing) ContentLength() (n int64, ok bool) { return c.contentLength() }
-
-// Sealer implements compose.Call.
 func (c composing) Sealer(longest int) compose.Sealer { return c.sealer(longest) }
-
-// RejectSealed implements compose.Call.
-func (c composing) RejectSealed(where, text string) { c.rejectSealed(where, text) }
-
-// Endf implements compose.Call.
-func (c composing) Endf(format string, args ...any) { c.endf(StagePlugin, format, args...) }
+func (c composing) RejectSealed(where, text string)   { c.rejectSealed(where, text) }
+func (c composing) Endf(format string, args ...any)   { c.endf(StagePlugin, format, args...) }

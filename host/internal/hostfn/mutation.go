@@ -234,16 +234,10 @@ func (m *Mutation) Without(query string) string {
 
 func (m *Mutation) hasParameter(parameter string) bool {
 	escapedName, escapedValue, _ := strings.Cut(parameter, "=")
-	name, err := url.QueryUnescape(escapedName)
-	if err != nil {
-		return false
-	}
-	value, err := url.QueryUnescape(escapedValue)
-	if err != nil {
-		return false
-	}
-	return slices.Contains(m.parameters, abi.Pair{Name: name, Value: value}) ||
-		len(value) >= leakscan.MinText && slices.Contains(m.credentials, value)
+	name, nameErr := url.QueryUnescape(escapedName)
+	value, valueErr := url.QueryUnescape(escapedValue)
+	return nameErr == nil && valueErr == nil && (slices.Contains(m.parameters, abi.Pair{Name: name, Value: value}) ||
+		len(value) >= leakscan.MinText && slices.Contains(m.credentials, value))
 }
 
 // recordOpened adds the texts of a header or parameter that came from sealed values to m.opened, and the cache entries
@@ -268,10 +262,9 @@ func (c *Call) recordOpened(m *Mutation, pair abi.Pair, name, value string) {
 func (c *Call) Credentials(m *Mutation) []string {
 	all := slices.Clone(m.openedTexts)
 	for _, header := range m.Headers {
-		if !c.hasSecret(m, header.Value) {
-			continue
+		if c.hasSecret(m, header.Value) {
+			all = append(all, leakscan.Parts(header.Value)...)
 		}
-		all = append(all, leakscan.Parts(header.Value)...)
 	}
 	for _, pair := range slices.Concat(m.parameters, m.Cookies, m.Path) {
 		if c.hasSecret(m, pair.Value) {

@@ -102,14 +102,8 @@ func TestEachForm_threats_45(t *testing.T) {
 				t.Fatalf("%s is not found", form)
 			}
 			for cut := range len(body) + 1 {
-				var source chunks
-				for _, part := range []string{body[:cut], body[cut:]} {
-					if part != "" {
-						source.rest = append(source.rest, part)
-					}
-				}
-				source.end = io.EOF
-				expectStopped(t, f, &source, before, form)
+				parts := slices.DeleteFunc([]string{body[:cut], body[cut:]}, func(part string) bool { return part == "" })
+				expectStopped(t, f, &chunks{rest: parts, end: io.EOF}, before, form)
 			}
 			expectStopped(t, f, &chunks{rest: strings.Split(body, ""), end: io.EOF}, before, form)
 		})
@@ -141,14 +135,10 @@ func TestOtherForms(t *testing.T) {
 		"zeros":                  strings.Repeat("\x00", 1000),
 		"no characters":          "\xff\xfe\x80%FF%C3%28\\uD83D\\uFFFF\\uD83D\\u0041&#x110000;&#99999999;&#;",
 	} {
-		for _, split := range []int{1, 3, 1000} {
-			source := &chunks{end: io.EOF}
-			for rest := body; rest != ""; {
-				n := min(split, len(rest))
-				source.rest, rest = append(source.rest, rest[:n]), rest[n:]
-			}
+		for _, size := range []int{1, 3, 1000} {
+			source := &chunks{rest: split(body, size), end: io.EOF}
 			if got, err := readAll(t, f.Body(source, same), 600); got != body || !errors.Is(err, io.EOF) {
-				t.Errorf("%s in chunks of %d: %q, %v", name, split, got, err)
+				t.Errorf("%s in chunks of %d: %q, %v", name, size, got, err)
 			}
 		}
 	}

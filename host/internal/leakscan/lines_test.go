@@ -19,10 +19,10 @@ var lineBreaks = map[string]string{
 }
 
 func split(text string, size int) (parts []string) {
-	for ; len(text) > size; text = text[size:] {
-		parts = append(parts, text[:size])
+	for ; text != ""; text = text[len(parts[len(parts)-1]):] {
+		parts = append(parts, text[:min(size, len(text))])
 	}
-	return append(parts, text)
+	return parts
 }
 
 // Base64 in lines is found wherever a line ends and in whatever pieces it comes. No byte of it is passed on.

@@ -83,24 +83,3 @@ func TestOpenSplitJoinAgree(t *testing.T) {
 		}
 	})
 }
-
-func TestTextWithoutReferences(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		table := newTable()
-		testworld.Must(table.Seal(seal.Value{Text: canary, Sinks: seal.All}))(t)
-		text := nearText().Draw(t, "text")
-		if out, n, err := table.Open(text, 0); out != text || n != 0 || err != nil {
-			t.Fatalf("Open: %q, %d, %v", out, n, err)
-		}
-		if v, sealed, err := table.Combine(text); v.Text != text || sealed || err != nil {
-			t.Fatalf("Combine: %q, %t, %v", v.Text, sealed, err)
-		}
-		pieces := testworld.Must(table.Split(text))(t)
-		if got, err := table.Join(pieces, &tokencache.Handle{}); got != text || err != nil {
-			t.Fatalf("Join: %q, %v", got, err)
-		}
-		if table.Plain(text) != nil || table.Mask(text) != text {
-			t.Fatal("Plain or Mask saw a reference")
-		}
-	})
-}

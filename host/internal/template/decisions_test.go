@@ -153,14 +153,8 @@ func TestCheckedWhen(t *testing.T) {
 		for _, e := range errs {
 			columns = append(columns, e.Column)
 		}
-		want := []int{4, 8, 13, 24, 28}
-		if len(columns) != len(want) {
-			t.Fatalf("%v: errs = %v", columns, errs)
-		}
-		for i := range want {
-			if columns[i] != want[i] {
-				t.Fatalf("columns %v, want %v: %v", columns, want, errs)
-			}
+		if want := []int{4, 8, 13, 24, 28}; !slices.Equal(columns, want) {
+			t.Errorf("columns %v, want %v: %v", columns, want, errs)
 		}
 	})
 }
@@ -305,10 +299,7 @@ func TestDiscover(t *testing.T) {
 		"https://login.test/a?b=c":               "column 13: the issuer has a query, which an issuer must not have (RFC 8414 section 2)",
 		"https://login.test/.well-known/openid-": "column 13: the issuer is the URL of the metadata: write the value of the member issuer in it",
 	} {
-		_, err := compile("{{ discover('" + issuer + "', 'token_endpoint') }}")
-		if err == nil || err.Error() != want {
-			t.Errorf("%s: the error is %v, want %s", issuer, err, want)
-		}
+		testworld.WantError(t, issuer, testworld.ErrorOf(compile("{{ discover('"+issuer+"', 'token_endpoint') }}")), want)
 	}
 	for member, want := range map[string]string{
 		"token_endpoints": `column 35: there is no such endpoint; did you mean "token_endpoint"?`,
@@ -316,9 +307,6 @@ func TestDiscover(t *testing.T) {
 		"jwks_uri":        "column 35: there is no such endpoint; there are " + strings.Join(endpoints, ", "),
 		"issuer":          "column 35: there is no such endpoint; there are " + strings.Join(endpoints, ", "),
 	} {
-		_, err := compile("{{ discover('https://login.test', '" + member + "') }}")
-		if err == nil || err.Error() != want {
-			t.Errorf("%s: the error is %v, want %s", member, err, want)
-		}
+		testworld.WantError(t, member, testworld.ErrorOf(compile("{{ discover('https://login.test', '"+member+"') }}")), want)
 	}
 }
