@@ -198,14 +198,9 @@ func CheckSources(list []Part) error {
 
 // shares reports whether two answers have a place in common.
 func (a *Part) shares(b *Part) bool {
-	for _, one := range []*Source{&a.Source, &a.Alternative} {
-		for _, src := range []*Source{&b.Source, &b.Alternative} {
-			if one.From != "" && one.same(src) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc([]Source{a.Source, a.Alternative}, func(s Source) bool {
+		return s.From != "" && (s.same(&b.Source) || s.same(&b.Alternative))
+	})
 }
 
 func (s *Source) same(src *Source) bool {

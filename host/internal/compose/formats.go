@@ -43,7 +43,9 @@ var Formats = map[string]Format{
 	},
 	contract.FormatPercent: {urlpath.Percent, nil, tripled, false},
 	contract.FormatForm:    {url.QueryEscape, nil, tripled, false},
-	contract.FormatQuoted:  {quote, nil, func(n int) int { return 2*n + len(`""`) }, true},
+	contract.FormatQuoted: {
+		func(text string) string { return `"` + quotedPairs.Replace(text) + `"` }, nil, func(n int) int { return 2*n + len(`""`) }, true,
+	},
 
 	contract.FormatLower:          canonical(func(text string) string { return cased(text, 'A', 'Z') }, 1, true),
 	contract.FormatUpper:          canonical(func(text string) string { return cased(text, 'a', 'z') }, 1, true),
@@ -52,9 +54,6 @@ var Formats = map[string]Format{
 	contract.FormatPathReencoded:  canonical(pathReencoded, 3, false),
 	contract.FormatQuerySorted:    canonical(querySorted, 4, false),
 }
-
-// quote returns text as a quoted-string.
-func quote(text string) string { return `"` + quotedPairs.Replace(text) + `"` }
 
 var quotedPairs = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 

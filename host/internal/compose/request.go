@@ -250,7 +250,8 @@ func (t *composition) list(selection string) []abi.Pair {
 		add("content-length", length)
 	}
 	for i := range fields {
-		if f := &fields[i]; !t.replaces(f.name) {
+		f := &fields[i]
+		if !slices.ContainsFunc(t.Headers, func(p abi.Pair) bool { return strings.EqualFold(p.Name, f.name) }) {
 			for _, value := range f.read(r.sealed) {
 				add(f.name, value)
 			}
@@ -287,11 +288,6 @@ func sortedKeys(header http.Header) []string {
 	}
 	slices.Sort(keys)
 	return keys
-}
-
-// replaces reports whether the composition has a header of a name.
-func (t *composition) replaces(name string) bool {
-	return slices.ContainsFunc(t.Headers, func(p abi.Pair) bool { return strings.EqualFold(p.Name, name) })
 }
 
 // mergePairs returns sorted pairs with one for each name.

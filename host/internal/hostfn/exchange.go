@@ -364,13 +364,14 @@ func (c *exchanging) question(number func(*tokencache.Handle) uint64) (key [32]b
 }
 
 // recordRefusal records e, for all nodes that ask the same, if the endpoint would refuse the same request again, and sets its
-// RetryAfter. It logs the first refusal of a period, with the endpoint's host, in which a secret may be.
+// RetryAfter. A temporary failure, such as of a server that is down, is no refusal unless it has a Retry-After: the next request tries
+// again. 429 is always one. It logs the first refusal of a period, with the endpoint's host, in which a secret may be.
 func (c *exchanging) recordRefusal(question *tokens.Question, e *TokenError, header http.Header, host string) {
 	offset, _ := answer.OffsetOf(header, c.plan.Clock())
 	e.Offset = time.Duration(offset) * time.Second
 	c.plan.Offset.Learn(e.Status, header, c.plan.Clock())
 	retryAfter := answer.RetryAfter(header, c.plan.Clock())
-	if !refuses(e, retryAfter) {
+	if retryAfter == 0 && e.Passing() && e.Status != http.StatusTooManyRequests {
 		return
 	}
 	refusal := tokencache.Refusal{Status: e.Status, Code: e.Code, Problem: e.Problem, Offset: e.Offset}
@@ -379,11 +380,4 @@ func (c *exchanging) recordRefusal(question *tokens.Question, e *TokenError, hea
 	if first {
 		c.plan.Refused(c.ctx, c.Scrub(printable.Text(host, 256)), e.Error())
 	}
-}
-
-// refuses reports whether answer means that the endpoint will refuse the same request for a while. A temporary failure,
-// such as of a server that is down, is no refusal unless it has a Retry-After: the next request tries again. 429 is
-// always one.
-func refuses(answer *TokenError, retryAfter time.Duration) bool {
-	return retryAfter > 0 || answer.Status == http.StatusTooManyRequests || !answer.Passing()
 }

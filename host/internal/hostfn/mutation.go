@@ -223,13 +223,7 @@ func (m *Mutation) Echoed(address string) bool {
 
 // Without returns a raw query without the parameters of m, and without other parameters whose value is a credential of m.
 func (m *Mutation) Without(query string) string {
-	var rest []string
-	for parameter := range strings.SplitSeq(query, "&") {
-		if !m.hasParameter(parameter) {
-			rest = append(rest, parameter)
-		}
-	}
-	return strings.Join(rest, "&")
+	return strings.Join(slices.DeleteFunc(strings.Split(query, "&"), m.hasParameter), "&")
 }
 
 func (m *Mutation) hasParameter(parameter string) bool {

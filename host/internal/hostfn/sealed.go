@@ -1,18 +1,29 @@
 package hostfn
 
 import (
+	"cmp"
+	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/answer"
+	"github.com/keywright/keywright/host/internal/leakscan"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/printable"
-	"golang.org/x/net/http/httpguts"
+	"github.com/keywright/keywright/internal/urlpath"
 )
 
 // maxOpened bounds the total size, in bytes, of the texts that sealed values are put into in a call, and separately of
@@ -197,4 +208,162 @@ func (c *core) sealAnswers(list []answer.Part, found map[string]string) map[stri
 		}
 	}
 	return found
+}
+
+// Scrub returns text with the call's secrets and sealed values replaced. It is for texts that others wrote and that go
+// into errors or logs: the errors of an HTTP client, and the texts of a guest that may reveal. A text that contains a
+// secret shorter than leakscan.MinText is replaced as a whole.
+func (c *core) Scrub(text string) string {
+	forms := c.secretForms()
+	if slices.ContainsFunc(forms, func(form string) bool { return len(form) < leakscan.MinText && strings.Contains(text, form) }) {
+		return "<a text that may hold a secret>"
+	}
+	return replaceForms(text, forms, func(string) string { return "<sealed>" })
+}
+
+// replaceForms returns text with each of the forms in it replaced. If one begins like another, the first of them counts.
+func replaceForms(text string, forms []string, replacement func(form string) string) string {
+	var pairs []string
+	for _, form := range forms {
+		if strings.Contains(text, form) {
+			pairs = append(pairs, form, replacement(form))
+		}
+	}
+	if pairs == nil {
+		return text
+	}
+	return strings.NewReplacer(pairs...).Replace(text)
+}
+
+// ScrubError returns err if its text is printable and contains no secret. Otherwise it returns an error with a scrubbed
+// text, for which errors.Is reports the same as for err. Unwrap and errors.As do not reach err.
+func (c *core) ScrubError(err error) error {
+	text := err.Error()
+	safe := printable.Text(c.Scrub(text), 2048)
+	if safe == text {
+		return err
+	}
+	return &scrubbed{safe, func(target error) bool { return errors.Is(err, target) }}
+}
+
+// scrubbed is an error with a scrubbed text. It has no Unwrap, because that would reveal the text of the original
+// error. Its Is finds sentinels such as context.Canceled. It holds the original error only in a closure, where %#v does
+// not find it either.
+type scrubbed struct {
+	text string
+	is   func(target error) bool
+}
+
+func (s *scrubbed) Error() string { return s.text }
+
+func (s *scrubbed) Is(target error) bool { return s.is(target) }
+
+// secretForms returns the call's secrets and sealed values in every form that they may have in texts of others, the
+// longest first.
+func (c *core) secretForms() []string {
+	return c.formsOf(math.MaxInt, func(string, *seal.Value) bool { return true })
+}
+
+// formsOf returns the forms of the secrets and sealed values that include is true for, and that may be in a text of longest bytes. v
+// is nil for a secret.
+func (c *core) formsOf(longest int, include func(secret string, v *seal.Value) bool) []string {
+	var all []string
+	add := func(secret string, v *seal.Value) {
+		if secret != "" && include(secret, v) { // an expression with a secret may render to an empty text
+			all = appendForms(all, secret, longest)
+		}
+	}
+	for v := range c.sealed.Values() {
+		add(v.Text, v)
+	}
+	for _, secret := range c.inputs.secrets() {
+		add(secret, nil)
+	}
+	slices.SortFunc(all, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b))
+	})
+	return slices.Compact(all)
+}
+
+// appendForms appends the encodings in which a secret may appear in texts of others, as far as they fit into longest bytes.
+func appendForms(all []string, secret string, longest int) []string {
+	if len(secret) > longest {
+		return all
+	}
+	all = append(all, secret)
+	if base64.RawStdEncoding.EncodedLen(len(secret)) <= longest {
+		standard := base64.RawStdEncoding.EncodeToString([]byte(secret))
+		all = append(all, standard)
+		if strings.ContainsAny(standard, "+/") {
+			all = append(all, base64.RawURLEncoding.EncodeToString([]byte(secret)))
+		}
+	}
+	if hex.EncodedLen(len(secret)) <= longest {
+		all = append(all, hex.EncodeToString([]byte(secret)))
+	}
+	if strings.ContainsFunc(secret, escaped) {
+		quoted := strconv.Quote(secret)
+		all = append(all, quoted[1:len(quoted)-1], url.QueryEscape(secret), url.PathEscape(secret))
+	}
+	return all
+}
+
+// escaped reports whether a quoted text or a URL may have another form of r. It is an approximation that saves time for most
+// secrets, which have unreserved characters only.
+func escaped(r rune) bool { return r >= utf8.RuneSelf || !urlpath.Unreserved(byte(r)) }
+
+// sealer replaces the call's secrets in the texts of a request by references. The platform may have put secrets there.
+type sealer struct {
+	call *core
+	// forms are at least leakscan.MinText long: sealing a short one would confirm a user's guess.
+	forms []string
+	// references maps each form that has been found to its reference, so that each has only one.
+	references map[string]string
+}
+
+// Text returns text with the forms of secrets replaced by references.
+func (s *sealer) Text(text string) string { return replaceForms(text, s.forms, s.reference) }
+
+// Part returns text[from:to] like Text. If a form begins or ends outside of the part, such as a URL that is a secret, the whole part
+// becomes a reference.
+func (s *sealer) Part(text string, from, to int) string {
+	if from == to {
+		return ""
+	}
+	for _, form := range s.forms {
+		for start := 0; start < to; start++ {
+			i := strings.Index(text[start:], form)
+			if i < 0 {
+				break
+			}
+			start += i
+			if end := start + len(form); start < to && end > from && (start < from || end > to) {
+				return s.reference(text[from:to])
+			}
+		}
+	}
+	return s.Text(text[from:to])
+}
+
+// reference returns the reference to a text of the request.
+func (s *sealer) reference(text string) string {
+	if s.references[text] == "" {
+		// The text is in the request already. A JWT with it can only go there too, since nothing else can be sent any more.
+		const requestSinks = seal.Header | seal.Query | seal.Claim
+		if s.references == nil {
+			s.references = map[string]string{}
+		}
+		s.references[text] = s.call.seal(seal.Value{Text: text, Sinks: requestSinks | seal.Digest, Derived: requestSinks | seal.Digest})
+	}
+	return s.references[text]
+}
+
+// sealer returns a sealer for texts of the request, of which the longest has longest bytes. It leaves out short secrets, and all
+// that the guest has made: a caller could have guessed it, and to seal it would confirm the guess, also of a short secret in it.
+// No form of a secret is shorter than the secret, so it also leaves out those that are longer than the longest text. Most keys
+// are.
+func (c *core) sealer(longest int) *sealer {
+	return &sealer{call: c, forms: c.formsOf(longest, func(secret string, v *seal.Value) bool {
+		return len(secret) >= leakscan.MinText && (v == nil || !v.Raw && v.Size == 0)
+	})}
 }

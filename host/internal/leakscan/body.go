@@ -106,14 +106,12 @@ func (b *body) fill(buffer []byte) (n int, empty bool) {
 	b.effort.earn(read)
 	b.effort -= budget(prefix / 8) // held bytes are searched again
 	found, safe := b.scanner.scan(data, b.line, err == io.EOF, &b.effort)
-	switch {
-	case found && b.effort < 0:
+	if found {
 		_ = b.close()
-		err, safe = ErrEffort, 0
-	case found:
-		_ = b.close()
-		err, safe = ErrFound, 0
-	case err == io.EOF:
+		if err, safe = ErrFound, 0; b.effort < 0 {
+			err = ErrEffort
+		}
+	} else if err == io.EOF {
 		safe = len(data)
 	}
 	b.line = line(data[:safe], b.line)

@@ -29,8 +29,8 @@ var escapes = map[string]func(string) string{
 	"JavaScript, hexadecimal":      each(`\x%02x`),
 	"octal":                        each(`\%03o`),
 	"octal, short":                 each(`\%o`),
-	"every other one, percent":     every(2, "%%%02x"),
-	"every other one, JSON":        every(2, `\u%04x`),
+	"every other one, percent":     everyOther("%%%02x"),
+	"every other one, JSON":        everyOther(`\u%04x`),
 	"UTF-16":                       each("%c\x00"),
 	"hex":                          func(text string) string { return hex.EncodeToString([]byte(text)) },
 	"hex, upper case, in percent":  func(text string) string { return each("%%%02X")(fmt.Sprintf("%X", text)) },
@@ -43,14 +43,20 @@ var escapes = map[string]func(string) string{
 	"Base64 in percent, and lines": func(text string) string { return strings.Join(split(each("%%%02X")(inBase64(text)), 66), "\n") },
 }
 
-func each(format string) func(string) string { return every(1, format) }
+func each(format string) func(string) string {
+	return some(format, func(int, byte) bool { return true })
+}
 
-// every returns a function that formats the first of each n bytes of a text.
-func every(n int, format string) func(string) string {
+func everyOther(format string) func(string) string {
+	return some(format, func(i int, _ byte) bool { return i%2 == 0 })
+}
+
+// some returns a function that formats the bytes of a text that match.
+func some(format string, match func(i int, c byte) bool) func(string) string {
 	return func(text string) string {
 		var b strings.Builder
 		for i := range len(text) {
-			if i%n == 0 {
+			if match(i, text[i]) {
 				fmt.Fprintf(&b, format, text[i])
 			} else {
 				b.WriteByte(text[i])

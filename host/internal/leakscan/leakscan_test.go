@@ -19,19 +19,7 @@ const secret = `s3cr/t+k "<y>&'\p %2F=~`
 
 // written returns the forms in which servers write the secret, by encoding.
 func written() map[string]string {
-	percent := func(encode func(byte) bool, format string) string {
-		var b strings.Builder
-		for i := range len(secret) {
-			if encode(secret[i]) {
-				fmt.Fprintf(&b, format, secret[i])
-			} else {
-				b.WriteByte(secret[i])
-			}
-		}
-		return b.String()
-	}
-	all := func(byte) bool { return true }
-	special := func(c byte) bool { return !strings.Contains(alphanumeric, string(rune(c))) }
+	special := func(_ int, c byte) bool { return !strings.Contains(alphanumeric, string(rune(c))) }
 	inJSON := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 	ways := map[string]string{
 		"plain":                              secret,
@@ -39,42 +27,42 @@ func written() map[string]string {
 		"a path of net/url":                  url.PathEscape(secret),
 		"encodeURIComponent":                 strings.NewReplacer("%21", "!", "%27", "'", "%28", "(", "%29", ")", "%2A", "*", "+", "%20").Replace(url.QueryEscape(secret)),
 		"only what a query cannot have":      strings.NewReplacer(" ", "%20", `"`, "%22", "<", "%3C", ">", "%3E").Replace(secret),
-		"everything percent-encoded":         percent(all, "%%%02X"),
-		"everything, lower case":             percent(all, "%%%02x"),
+		"everything percent-encoded":         each("%%%02X")(secret),
+		"everything, lower case":             each("%%%02x")(secret),
 		"a URL in a URL":                     url.QueryEscape(url.QueryEscape(secret)),
 		"a URL in a URL in a URL":            url.QueryEscape(url.QueryEscape(url.QueryEscape(secret))),
 		"JSON":                               inJSON.Replace(secret),
 		"JSON of PHP":                        strings.ReplaceAll(inJSON.Replace(secret), "/", `\/`),
 		"JSON of Go":                         strings.NewReplacer("<", `\u003c`, ">", `\u003e`, "&", `\u0026`).Replace(inJSON.Replace(secret)),
-		"JSON, everything":                   percent(all, `\u%04x`),
-		"JSON, everything, upper case":       percent(all, `\u%04X`),
+		"JSON, everything":                   each(`\u%04x`)(secret),
+		"JSON, everything, upper case":       each(`\u%04X`)(secret),
 		"JSON in JSON":                       inJSON.Replace(inJSON.Replace(secret)),
 		"JSON of PHP in JSON of PHP":         strings.ReplaceAll(inJSON.Replace(strings.ReplaceAll(inJSON.Replace(secret), "/", `\/`)), "/", `\/`),
-		"JavaScript":                         percent(special, `\x%02x`),
+		"JavaScript":                         some(`\x%02x`, special)(secret),
 		"a query in JSON of PHP":             strings.ReplaceAll(url.QueryEscape(secret), "/", `\/`),
 		"HTML":                               html.EscapeString(secret),
 		"HTML in HTML":                       html.EscapeString(html.EscapeString(secret)),
-		"HTML, decimal":                      percent(special, "&#%d;"),
-		"HTML, decimal, with zeros":          percent(special, "&#%05d;"),
-		"HTML, hexadecimal":                  percent(all, "&#x%x;"),
-		"HTML, hexadecimal, upper case":      percent(all, "&#X%04X;"),
-		"HTML, decimal, without semicolons":  percent(all, "&#%d"),
-		"HTML, hexadecimal, the same":        percent(all, "&#x%x"),
-		"HTML, decimal, in the same":         strings.ReplaceAll(percent(all, "&#%d;"), "&", "&#38;"),
-		"HTML, hexadecimal, in the same":     strings.ReplaceAll(strings.ReplaceAll(percent(special, "&#x%x;"), "&", "&#x26;"), "&", "&#x26;"),
+		"HTML, decimal":                      some("&#%d;", special)(secret),
+		"HTML, decimal, with zeros":          some("&#%05d;", special)(secret),
+		"HTML, hexadecimal":                  each("&#x%x;")(secret),
+		"HTML, hexadecimal, upper case":      each("&#X%04X;")(secret),
+		"HTML, decimal, without semicolons":  each("&#%d")(secret),
+		"HTML, hexadecimal, the same":        each("&#x%x")(secret),
+		"HTML, decimal, in the same":         strings.ReplaceAll(each("&#%d;")(secret), "&", "&#38;"),
+		"HTML, hexadecimal, in the same":     strings.ReplaceAll(strings.ReplaceAll(some("&#x%x;", special)(secret), "&", "&#x26;"), "&", "&#x26;"),
 		"HTML, names in numbers":             strings.ReplaceAll(html.EscapeString(secret), "&", "&#38"),
 		"HTML without semicolons":            strings.NewReplacer("&", "&amp", "<", "&lt", ">", "&gt", `"`, "&quot").Replace(secret),
-		"JavaScript, braces":                 percent(all, `\u{%x}`),
-		"JavaScript, braces and zeros":       percent(special, `\u{%06X}`),
-		"octal":                              percent(all, `\%o`),
-		"octal in JSON":                      percent(special, `\\%03o`),
-		"a shell's":                          percent(special, `\%c`),
-		"UTF-16, little endian":              percent(all, "%c\x00"),
-		"UTF-16, big endian":                 percent(all, "\x00%c"),
-		"UTF-16 in JSON":                     percent(all, `%c\u0000`),
-		"UTF-16 in JavaScript":               percent(all, `%c\x00`),
-		"UTF-16, everything percent-encoded": percent(all, "%%%02X%%00"),
-		"UTF-16 in HTML":                     percent(all, "&#%d;&#0;"),
+		"JavaScript, braces":                 each(`\u{%x}`)(secret),
+		"JavaScript, braces and zeros":       some(`\u{%06X}`, special)(secret),
+		"octal":                              each(`\%o`)(secret),
+		"octal in JSON":                      some(`\\%03o`, special)(secret),
+		"a shell's":                          some(`\%c`, special)(secret),
+		"UTF-16, little endian":              each("%c\x00")(secret),
+		"UTF-16, big endian":                 each("\x00%c")(secret),
+		"UTF-16 in JSON":                     each(`%c\u0000`)(secret),
+		"UTF-16 in JavaScript":               each(`%c\x00`)(secret),
+		"UTF-16, everything percent-encoded": each("%%%02X%%00")(secret),
+		"UTF-16 in HTML":                     each("&#%d;&#0;")(secret),
 		"hex":                                fmt.Sprintf("%x", secret),
 		"hex, upper case":                    fmt.Sprintf("%X", secret),
 		"Base64 with slashes in JSON of PHP": strings.ReplaceAll(base64.StdEncoding.EncodeToString([]byte("??>>"+secret)), "/", `\/`),

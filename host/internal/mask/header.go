@@ -36,7 +36,7 @@ func (m *Masker) header(name string, header http.Header) string {
 		return m.parameters(answer.Parameters(value))
 	case "Set-Cookie":
 		for _, cookie := range slices.Backward((&http.Response{Header: header}).Cookies()) {
-			if m.readsFrom(contract.FromCookie, cookie.Name) {
+			if slices.ContainsFunc(m.list, func(a answer.Part) bool { return a.Source.From == contract.FromCookie && a.Source.Name == cookie.Name }) {
 				return cookie.Name + "=" + m.text(cookie.Value)
 			}
 		}
@@ -52,11 +52,6 @@ func (m *Masker) header(name string, header http.Header) string {
 		}
 	}
 	return ""
-}
-
-// readsFrom reports whether one of m.list is read from a place.
-func (m *Masker) readsFrom(from, name string) bool {
-	return slices.ContainsFunc(m.list, func(a answer.Part) bool { return a.Source.From == from && a.Source.Name == name })
 }
 
 // mediaTypes are the media types that are shown.

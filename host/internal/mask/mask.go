@@ -207,39 +207,31 @@ func (m *Masker) text(text string) string {
 	result := fmt.Sprintf("masked-%d-", m.count)
 	fill := strings.Repeat(fmt.Sprintf("%dx", m.count), 32) // no two have a long word in common, which would count as an echo
 	result += fill[:min(max(len(text), 16), 64)-len(result)]
-	for _, odd := range []struct {
-		is     func(rune) bool
-		suffix string
-	}{
-		{unicode.IsControl, "\n"},
-		{func(r rune) bool { return r > unicode.MaxASCII }, "é"},
-	} {
-		if strings.ContainsFunc(text, odd.is) {
-			result += odd.suffix
-		}
+	if strings.ContainsFunc(text, unicode.IsControl) {
+		result += "\n"
+	}
+	if strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII }) {
+		result += "é"
 	}
 	return result
 }
 
-// plainName is the name of a member or header that consists of words, which no credential does.
-var plainName = regexp.MustCompile(`^[@_]?[A-Za-z][a-z]{0,15}([_.:-]?[A-Z][a-z]{0,15}|[_.:-][a-z]{1,15}){0,8}$`)
-
 // name returns the name of a member or header if it consists of words, or if match is true for one of the parts that the plugin
 // reads. Otherwise, it returns a made-up one. match may be nil.
 func (m *Masker) name(name string, match func(answer.Part) bool) string {
-	if wordsOf(name) || match != nil && slices.ContainsFunc(m.list, match) {
+	words := len(name) <= 48 && plainName.MatchString(name) && !manyCapitals.MatchString(name)
+	if words || match != nil && slices.ContainsFunc(m.list, match) {
 		return name
 	}
 	m.count++
 	return fmt.Sprintf("masked-%d", m.count)
 }
 
-// wordsOf reports whether a name consists of words: it has no digits, and no long run of capitals.
-func wordsOf(name string) bool {
-	return len(name) <= 48 && plainName.MatchString(name) && !manyCapitals.MatchString(name)
-}
-
-var manyCapitals = regexp.MustCompile(`[A-Z]{5}`)
+// A name that consists of words, which no credential does, has no digits, and no long run of capitals.
+var (
+	plainName    = regexp.MustCompile(`^[@_]?[A-Za-z][a-z]{0,15}([_.:-]?[A-Z][a-z]{0,15}|[_.:-][a-z]{1,15}){0,8}$`)
+	manyCapitals = regexp.MustCompile(`[A-Z]{5}`)
+)
 
 // maxDescription is the maximum length of a description in bytes.
 const maxDescription = 500

@@ -83,22 +83,17 @@ func (t *Table) Seal(v Value) (string, error) {
 	}
 	t.size += size
 	t.entries = append(t.entries, entry{ref, v})
-	t.addToIndex(len(t.entries) - 1)
-	return ref, nil
-}
-
-// addToIndex adds entry i to the index, if there are enough entries for one.
-func (t *Table) addToIndex(i int) {
-	switch {
-	case i < linear:
+	switch n := len(t.entries); {
+	case n <= linear:
 	case t.index == nil:
 		t.index = make(map[string]int, 4*linear)
-		for j, e := range t.entries {
-			t.index[e.ref] = j
+		for i, e := range t.entries {
+			t.index[e.ref] = i
 		}
 	default:
-		t.index[t.entries[i].ref] = i
+		t.index[ref] = n - 1
 	}
+	return ref, nil
 }
 
 // lookup returns the value of a reference, or nil. The pointer is valid until the next Seal.

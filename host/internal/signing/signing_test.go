@@ -71,34 +71,24 @@ func TestRFCExamples(t *testing.T) {
 
 // MAC returns the results of RFC 4231, sections 4.3 (test case 2) and 4.7 (test case 6, a key longer than a block).
 func TestMAC(t *testing.T) {
-	long := strings.Repeat("\xaa", 131)
-	tests := []struct{ name, algorithm, key, data, want string }{
+	const question = "what do ya want for nothing?"
+	for _, test := range []struct{ algorithm, key, data, want string }{
+		{contract.MACSHA256, "Jefe", question, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"},
+		{contract.MACSHA384, "Jefe", question, "af45d2e376484031617f78d2b58a6b1b9c7ef464f5a01b47e42ec3736322445e8e2240ca5e69e2c78b3239ecfab21649"},
 		{
-			"SHA-256", contract.MACSHA256, "Jefe", "what do ya want for nothing?",
-			"5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843",
+			contract.MACSHA512, "Jefe", question,
+			"164b7a7bfcf819e2e395fbe73b56e0a387bd64222e831fd610270cd7ea2505549758bf75c05a994a6d034f65f8f0e6fdcaeab1a34d4a6b4b636e070a38bce737",
 		},
 		{
-			"SHA-384", contract.MACSHA384, "Jefe", "what do ya want for nothing?",
-			"af45d2e376484031617f78d2b58a6b1b9c7ef464f5a01b47e42ec3736322445e8e2240ca5e69e2c78b3239ecfab21649",
-		},
-		{
-			"SHA-512", contract.MACSHA512, "Jefe", "what do ya want for nothing?",
-			"164b7a7bfcf819e2e395fbe73b56e0a387bd64222e831fd610270cd7ea250554" +
-				"9758bf75c05a994a6d034f65f8f0e6fdcaeab1a34d4a6b4b636e070a38bce737",
-		},
-		{
-			"long key", contract.MACSHA256, long, "Test Using Larger Than Block-Size Key - Hash Key First",
+			contract.MACSHA256, strings.Repeat("\xaa", 131), "Test Using Larger Than Block-Size Key - Hash Key First",
 			"60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54",
 		},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			mac := testworld.Must(signing.NewMAC(test.algorithm, []byte(test.key)))(t)
-			mac.Write([]byte(test.data))
-			if got := hex.EncodeToString(mac.Sum(nil)); got != test.want {
-				t.Errorf("%s, want %s", got, test.want)
-			}
-		})
+	} {
+		mac := testworld.Must(signing.NewMAC(test.algorithm, []byte(test.key)))(t)
+		mac.Write([]byte(test.data))
+		if got := hex.EncodeToString(mac.Sum(nil)); got != test.want {
+			t.Errorf("%s of %q: %s, want %s", test.algorithm, test.data, got, test.want)
+		}
 	}
 }
 
