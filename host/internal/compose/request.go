@@ -2,6 +2,7 @@ package compose
 
 import (
 	"cmp"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -114,8 +115,12 @@ func (q *request) headers() []field {
 		return q.fields
 	}
 	q.fields = make([]field, 0, len(q.header))
-	for _, key := range sortedKeys(q.header) {
-		q.fields = append(q.fields, field{name: q.sealed.Text(key), values: q.header[key]})
+	keys := slices.AppendSeq(make([]string, 0, len(q.header)), maps.Keys(q.header))
+	slices.Sort(keys)
+	for _, key := range keys {
+		if !contract.Unseen(key) && !strings.EqualFold(key, "Host") && !strings.EqualFold(key, "Content-Length") {
+			q.fields = append(q.fields, field{name: q.sealed.Text(key), values: q.header[key]})
+		}
 	}
 	return q.fields
 }
@@ -276,18 +281,6 @@ func (t *composition) countList(fields []field, selection string) {
 	for _, p := range t.Headers {
 		t.count(len(p.Name) + len(p.Value) + len(selection))
 	}
-}
-
-// sortedKeys returns the keys of headers that plugins see, without those that the HTTP client writes itself.
-func sortedKeys(header http.Header) []string {
-	keys := make([]string, 0, len(header))
-	for key := range header {
-		if !contract.Unseen(key) && !strings.EqualFold(key, "Host") && !strings.EqualFold(key, "Content-Length") {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // mergePairs returns sorted pairs with one for each name.

@@ -12,6 +12,7 @@ import (
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/template"
 	"github.com/keywright/keywright/internal/contract"
+	"github.com/keywright/keywright/internal/expr"
 	"github.com/keywright/keywright/internal/printable"
 	"github.com/keywright/keywright/internal/urlcheck"
 	"github.com/keywright/keywright/internal/urlpath"
@@ -283,7 +284,7 @@ func (c *rendering) SecretGet(name string) string {
 	if _, ofField := c.plan.SecretSinks[name]; !ok || !ofField { // one that tls alone names is the host's
 		c.endf(StagePlugin, "secret_get was called for a secret that the connector's configuration does not name")
 	}
-	mask := "{{ " + template.SecretCall(name) + " }}"
+	mask := "{{ " + expr.SecretCall(name) + " }}"
 	return c.seal(seal.Value{Text: value, Sinks: c.plan.SecretSinks[name], Derived: c.plan.SecretDerived[name], Mask: mask})
 }
 

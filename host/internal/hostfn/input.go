@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
@@ -40,16 +41,10 @@ func (c *Call) Input() []byte {
 	if request.Method == "" {
 		request.Method = http.MethodGet
 	}
-	names := make([]string, 0, len(r.Header))
-	for name := range r.Header {
-		switch http.CanonicalHeaderKey(name) {
-		case "Authorization", "Cookie", "Proxy-Authorization":
-		default:
-			names = append(names, name)
+	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
+		if contract.Unseen(name) {
+			continue
 		}
-	}
-	slices.Sort(names)
-	for _, name := range names {
 		for _, value := range r.Header[name] {
 			request.Headers = append(request.Headers, abi.Pair{Name: sealed.Text(name), Value: sealed.Text(value)})
 		}
@@ -107,7 +102,6 @@ type bodyStream struct {
 	open func() (io.ReadCloser, error)
 }
 
-// Open implements seal.Stream.
 func (b *bodyStream) Open() (io.ReadCloser, error) {
 	c := b.call
 	if c.bodyReads++; c.bodyReads > maxBodyReads {
@@ -128,7 +122,6 @@ type timedBody struct {
 	cancel context.CancelFunc
 }
 
-// Read implements [io.Reader].
 func (b *timedBody) Read(p []byte) (int, error) {
 	if err := b.ctx.Err(); err != nil {
 		return 0, err
@@ -136,7 +129,6 @@ func (b *timedBody) Read(p []byte) (int, error) {
 	return b.body.Read(p)
 }
 
-// Close implements [io.Closer].
 func (b *timedBody) Close() error {
 	b.cancel()
 	return b.body.Close()

@@ -213,13 +213,12 @@ func (c *keyUse) fieldOf(key seal.Key) string {
 	return "the key of mac"
 }
 
-// boundedBuffer holds up to room bytes.
+// boundedBuffer is a writer of up to room bytes.
 type boundedBuffer struct {
 	bytes []byte
 	room  int
 }
 
-// Write implements io.Writer.
 func (b *boundedBuffer) Write(p []byte) (int, error) {
 	if len(b.bytes)+len(p) > b.room {
 		return 0, errTooMuch

@@ -143,10 +143,9 @@ type privateJWK struct {
 	Oth    any      `json:"oth"`
 }
 
-// octets are bytes in base64url.
+// octets are bytes that JSON has in base64url.
 type octets []byte
 
-// UnmarshalText implements [encoding.TextUnmarshaler].
 func (o *octets) UnmarshalText(text []byte) (err error) {
 	*o, err = base64.RawURLEncoding.Strict().DecodeString(string(text))
 	return err

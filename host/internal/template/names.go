@@ -15,8 +15,6 @@ type (
 	Error = expr.Error
 	// Values provides the values that expressions use.
 	Values = expr.Values
-	// Key names a key of a store of keys.
-	Key = expr.Key
 	// Discovery is a call of discover.
 	Discovery = expr.Discovery
 	// User is the person on whose behalf a request is made.
@@ -31,9 +29,6 @@ const (
 
 // NoKey is the error for get_key at a place that takes no key.
 const NoKey = "get_key is for a field that takes a key, and this takes a text: use get_secret"
-
-// SecretCall returns the call of get_secret with a name of [Names].Secrets.
-func SecretCall(name string) string { return expr.SecretCall(name) }
 
 // language is the language of expressions in templates.
 var language = &expr.Language{

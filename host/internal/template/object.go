@@ -14,8 +14,8 @@ import (
 	"github.com/keywright/keywright/internal/problem"
 )
 
-// MaxDepth is the maximum depth of nested arrays and objects in an Object.
-const MaxDepth = 64
+// maxDepth is the maximum depth of nested arrays and objects in an Object.
+const maxDepth = 64
 
 // Object is a compiled JSON object whose strings, at any depth, are templates. Names of members are plain text. It is
 // safe for concurrent use.
@@ -81,8 +81,8 @@ func (c *objectCompiler) fail(path *problem.Path, message string) any {
 }
 
 func (c *objectCompiler) compile(v any, path *problem.Path, depth int) any {
-	if depth > MaxDepth {
-		return c.fail(path, fmt.Sprintf("nested deeper than %d", MaxDepth))
+	if depth > maxDepth {
+		return c.fail(path, fmt.Sprintf("nested deeper than %d", maxDepth))
 	}
 	switch v := v.(type) {
 	case map[string]any:

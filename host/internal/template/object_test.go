@@ -79,7 +79,7 @@ func TestLiteralObject(t *testing.T) {
 
 func TestObjectErrors(t *testing.T) {
 	deep := any("x")
-	for range MaxDepth + 1 {
+	for range maxDepth + 1 {
 		deep = []any{deep}
 	}
 	_, errs := CompileObject(map[string]any{
@@ -89,7 +89,7 @@ func TestObjectErrors(t *testing.T) {
 		"deep":           deep,
 	}, "")
 	want := []string{
-		`deep` + strings.Repeat("[0]", MaxDepth) + `: nested deeper than 64`,
+		`deep` + strings.Repeat("[0]", maxDepth) + `: nested deeper than 64`,
 		`exp: column 4: unknown function "nope": ` + knownFunctions,
 		`exp: column 14: empty expression`,
 		`["https://x/\nid"].y: column 1: there is no }} that ends this {{`,
@@ -176,8 +176,8 @@ func TestWorkBound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			source := strings.Repeat("{{ "+one+" }}", 64<<10/len("{{ "+one+" }}"))
-			if n := strings.Count(source, "{{"); n > MaxExpressions {
-				source = strings.Repeat("{{ "+one+" }}", MaxExpressions)
+			if n := strings.Count(source, "{{"); n > maxExpressions {
+				source = strings.Repeat("{{ "+one+" }}", maxExpressions)
 			}
 			wantError(t, source, values(), "more than 8 MiB of text in all")
 
@@ -195,9 +195,9 @@ func TestWorkBound(t *testing.T) {
 	}
 }
 
-// A template may use exactly MaxWork.
+// A template may use exactly maxWork.
 func TestWorkOfJustTheLimit(t *testing.T) {
-	source := strings.Repeat("{{ get_secret('long') contains '' }}", MaxWork/MaxText)
+	source := strings.Repeat("{{ get_secret('long') contains '' }}", maxWork/maxText)
 	if _, err := renderText(t, source, values()); err != nil {
 		t.Error(err)
 	}

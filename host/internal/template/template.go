@@ -15,18 +15,18 @@ import (
 
 // Limits of one template.
 const (
-	MaxSource      = 64 << 10 // bytes of source
-	MaxExpressions = expr.MaxExpressions
-	MaxTokens      = 512     // tokens in an expression; this also bounds nesting
-	MaxText        = 1 << 20 // bytes of a rendered template, and of each value in its computation
-	MaxWork        = 8 << 20 // bytes of the operands and results of all functions and operators of a template or object
+	maxSource      = 64 << 10 // bytes of source
+	maxExpressions = expr.MaxExpressions
+	maxTokens      = 512     // tokens in an expression; this also bounds nesting
+	maxText        = 1 << 20 // bytes of a rendered template, and of each value in its computation
+	maxWork        = 8 << 20 // bytes of the operands and results of all functions and operators of a template or object
 )
 
 // limits are the limits of a rendering. Each value is bounded, but a source of 64 KiB can make hundreds of values of the
 // greatest length, so their sum is, too.
 var limits = &expr.Limits{
-	Steps: MaxWork, TooManySteps: "the expressions take more than 8 MiB of text in all",
-	Text: MaxText, JSON: MaxText, TooLong: "the text is longer than 1 MiB",
+	Steps: maxWork, TooManySteps: "the expressions take more than 8 MiB of text in all",
+	Text: maxText, JSON: maxText, TooLong: "the text is longer than 1 MiB",
 }
 
 // Template is a compiled template. It is safe for concurrent use.
@@ -37,7 +37,7 @@ type Template struct {
 	// special lists the characters before which the template writes a backslash in values that are not secret.
 	special string
 	// key is the key that the template names if it is a call of get_key, and nil otherwise.
-	key *Key
+	key *expr.Key
 }
 
 // segment is literal text, or an expression if value is not nil.
@@ -65,11 +65,11 @@ func Compile(source string) (*Template, []*Error) { return CompileEscaped(source
 // expressions, except in secret ones. Special is ASCII and has the backslash, or is empty. If it is not, literal text right
 // before an expression must not end in an odd number of backslashes, which would undo the backslash of the value.
 func CompileEscaped(source, special string) (*Template, []*Error) {
-	if len(source) > MaxSource {
+	if len(source) > maxSource {
 		return nil, []*Error{{Message: "the template is longer than 64 KiB"}}
 	}
 	t := &Template{source: source, special: special}
-	pieces, problem := expr.Cut(source, MaxTokens)
+	pieces, problem := expr.Cut(source, maxTokens)
 	var errs []*Error
 	if problem != nil {
 		errs = append(errs, problem)
@@ -138,7 +138,7 @@ func (t *Template) Secret() bool { return len(t.names.Secrets) > 0 || t.names.Us
 
 // Key returns the key that the template names if it is a call of get_key. Such a template has no text, so it must not be
 // rendered. For any other template, Key returns nil.
-func (t *Template) Key() *Key { return t.key }
+func (t *Template) Key() *expr.Key { return t.key }
 
 // Render evaluates the expressions once: text of the form {{ … }} in a value stays as it is. Empty text makes no Part,
 // unless it is a secret. The error is an *Error; errors.Is finds the error that Values.Secret or Values.UUID returned.
@@ -187,7 +187,7 @@ func (t *Template) render(r *expr.Run, parts []Part, escape func(literal, value 
 		} else {
 			literal += text
 		}
-		if size += len(text); size > MaxText {
+		if size += len(text); size > maxText {
 			return nil, &Error{Column: s.column, Message: "the rendered text is longer than 1 MiB"}
 		}
 		last := len(parts) - 1

@@ -38,7 +38,7 @@ func (g *given) UUID() (string, error) { return g.uuid() }
 // values returns the values of most tests: a user without a last name, a tenant, secrets and two variables.
 func values() *given {
 	secrets := map[string]string{
-		"crm": "s3cr3t", "nested": "{{ get_secret('crm') }}", "empty": "", "blank": " \n\t", "long": strings.Repeat("x", MaxText),
+		"crm": "s3cr3t", "nested": "{{ get_secret('crm') }}", "empty": "", "blank": " \n\t", "long": strings.Repeat("x", maxText),
 		"json": `{"type":"x","key":"-----BEGIN\nx"}`,
 	}
 	variables := map[string]string{"region": "eu", "nothing": ""}
@@ -198,22 +198,22 @@ func TestNames(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	for _, c := range []struct{ name, source, want string }{
-		{"source", strings.Repeat("x", MaxSource+1), "64 KiB"},
-		{"expressions", strings.Repeat("{{1}}", MaxExpressions+1), "column 1281: more than 256 expressions"},
-		{"tokens", "{{ " + strings.Repeat("(", MaxTokens) + "1" + strings.Repeat(")", MaxTokens) + " }}", "column 1: the expression has more than 512 tokens"},
+		{"source", strings.Repeat("x", maxSource+1), "64 KiB"},
+		{"expressions", strings.Repeat("{{1}}", maxExpressions+1), "column 1281: more than 256 expressions"},
+		{"tokens", "{{ " + strings.Repeat("(", maxTokens) + "1" + strings.Repeat(")", maxTokens) + " }}", "column 1: the expression has more than 512 tokens"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			testworld.WantError(t, "", testworld.ErrorOf(compile(c.source)), c.want)
 		})
 	}
-	mustCompile(t, strings.Repeat("x", MaxSource))
-	mustCompile(t, strings.Repeat("{{1}}", MaxExpressions))
-	mustCompile(t, "{{"+strings.Repeat("(", MaxTokens/2-1)+"1"+strings.Repeat(")", MaxTokens/2-1)+"}}")
+	mustCompile(t, strings.Repeat("x", maxSource))
+	mustCompile(t, strings.Repeat("{{1}}", maxExpressions))
+	mustCompile(t, "{{"+strings.Repeat("(", maxTokens/2-1)+"1"+strings.Repeat(")", maxTokens/2-1)+"}}")
 
 	long := values()
-	long.tenantID = strings.Repeat("x", MaxText+1)
+	long.tenantID = strings.Repeat("x", maxText+1)
 	over := values()
-	over.secret = func(string) (string, error) { return strings.Repeat("x", MaxText+1), nil }
+	over.secret = func(string) (string, error) { return strings.Repeat("x", maxText+1), nil }
 	for _, c := range []struct {
 		name, source string
 		values       *given
@@ -230,14 +230,14 @@ func TestLimits(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) { wantError(t, c.source, c.values, "longer than 1 MiB") })
 	}
 	for source, secret := range map[string]int{
-		"{{ get_secret('x') }}":                MaxText,
-		"{{ get_secret('x') + 'x' }}":          MaxText - 1,
-		"{{ base64_encode(get_secret('x')) }}": MaxText / 4 * 3,
-		"{{ json_encode(get_secret('x')) }}":   MaxText - len(`""`),
+		"{{ get_secret('x') }}":                maxText,
+		"{{ get_secret('x') + 'x' }}":          maxText - 1,
+		"{{ base64_encode(get_secret('x')) }}": maxText / 4 * 3,
+		"{{ json_encode(get_secret('x')) }}":   maxText - len(`""`),
 	} {
 		just := values()
 		just.secret = func(string) (string, error) { return strings.Repeat("x", secret), nil }
-		if got, err := renderText(t, source, just); err != nil || len(got) != MaxText {
+		if got, err := renderText(t, source, just); err != nil || len(got) != maxText {
 			t.Errorf("%s, a text of just the limit: %d bytes, %v", source, len(got), err)
 		}
 	}
@@ -336,7 +336,7 @@ func FuzzCompile(f *testing.F) {
 			return
 		}
 		parts, err := compiled.Render(values())
-		if err == nil && len(Join(parts)) > MaxText {
+		if err == nil && len(Join(parts)) > maxText {
 			t.Error("over the limit")
 		}
 	})
