@@ -39,6 +39,12 @@ func secondBytes(first *[256]bool) (escapeSecondBytes [256]kinds) {
 			escapeSecondBytes[digits[c>>4]] |= percents
 			escapeSecondBytes[upper[c>>4]] |= percents
 		}
+		if first[c] && punctuation[c] {
+			escapeSecondBytes[c] |= backslashed
+		}
+		if base64Characters[c] || strings.IndexByte(" \t"+introducers, byte(c)) >= 0 {
+			escapeSecondBytes[c] |= feeds | returns
+		}
 	}
 	escapeSecondBytes['2'] |= percents  // %25
 	escapeSecondBytes['0'] |= percents  // %0A and %0D
@@ -48,14 +54,6 @@ func secondBytes(first *[256]bool) (escapeSecondBytes [256]kinds) {
 	for i := range len(simple) {
 		if first[simple[i]] {
 			escapeSecondBytes[namedEscapes[i]] |= backslashed
-		}
-	}
-	for c := range first {
-		if first[c] && punctuation[c] {
-			escapeSecondBytes[c] |= backslashed
-		}
-		if base64Characters[c] || strings.IndexByte(" \t"+introducers, byte(c)) >= 0 {
-			escapeSecondBytes[c] |= feeds | returns
 		}
 	}
 	escapeSecondBytes['#'] |= references
