@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -126,7 +127,7 @@ func (k *checker) field(f *hostfn.Field, value any) {
 		if _, isList := value.([]any); isList && f.Doc != "" { // it says what separates the parts of a text
 			doc = ": " + hint(f.Doc)
 		}
-		k.wrongField(f, "is %s, %s is wanted%s", typeOf(value), kindName(f.Kind), doc)
+		k.wrongField(f, "is %s, %s is wanted%s", typeOf(value), cmp.Or(kindNames[f.Kind], "text"), doc)
 		return
 	}
 	compiled, errs := template.CompileEscaped(text, f.Escape)
@@ -340,16 +341,8 @@ func scalar(kind string, value any) (string, bool) {
 	return "", false
 }
 
-// kindName names the values of a kind, for errors.
-func kindName(kind string) string {
-	switch kind {
-	case abi.KindInteger:
-		return "an integer"
-	case abi.KindBoolean:
-		return "true or false"
-	}
-	return "text"
-}
+// kindNames name the values of kinds, for errors. Those of others are text.
+var kindNames = map[string]string{abi.KindInteger: "an integer", abi.KindBoolean: "true or false"}
 
 // typeOf names the type of a value, for errors.
 func typeOf(value any) string {

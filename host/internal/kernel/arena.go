@@ -8,6 +8,7 @@
 package kernel
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -172,15 +173,7 @@ func (a *Arena) find(offset uint64) (block, bool) {
 	if n := len(a.blocks); n > 0 && a.blocks[n-1].offset == offset { // most calls are about the newest block
 		return a.blocks[n-1], true
 	}
-	i, ok := slices.BinarySearchFunc(a.blocks, offset, func(b block, offset uint64) int {
-		switch {
-		case b.offset < offset:
-			return -1
-		case b.offset > offset:
-			return 1
-		}
-		return 0
-	})
+	i, ok := slices.BinarySearchFunc(a.blocks, offset, func(b block, offset uint64) int { return cmp.Compare(b.offset, offset) })
 	if !ok {
 		return block{}, false
 	}

@@ -82,11 +82,6 @@ func (r *keyring) seal(id state.ID, generation int64, value []byte) ([]byte, err
 	return first.aead.Seal(sealed, nonce, value, bound(id, generation)), nil
 }
 
-// current reports whether a value is sealed under the first key.
-func (r *keyring) current(sealed []byte) bool {
-	return bytes.HasPrefix(sealed, r.keys[0].id[:])
-}
-
 // open opens what seal has sealed for the same row and generation.
 func (r *keyring) open(id state.ID, generation int64, sealed []byte) ([]byte, error) {
 	if len(sealed) < keyIDSize+nonceSize {
@@ -178,7 +173,7 @@ func (n *Node) rekey(ctx context.Context, id state.ID, row state.Row, counts *Re
 	switch {
 	case row.Value == nil:
 		return true, nil
-	case n.ring.current(row.Value):
+	case bytes.HasPrefix(row.Value, n.ring.keys[0].id[:]):
 		counts.Current++
 		return true, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"sync/atomic"
+	"unicode/utf8"
 
 	"golang.org/x/net/http/httpguts"
 	"golang.org/x/net/idna"
@@ -31,7 +32,15 @@ type Origins struct {
 // Add parses an origin and adds it. allowsHTTP reports whether a URL may be of http. A path or query is an error, because it
 // looks like a limit on the requests and would not be one.
 func (o *Origins) Add(text string, allowsHTTP func(*url.URL) bool) error {
-	parsed, err := parseOrigin(text, allowsHTTP)
+	rule := urlcheck.Rule{HTTP: allowsHTTP, PlainHTTP: "which sends everything in the open: use https, or name the host in PlainHTTP of the Egress"}
+	u, err := rule.Parse(text)
+	switch {
+	case err != nil:
+		return err
+	case u.RawQuery != "" || u.ForceQuery || (u.Path != "" && u.Path != "/"):
+		return errors.New("has more than scheme, host and port")
+	}
+	parsed, err := OriginOf(u)
 	if err != nil {
 		return err
 	}
@@ -40,18 +49,6 @@ func (o *Origins) Add(text string, allowsHTTP func(*url.URL) bool) error {
 	}
 	o.all[parsed] = true
 	return nil
-}
-
-func parseOrigin(text string, allowsHTTP func(*url.URL) bool) (Origin, error) {
-	rule := urlcheck.Rule{HTTP: allowsHTTP, PlainHTTP: "which sends everything in the open: use https, or name the host in PlainHTTP of the Egress"}
-	u, err := rule.Parse(text)
-	switch {
-	case err != nil:
-		return Origin{}, err
-	case u.RawQuery != "" || u.ForceQuery || (u.Path != "" && u.Path != "/"):
-		return Origin{}, errors.New("has more than scheme, host and port")
-	}
-	return OriginOf(u)
 }
 
 // OriginOf returns the origin of a URL.
@@ -85,12 +82,7 @@ func OriginOf(u *url.URL) (Origin, error) {
 
 // ascii reports whether s has only ASCII characters.
 func ascii(s string) bool {
-	for i := range len(s) {
-		if s[i] >= 0x80 {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf })
 }
 
 // schemeHost is the scheme and host of a URL as they are written in a request.

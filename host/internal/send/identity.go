@@ -250,15 +250,6 @@ func (t *Transport) Base() http.RoundTripper {
 	return t.API
 }
 
-// parsePair parses a certificate and its key. The error has nothing of either.
-func parsePair(certificate, key string) (*tls.Certificate, error) {
-	chain, err := connect.ParseCertificates("tls.certificate", certificate)
-	if err != nil {
-		return nil, err
-	}
-	return pair(chain, key)
-}
-
 // parsePKCS12 parses a file of a certificate and its key. The error has nothing of either.
 func (t *TLS) parsePKCS12(texts pemTexts) (*tls.Certificate, error) {
 	file, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(texts.pkcs12), ""))
@@ -291,8 +282,12 @@ func parseRoots(text string) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// pair returns a chain with its key. The chain begins with the client's own certificate.
-func pair(chain []*x509.Certificate, text string) (*tls.Certificate, error) {
+// parsePair parses certificates, of which the first is the client's own, and its key. The error has nothing of either.
+func parsePair(certificates, text string) (*tls.Certificate, error) {
+	chain, err := connect.ParseCertificates("tls.certificate", certificates)
+	if err != nil {
+		return nil, err
+	}
 	key, _, wrong := signing.ParsePrivate(text, "")
 	if wrong != "" {
 		return nil, hostfn.FieldErrorf("tls.key", "the key %s", wrong)

@@ -34,8 +34,8 @@ type Refusal struct {
 	Age  time.Duration `json:"-"`
 }
 
-// Refusals is the memory of what token endpoints refused. It keeps callers from asking the same again at once. It is
-// safe for concurrent use.
+// Refusals is the memory of what token endpoints refused. It keeps callers from asking the same again at once. If it is full, the owner
+// with the most loses the one that it used least recently. It is safe for concurrent use.
 type Refusals struct {
 	now func() time.Time
 
@@ -51,12 +51,6 @@ type refusalEntry struct {
 	count int
 	// asking is set while a caller asks again after the wait.
 	asking bool
-}
-
-// newRefusals returns an empty memory of at most size refusals. If it is full, the owner with the most loses the one that it used least
-// recently.
-func newRefusals(size int, now func() time.Time) *Refusals {
-	return &Refusals{now: now, all: fairlru.New[[32]byte, *refusalEntry](int64(size))}
 }
 
 // Question is a question that its holder may ask a token endpoint. The holder must call End.

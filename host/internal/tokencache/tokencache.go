@@ -104,7 +104,7 @@ const remembered = 10_000
 func New[V any](entries, perPartition int, now func() time.Time) *Cache[V] {
 	entries = max(1, entries)
 	c := &Cache[V]{
-		Refusals:     newRefusals(entries, now),
+		Refusals:     &Refusals{now: now, all: fairlru.New[[32]byte, *refusalEntry](int64(entries))},
 		entries:      entries,
 		perPartition: max(1, perPartition),
 		now:          now,
@@ -236,7 +236,8 @@ func (c *Cache[V]) get(k Key) (Entry[V], bool) {
 		c.remove(k)
 		return Entry[V]{}, false
 	}
-	c.touch(it)
+	c.all.Get(k.Owner, k) // it is the most recently used one, of its owner and in its partition
+	it.partition.Get(k.Name)
 	return it.entry(), true
 }
 
@@ -284,12 +285,6 @@ func (c *Cache[V]) wasUsed(it *item[V]) bool {
 	}
 	it.partition.Get(it.Key.Name)
 	return true
-}
-
-// touch makes an item the most recently used one, of its owner and in its partition.
-func (c *Cache[V]) touch(it *item[V]) {
-	c.all.Get(it.Key.Owner, it.Key)
-	it.partition.Get(it.Key.Name)
 }
 
 // remove removes the entry of a key, if there is one, from the cache and from its partition.

@@ -34,15 +34,11 @@ type Store struct {
 func New(bytes int64, perPartition int, now func() time.Time, node *lease.Node) *Store {
 	s := &Store{tokencache.NewSized(bytes, seal.Bytes, perPartition, now), node, now}
 	if node != nil {
-		s.Rejected = s.drop
+		s.Rejected = func(h *tokencache.Handle) { // if the store of state fails, another node may use the value once more
+			_ = node.Drop(context.Background(), rowOf(h.Key), h.Shared)
+		}
 	}
 	return s
-}
-
-// drop drops an entry for all nodes, unless another node has replaced it. If the store of state fails, another node may use the
-// value once more.
-func (s *Store) drop(h *tokencache.Handle) {
-	_ = s.node.Drop(context.Background(), rowOf(h.Key), h.Shared)
 }
 
 // rowOf returns the name of an entry in the store of state.
