@@ -22,6 +22,16 @@ func (s slow) Acquire(ctx context.Context, id state.ID, generation int64, d time
 	return s.Store.Acquire(ctx, id, generation, d)
 }
 
+// beginExchange returns the right to ask for a token, which must be free.
+func beginExchange(t *testing.T, node *lease.Node, key lease.Key) *lease.Exchange {
+	t.Helper()
+	_, x, err := node.BeginExchange(t.Context(), key, nil)
+	if x == nil {
+		t.Fatalf("there is no right to ask for a token: %v", err)
+	}
+	return x
+}
+
 // Who has a lease may ask a token endpoint for two thirds of its time, from when the node asked for the lease. A token that may be used
 // once is not sent later, and the grant is as it was.
 func TestRequestsEndWithinTheLease(t *testing.T) {
@@ -35,10 +45,7 @@ func TestRequestsEndWithinTheLease(t *testing.T) {
 			return context.WithCancel(ctx)
 		},
 	})
-	_, x, err := node.BeginExchange(ctx, lease.Key{}, nil)
-	if x == nil {
-		t.Fatal(err)
-	}
+	x := beginExchange(t, node, lease.Key{})
 	now = now.Add(3 * time.Second)
 	_, cancel := x.Within(ctx)
 	defer cancel()
@@ -65,10 +72,7 @@ func TestALateExchange(t *testing.T) {
 	now, ctx := time.Now(), t.Context()
 	store, key := state.NewMemory(func() time.Time { return now }), stateKey()
 	late, other := newNode(t, store, key), newNode(t, store, key)
-	_, x, err := late.BeginExchange(ctx, lease.Key{}, nil)
-	if x == nil {
-		t.Fatal(err)
-	}
+	x := beginExchange(t, late, lease.Key{})
 	defer x.End(ctx)
 	now = now.Add(time.Hour)
 	testworld.Must(other.Fetch(ctx, lease.Key{}, token))(t)
@@ -83,10 +87,7 @@ func TestALateExchange(t *testing.T) {
 // A token whose time is over is not stored.
 func TestATokenWithoutATime(t *testing.T) {
 	node, ctx := newNode(t, state.NewMemory(time.Now), stateKey()), t.Context()
-	_, x, err := node.BeginExchange(ctx, lease.Key{}, nil)
-	if x == nil {
-		t.Fatal(err)
-	}
+	x := beginExchange(t, node, lease.Key{})
 	defer x.End(ctx)
 	for _, ttl := range []time.Duration{-1, 0} {
 		if generation := x.Put(ctx, []byte("token"), ttl); generation != 0 {

@@ -19,9 +19,7 @@ func TestStoreClockSetBack(t *testing.T) {
 	store, key, ctx := state.NewMemory(func() time.Time { return now }), stateKey(), t.Context()
 	gone, node := newNode(t, store, key), newNode(t, store, key)
 	access, refused, lost := lease.Key{Name: "access"}, lease.Key{Name: "refused"}, lease.Key{Name: "lost"}
-	if _, x, err := gone.BeginExchange(ctx, access, nil); x == nil {
-		t.Fatal(err)
-	}
+	beginExchange(t, gone, access)
 	testworld.Must(gone.Begin(ctx, grantKey, []byte("seed"), true))(t)
 	intended(t, gone, "lost")
 	wait := func(int) time.Duration { return time.Minute }
