@@ -125,9 +125,9 @@ func NewConnector(ctx context.Context, h *host.Host, d Definition) (*Connector, 
 	}
 	c.headers = k.parameters("headers", d.Headers)
 	c.query = k.parameters("query", d.Query)
-	_, inURL, _ := strings.Cut(d.URL, "?")
+	inURL := queryNames(d.URL)
 	for i, p := range d.Query {
-		if strings.Contains("&"+inURL, "&"+url.QueryEscape(p.Name)+"=") {
+		if inURL[url.QueryEscape(p.Name)] {
 			k.Wrong(fmt.Sprintf("query[%d].name", i), "is in the query of url, too: servers differ in which one counts")
 		}
 	}
@@ -193,6 +193,19 @@ func (k *compiler) url(c *Connector) (origin string) {
 		}
 	}
 	return base.Scheme + "://" + base.Host
+}
+
+// queryNames returns the names of the parameters in the query of a URL, encoded as in the URL. A definition may have thousands of names to
+// look for.
+func queryNames(text string) map[string]bool {
+	_, query, _ := strings.Cut(text, "?")
+	names := map[string]bool{}
+	for parameter := range strings.SplitSeq(query, "&") {
+		if name, _, ok := strings.Cut(parameter, "="); ok {
+			names[name] = true
+		}
+	}
+	return names
 }
 
 // compiler compiles the parts of a definition, and collects their problems.

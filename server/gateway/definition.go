@@ -205,7 +205,7 @@ var accents, noPermalink = regexp.MustCompile(`\p{Mn}+`), regexp.MustCompile(`[^
 // Permalink returns the permalink for a connector's name: in lower case, without accents, with a hyphen in place of each run
 // of other characters, and at most 64 bytes long. It is empty if the name has no letter a to z and no digit.
 func Permalink(name string) string {
-	const longest = 4096 // longer names are invalid anyway
+	const longest = 1024 // longer names are invalid anyway
 	plain := strings.ToLower(accents.ReplaceAllString(norm.NFKD.String(name[:min(len(name), longest)]), ""))
 	permalink := strings.Trim(noPermalink.ReplaceAllString(plain, "-"), "-")
 	return strings.TrimRight(permalink[:min(len(permalink), maxPermalink)], "-")
