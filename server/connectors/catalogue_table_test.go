@@ -125,12 +125,12 @@ func passwordAccounts() map[string]account {
 		"confluence": withPassword("confluence", email, "ATATT3xFfGF0", "GET https://acme.atlassian.net/wiki/api/v2/spaces").of(site...),
 		"freshdesk": {
 			secrets: one("freshdesk", "5TMgbcZdRFY70hSpEdj"), set: one("your-domain", "acme"), optional: "password", // any password will do
-			api: request("GET https://acme.freshdesk.com/api/v2/agents/me", userOnly("5TMgbcZdRFY70hSpEdj")),
+			api: request("GET https://acme.freshdesk.com/api/v2/agents/me", signedIn("5TMgbcZdRFY70hSpEdj", "")),
 		},
 		"jira": withPassword("jira", email, "ATATT3xFfGF0", "GET https://acme.atlassian.net/rest/api/3/myself").of(site...),
 		"mailchimp": {
 			secrets: one("mailchimp", "0123456789abcdef0123456789abcdef-us19"), set: one("your-dc", "us19"), optional: "username", // any user name will do
-			api: request("GET https://us19.api.mailchimp.com/3.0/ping", passwordOnly("0123456789abcdef0123456789abcdef-us19")),
+			api: request("GET https://us19.api.mailchimp.com/3.0/ping", signedIn("", "0123456789abcdef0123456789abcdef-us19")),
 		},
 		"mailgun":    withPassword("mailgun", "api", "key-0123456789", "GET https://api.mailgun.net/v3/domains"),
 		"servicenow": withPassword("servicenow", "integration", "correct horse battery", "GET https://dev12345.service-now.com/api/now/table/incident").of("your-instance", "dev12345", "your-user", "integration"),

@@ -21,7 +21,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -300,8 +299,7 @@ func (l *loader) load(ctx context.Context) error {
 	l.options.Host.Egress, l.set.Egress, l.set.Files = l.egress, l.egress, l.files
 	l.file.Limits.change(&l.options.Host.Limits)
 	l.set.Limits = l.options.Host.Limits
-	digest := sha256.Sum256([]byte(l.source.text))
-	l.set.SHA256 = hex.EncodeToString(digest[:])
+	l.set.SHA256 = fmt.Sprintf("%x", sha256.Sum256([]byte(l.source.text)))
 	l.set.Settings = l.settings(root)
 	l.checkFiles(ctx, root)
 	for _, n := range l.file.Secrets {

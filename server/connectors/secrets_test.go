@@ -16,13 +16,18 @@ import (
 	"github.com/keywright/keywright/server/connectors"
 )
 
+// pkcs8 returns a key as PEM.
+func pkcs8(t *testing.T, key any) string {
+	t.Helper()
+	der := testworld.Must(x509.MarshalPKCS8PrivateKey(key))(t)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+}
+
 // With ReadSecrets, failures that would show at the first request are problems with their places, and no problem shows a
 // secret.
 func TestReadSecrets(t *testing.T) {
 	const canary = "c4n4ry0x9"
-	key := testworld.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-	der := testworld.Must(x509.MarshalPKCS8PrivateKey(key))(t)
-	ec := string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+	ec := pkcs8(t, testworld.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t))
 	text := `connectors:
   - name: There
     url: https://one.example

@@ -293,23 +293,6 @@ func TestConcurrentLogin(t *testing.T) {
 	f.wantAsked(2, appRoleLogin)
 }
 
-func TestVaultRotation(t *testing.T) {
-	f := newFakeVault(t)
-	first, second := f.Secret("a secret"), f.Secret("a secret")
-	f.put("crm", map[string]any{"value": first})
-	store := newCached(t, f.byAppRole(), 5*time.Second, f.Now)
-	f.want(store, "crm", first)
-	f.put("crm", map[string]any{"value": second})
-	f.Advance(5*time.Second - 1)
-	f.want(store, "crm", first)
-	f.wantAsked(1, "GET secret/data/crm")
-	f.Advance(1)
-	f.want(store, "crm", second)
-	f.put("crm", nil) // deleted
-	f.Advance(5 * time.Second)
-	f.wantMissing(store, "crm", "vault has nothing at")
-}
-
 // threats.md 77: a credential file that everybody on the machine may read is not used, as for the identity of an age file.
 func TestCredentialFileModes_threats_77(t *testing.T) {
 	f, value := newCRMVault(t)
