@@ -68,14 +68,6 @@ func checkCommand(a *app) *cobra.Command {
 	c := a.jsonCommand(&cobra.Command{
 		Use:   "check [-c FILE] [--secrets] [--dev]",
 		Short: "Check a configuration: every problem, a line each, with line and column",
-		Long: "Checks a configuration and its plugins, and lists every problem, and what is probably a mistake as a warning, a line each, " +
-			"with line and column. On a terminal it also shows the line itself. With a problem it exits with 1, with a warning it does not. " +
-			"docs/gateway.md lists what it finds.\n\n" +
-			"Secrets are read only with --secrets or --secrets-dir: one that is missing or empty, a key that does not fit its algorithm, " +
-			"and a client certificate that cannot be used, are problems then, and the output shows when a client certificate ends. Those of " +
-			"tenants and users are read with --tenant and --user-id only, for that tenant and user. Keys that " +
-			"stay in a store are asked for then, and sign nothing. A certificate of the gateway or a file of keys that is not on this machine " +
-			"is a problem then, too. Nothing is sent to an API, and no store of state is opened; `keywright state status` opens it.",
 	}, func(c *cobra.Command, _ []string) (document, error) {
 		flags.readSecrets = flags.readSecrets || flags.secretsDir != "" || flags.user.TenantID != "" || flags.user.ID != ""
 		result := &checkReport{

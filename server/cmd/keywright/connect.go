@@ -41,13 +41,7 @@ func connectCommand(a *app) *cobra.Command {
 	c := a.jsonCommand(&cobra.Command{
 		Use:   "connect [-c FILE] [--port PORT] [--open] [--wait TIME] CONNECTOR | --disconnect CONNECTOR | --list [--json]",
 		Short: "Connect an account of the operator, by consent in a browser",
-		Long: "Connects an account for requests that have no user, such as those of `keywright request`: it prints a URL of the " +
-			"authorization server, to be opened in a browser on this machine, and waits on a port of 127.0.0.1 until the browser " +
-			"comes back. At the authorization server, register the redirect URI http://127.0.0.1/callback; if it compares the port " +
-			"too, name one with --port. The grant is kept in the store of state of the file.\n\n" +
-			"Users of a gateway connect their accounts there: /connect/PERMALINK.\n\n" +
-			"--list shows which connectors are connected. --disconnect forgets a grant, and revokes it if the connector says where.",
-		Args: cobra.ArbitraryArgs,
+		Args:  cobra.ArbitraryArgs,
 	}, func(c *cobra.Command, args []string) (document, error) { return a.runConnect(c, &flags, args) })
 	flags.add(c, "connectors.yaml")
 	c.Flags().IntVar(&flags.port, "port", 0, "the `PORT` of 127.0.0.1 to which the browser comes back (default a free one)")
@@ -114,15 +108,11 @@ func ofConnector(permalink string, err error) error {
 
 // consent connects an account through a browser.
 func (a *app) consent(ctx context.Context, f *connectFlags, connector *gateway.Connector) error {
-	l, err := listenLoopback(ctx, f.port, connector.Definition().Name, connector.Upstream().BeginConsent, connector.Callback)
+	l, to, err := beginLoopback(ctx, f.port, connector.Definition().Name, connector.Upstream().BeginConsent, connector.Callback)
 	if err != nil {
 		return err
 	}
 	defer l.close()
-	to, err := l.begin(ctx)
-	if err != nil {
-		return err
-	}
 	a.out.Line("open this in a browser on this machine:")
 	a.out.Printf("%s\n", to)
 	if err := a.out.Err(); err != nil {
@@ -203,11 +193,8 @@ func (all connections) print(a *app) {
 // nothing (threats.md 136).
 type loopback struct {
 	name string
-	// consent returns the URL to which the browser must go, and callback ends the consent.
-	consent  func(context.Context, host.ConsentRequest) (authorizationURL string, err error)
+	// callback ends the consent.
 	callback func(ctx context.Context, back host.AuthorizationResponse) error
-	// address is that of the listener. It does not serve before state is set.
-	listener net.Listener
 	address  string
 	binding  string
 	// state is the parameter of the authorization URL that the browser brings back.
@@ -218,30 +205,47 @@ type loopback struct {
 	result chan error
 }
 
-// listenLoopback listens on a port, or on a free one if port is 0. The caller must call close.
-func listenLoopback(
+// beginLoopback listens on a port, or on a free one if port is 0, and begins a consent. It returns the URL to which the browser must go.
+// The caller must call close.
+func beginLoopback(
 	ctx context.Context, port int, name string,
 	consent func(context.Context, host.ConsentRequest) (string, error), callback func(context.Context, host.AuthorizationResponse) error,
-) (*loopback, error) {
+) (l *loopback, to string, err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
-		return nil, fmt.Errorf("the browser could not come back: %w", err)
+		return nil, "", fmt.Errorf("the browser could not come back: %w", err)
 	}
-	l := &loopback{
-		name: name, consent: consent, callback: callback, listener: listener, address: listener.Addr().String(),
-		binding: rand.Text(), result: make(chan error, 1),
+	l = &loopback{name: name, callback: callback, address: listener.Addr().String(), binding: rand.Text(), result: make(chan error, 1)}
+	if to, err = consent(ctx, host.ConsentRequest{RedirectURI: l.redirectURI(), Binding: l.binding}); err == nil {
+		l.state, err = stateParameter(to)
+	}
+	if err != nil {
+		return nil, "", errors.Join(err, listener.Close())
 	}
 	const slow = 10 * time.Second
 	l.server = &http.Server{
 		Handler: http.HandlerFunc(l.answer), ReadHeaderTimeout: slow, ReadTimeout: slow, MaxHeaderBytes: 64 << 10,
 		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 	}
-	return l, nil
+	go func() { _ = l.server.Serve(listener) }()
+	return l, to, nil
+}
+
+// stateParameter returns the parameter of an authorization URL that the browser brings back.
+func stateParameter(authorizationURL string) (string, error) {
+	u, err := url.Parse(authorizationURL)
+	if err != nil {
+		return "", errors.New("the URL of the authorization server is not valid")
+	}
+	state := u.Query().Get("state")
+	if state == "" {
+		return "", errors.New("the URL of the authorization server has no state")
+	}
+	return state, nil
 }
 
 // close ends the listener, once the answer under way has been written.
 func (l *loopback) close() {
-	_ = l.listener.Close()
 	const last = 2 * time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), last)
 	defer cancel()
@@ -251,23 +255,6 @@ func (l *loopback) close() {
 }
 
 func (l *loopback) redirectURI() string { return "http://" + l.address + "/callback" }
-
-// begin begins the consent, and returns the URL to which the browser must go.
-func (l *loopback) begin(ctx context.Context) (string, error) {
-	to, err := l.consent(ctx, host.ConsentRequest{RedirectURI: l.redirectURI(), Binding: l.binding})
-	if err != nil {
-		return "", err
-	}
-	u, err := url.Parse(to)
-	if err != nil {
-		return "", errors.New("the URL of the authorization server is not valid")
-	}
-	if l.state = u.Query().Get("state"); l.state == "" {
-		return "", errors.New("the URL of the authorization server has no state")
-	}
-	go func() { _ = l.server.Serve(l.listener) }()
-	return to, nil
-}
 
 // wait returns when the consent has ended, and returns its error. A callback that is under way when the time is over or ctx ends
 // still counts.

@@ -33,9 +33,6 @@ func connectorNewCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "new --api NAME [-c FILE] [--name NAME] [--sandbox | --place PLACE | --url URL] [--set TEXT=VALUE]...",
 		Short: "Make a connector of a product in the catalogue",
-		Long: "Makes a connector of a product in the catalogue, and writes it to stdout, or with -c behind the connectors of a file. " +
-			"Comments say what to fill in, and where the product shows it. What to do next goes to stderr, or with -c to stdout.\n\n" +
-			"`keywright connector list` lists the products, and docs/apis.md shows them, with the mistakes that people make.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if flags.api == "" {
 				return misuse(c, "without --api: `keywright connector list` lists the APIs")
@@ -154,7 +151,6 @@ func connectorListCommand(a *app) *cobra.Command {
 	return a.jsonCommand(&cobra.Command{
 		Use:   "list",
 		Short: "List the products of the catalogue, with their auth types",
-		Long:  "Lists the products of the catalogue, with their auth types. `keywright connector new --api NAME` makes a connector of one.",
 	}, func(*cobra.Command, []string) (document, error) {
 		apis, err := catalogue.All()
 		if err != nil {

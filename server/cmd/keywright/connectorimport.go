@@ -31,12 +31,7 @@ func connectorImportCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import FILE|- | --curl 'curl …' | -- curl … [-c FILE] [--name NAME] [--url URL] [--scheme NAME] [--flow FLOW] [--token-url URL] [--paths read|all|none] [--dev]",
 		Short: "Make a connector of an OpenAPI document, or of a command line of curl",
-		Long: "Makes a connector of the security schemes of an OpenAPI document (3.x, or Swagger 2, in JSON or YAML), or of a command " +
-			"line of curl, and writes it to stdout, or behind the connectors of a file. What was decided, and which secrets to store, " +
-			"goes to stderr. What is missing is listed, with the flag that adds it, and nothing is written then.\n\n" +
-			"Nothing is fetched or sent. Credentials of the command line of curl are left out: the connector names secrets in their " +
-			"place. A shell that keeps a history has them there; with --curl - the command line is read from stdin.",
-		Args: cobra.ArbitraryArgs,
+		Args:  cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			result, err := a.importConnector(c, &flags, args)
 			if err != nil {

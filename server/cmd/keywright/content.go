@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/internal/expr"
 	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/embed"
 	"github.com/keywright/keywright/server/content/httpapi"
@@ -48,24 +47,10 @@ func (f *databaseFlags) add(c *cobra.Command, sqlite string) {
 	c.Flags().BoolVar(&f.pooler, "db-pooler", false, "PostgreSQL is behind a pooler that lends connections for a transaction, such as PgBouncer")
 }
 
-// open opens the database. It creates one of SQLite that does not exist. Its errors contain no part of the URL that may be a password.
-func (f *databaseFlags) open(a *app, c *cobra.Command) (content.Database, error) {
-	return f.openFile(a, c, sqlite.Open)
-}
-
-// openToRead is like open, and creates no database.
-func (f *databaseFlags) openToRead(a *app, c *cobra.Command) (content.Database, error) {
-	return f.openFile(a, c, func(ctx context.Context, path string) (content.Database, error) {
-		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) { // so that a misspelt path is no empty database
-			return nil, fmt.Errorf("there is no database %s: `keywright content import` makes one", path)
-		}
-		return sqlite.OpenToRead(ctx, path)
-	})
-}
-
-// openFile opens the database until the command ends. open opens a file of SQLite.
-func (f *databaseFlags) openFile(
-	a *app, c *cobra.Command, open func(context.Context, string) (content.Database, error),
+// open opens the database until the command ends. sqliteOpen opens a file of SQLite. Errors contain no part of the URL that may be a
+// password.
+func (f *databaseFlags) open(
+	a *app, c *cobra.Command, sqliteOpen func(context.Context, string) (content.Database, error),
 ) (store content.Database, err error) {
 	address := cmp.Or(f.url, a.env(contentDB))
 	switch scheme, path, _ := strings.Cut(address, ":"); {
@@ -74,7 +59,7 @@ func (f *databaseFlags) openFile(
 	case f.connections < 2:
 		return nil, misuse(c, "--db-connections wants 2 or more")
 	case scheme == "sqlite" && path != "":
-		store, err = open(c.Context(), path)
+		store, err = sqliteOpen(c.Context(), path)
 	case scheme == "postgres" || scheme == "postgresql":
 		store, err = postgres.Open(c.Context(), address, postgres.Options{Connections: f.connections, Pooler: f.pooler})
 	default:
@@ -87,27 +72,26 @@ func (f *databaseFlags) openFile(
 	return store, nil
 }
 
+// openToRead opens a file of SQLite that exists.
+func openToRead(ctx context.Context, path string) (content.Database, error) {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) { // so that a misspelt path is no empty database
+		return nil, fmt.Errorf("there is no database %s: `keywright content import` makes one", path)
+	}
+	return sqlite.OpenToRead(ctx, path)
+}
+
 func contentImportCommand(a *app) *cobra.Command {
 	var db databaseFlags
 	var o importer.Options
 	c := &cobra.Command{
 		Use:   "import [--db URL] [--dry-run] [--ignore-unknown] FILE...",
 		Short: "Import records from files of NDJSON or JSON arrays",
-		Long: "Imports the records of a community into a database: product updates, articles, replies and moderators, as NDJSON (a record " +
-			"on each line) or as a JSON array of records. A record has the fields that the interface gives, and \"type\": productUpdate, article, " +
-			"reply (with \"articleId\") or moderator (only an \"id\"). A field that is absent or null has its empty value. FILE is - for stdin.\n\n" +
-			"A record replaces the one of the same type and id, so that importing again does no harm. A record of a type, an id and " +
-			"\"deleted\": true removes that one instead, and with an article its replies. Everything that is wrong with a record is " +
-			"told on stderr as FILE:LINE:COLUMN, and only that record is left out; the exit code is 1 then. A JSON array in which a comma or a " +
-			"bracket is wrong cannot be read any further from there.\n\n" +
-			"A URL with a password is better set in the environment variable " + contentDB + ", which counts where --db is not given: other users " +
-			"of this machine can see the command line.",
-		Args: someFiles,
+		Args:  someFiles,
 		RunE: func(c *cobra.Command, files []string) error {
 			if o.DryRun {
 				return a.importFiles(c, nil, files, o)
 			}
-			store, err := db.open(a, c)
+			store, err := db.open(a, c, sqlite.Open)
 			if err != nil {
 				return err
 			}
@@ -199,11 +183,8 @@ func contentExportCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export [--db URL]",
 		Short: "Write all records as NDJSON",
-		Long: "Writes all records of a database to stdout as NDJSON, hidden ones too: a backup, and the way from one database to another. " +
-			"`keywright content import` reads it, and a database that has imported it exports the same bytes. The export shows one state " +
-			"of the database, also while records are imported.",
 		RunE: func(c *cobra.Command, _ []string) error {
-			store, err := db.openToRead(a, c)
+			store, err := db.open(a, c, openToRead)
 			if err != nil {
 				return err
 			}
@@ -227,17 +208,13 @@ func contentStatusCommand(a *app) *cobra.Command {
 	c := a.jsonCommand(&cobra.Command{
 		Use:   "status [--db URL] [--json]",
 		Short: "Count the records",
-		Long:  "Counts the records of a database, and says when the last activity was.",
 	}, func(c *cobra.Command, _ []string) (document, error) {
-		store, err := db.openToRead(a, c)
+		store, err := db.open(a, c, openToRead)
 		if err != nil {
 			return nil, err
 		}
 		status, err := store.Status(c.Context())
-		if err != nil {
-			return nil, err
-		}
-		return contentStatus(status), nil
+		return contentStatus(status), err
 	})
 	db.add(c, "")
 	return c
@@ -267,21 +244,7 @@ func contentServeCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve [--db URL] [--listen ADDR] [--admin ADDR] [--key NAME] [--log-level LEVEL] [--dev] [--demo]",
 		Short: "Serve the content of a community",
-		Long: "Serves product updates, articles and replies from a database: GET BASE/productUpdates/ID, BASE/articles and " +
-			"BASE/articles/ID/replies/ID; BASE/openapi.json says all of it. SIGTERM ends it once the requests in flight have been " +
-			"answered.\n\n" +
-			"Callers prove themselves by an API key in X-API-Key, or by a bearer token. --key and --moderator-key name secrets that hold " +
-			"keys: a file in --secrets-dir, or " + expr.EnvName("NAME") + " in the environment; a key that is rotated counts within a second. --jwks, " +
-			"--issuer and --audience say which tokens count. Only with the permission moderate does a moderatorId show what is trashed, " +
-			"spam or waits for approval: --moderator-key has it, and tokens with --moderate-claim. Without keys and tokens, callers need " +
-			"not prove themselves, and have to be on this machine.\n\n" +
-			"Operators have a listener of their own: /healthz, /readyz, /metrics, /debug/pprof/. Where other machines reach it, operators log in with " +
-			"the token of --admin-token-file, and /healthz and /readyz alone are open.\n\n" +
-			"This process leaves no core dump, and no debugger of the same user reads its memory; with --dev both are allowed.\n\n" +
-			"With --demo it needs no database: it serves a sample, and says what to try.",
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.serveContent(c, &flags)
-		},
+		RunE:  func(c *cobra.Command, _ []string) error { return a.serveContent(c, &flags) },
 	}
 	flags.db.add(c, "")
 	c.Flags().StringVar(&flags.base, "base", "", "the `PATH` below which all is, such as /community/v1")
@@ -318,11 +281,11 @@ func (f *contentServeFlags) check(c *cobra.Command) error {
 	case (f.tls.Cert == "") != (f.tls.Key == ""):
 		return misuse(c, "--tls-cert and --tls-key go together")
 	}
-	if _, _, err := net.SplitHostPort(f.listen); err != nil {
-		return misuse(c, "--listen wants host:port, such as 127.0.0.1:8090, not %q", f.listen)
-	}
-	if _, _, err := net.SplitHostPort(f.admin); err != nil {
-		return misuse(c, "--admin wants host:port, such as 127.0.0.1:8091, not %q", f.admin)
+	for _, name := range []string{"listen", "admin"} {
+		flag := c.Flags().Lookup(name)
+		if _, _, err := net.SplitHostPort(flag.Value.String()); err != nil {
+			return misuse(c, "--%s wants host:port, such as %s, not %q", name, flag.DefValue, flag.Value)
+		}
 	}
 	return nil
 }
@@ -356,7 +319,7 @@ func (a *app) serveContent(c *cobra.Command, f *contentServeFlags) error {
 	if f.demo {
 		config.Store, err = a.sampleStore(c.Context())
 	} else {
-		config.Store, err = f.db.openToRead(a, c)
+		config.Store, err = f.db.open(a, c, openToRead)
 	}
 	if err != nil {
 		return err

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"fmt"
@@ -28,21 +27,15 @@ type explanation struct {
 	fuel bool
 }
 
-func (e explanation) print(a *app) {
-	var b bytes.Buffer
-	a.out.Fail(e.Write(&b, a.out.Style, e.fuel))
-	a.out.Printf("%s", &b)
-}
+func (e explanation) print(a *app) { a.out.Printf("%s", e.Render(a.out.Style, e.fuel)) }
 
 func explainCommand(a *app) *cobra.Command {
 	var flags requestFlags
-	var verbose, exitCode bool
+	var verbose, withCode bool
 	var old string
 	c := a.jsonCommand(&cobra.Command{
 		Use:   "explain [-c FILE] [-v] [--user EMAIL] [--diff OLD [--exit-code]] CONNECTOR PATH",
 		Short: "Show what would be sent, secrets masked; nothing is sent",
-		Long: "Shows what `keywright request` would send: url, headers, query and auth of a connector. A secret shows as its template, a token as <token>, a JWT as its header " +
-			"and claims. No token endpoint is asked, and nothing is sent.\n\nWhat the gateway makes of callers' requests besides (paths, bodies, answers) shows in its test: POST /connectors/PERMALINK/test of `keywright serve`.",
 		Args: func(c *cobra.Command, args []string) error {
 			switch {
 			case old == "":
@@ -54,9 +47,9 @@ func explainCommand(a *app) *cobra.Command {
 		},
 	}, func(c *cobra.Command, args []string) (document, error) {
 		if old != "" {
-			return a.explainDiff(c, &flags, old, args, exitCode)
+			return a.explainDiff(c, &flags, old, args, withCode)
 		}
-		if exitCode {
+		if withCode {
 			return nil, misuse(c, "--exit-code goes with --diff")
 		}
 		_, connector, request, err := a.prepare(c, &flags, true, args)
@@ -64,15 +57,12 @@ func explainCommand(a *app) *cobra.Command {
 			return nil, err
 		}
 		doc, err := explain.Of(connector, request, args[1])
-		if err != nil {
-			return nil, err
-		}
-		return explanation{doc, verbose}, nil
+		return explanation{doc, verbose}, err
 	})
 	flags.add(c)
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "show how much fuel the plugin used, which --json has too")
 	c.Flags().StringVar(&old, "diff", "", "show what is different from the file `OLD`: members, what they allow now, and requests; without CONNECTOR and PATH, of all connectors and settings")
-	c.Flags().BoolVar(&exitCode, "exit-code", false, "with --diff, exit with 3 if something is different, and with 4 if something more is allowed")
+	c.Flags().BoolVar(&withCode, "exit-code", false, "with --diff, exit with 3 if something is different, and with 4 if something more is allowed")
 	return c
 }
 
@@ -89,8 +79,8 @@ type changes struct {
 }
 
 // explainDiff returns what is different between the file old and that of f: members, what they allow, and requests. With args, it does
-// so for one connector. With exitCode, the error has the exit code for changes.
-func (a *app) explainDiff(c *cobra.Command, f *requestFlags, old string, args []string, exitCode bool) (document, error) {
+// so for one connector. With withCode, the error has the exit code for changes.
+func (a *app) explainDiff(c *cobra.Command, f *requestFlags, old string, args []string, withCode bool) (document, error) {
 	if f.data == "@-" {
 		return nil, misuse(c, "--diff reads the body for each request: give -d a file")
 	}
@@ -124,10 +114,10 @@ func (a *app) explainDiff(c *cobra.Command, f *requestFlags, old string, args []
 		}
 	}
 	switch {
-	case exitCode && doc.Wider:
-		return doc, exitWith(exitWider)
-	case exitCode && (!d.Empty() || len(doc.Requests) > 0):
-		return doc, exitWith(exitDifferent)
+	case withCode && doc.Wider:
+		return doc, exitWider
+	case withCode && (!d.Empty() || len(doc.Requests) > 0):
+		return doc, exitDifferent
 	}
 	return doc, nil
 }
@@ -138,10 +128,8 @@ func (doc *changes) print(a *app) {
 	changed := 0
 	for _, permalink := range doc.permalinks {
 		var members []difference.Member
-		for _, c := range doc.Changed {
-			if c.Permalink == permalink {
-				members = c.Members
-			}
+		if i := slices.IndexFunc(doc.Changed, func(c difference.Connector) bool { return c.Permalink == permalink }); i >= 0 {
+			members = doc.Changed[i].Members
 		}
 		word, note := "changes", ""
 		if slices.Contains(doc.Added, permalink) {
@@ -156,11 +144,11 @@ func (doc *changes) print(a *app) {
 		fmt.Fprintf(&b, "%s %s\n%s", s.Bold("connector "+permalink), word, note)
 		writeMembers(&b, s, members)
 		for _, line := range doc.Requests[permalink] {
-			if style := s.Red; line[0] == '-' {
-				fmt.Fprintln(&b, style("  "+line))
-			} else {
-				fmt.Fprintln(&b, s.Green("  "+line))
+			style := s.Green
+			if line[0] == '-' {
+				style = s.Red
 			}
+			fmt.Fprintln(&b, style("  "+line))
 		}
 		b.WriteByte('\n')
 	}
@@ -212,18 +200,16 @@ func (a *app) requests(c *cobra.Command, f *requestFlags, now time.Time, args []
 			path = args[1]
 		}
 		random.seed(permalink)
+		var doc *explain.Document
 		_, request, err := a.outgoing(c, f, set, true, []string{permalink, path})
-		var text bytes.Buffer
 		if err == nil {
-			var doc *explain.Document
-			if doc, err = explain.Of(connector, request, ""); err == nil {
-				err = doc.Write(&text, terminal.Style{}, false)
-			}
+			doc, err = explain.Of(connector, request, "")
 		}
-		if err != nil {
-			fmt.Fprintf(&text, "cannot be explained: %v\n", err)
+		text := fmt.Sprintf("cannot be explained: %v\n", err)
+		if err == nil {
+			text = doc.Render(terminal.Style{}, false)
 		}
-		all[permalink] = slices.DeleteFunc(strings.Split(text.String(), "\n"), func(line string) bool { return line == "" })
+		all[permalink] = slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return line == "" })
 	}
 	return set, all, nil
 }

@@ -36,12 +36,13 @@ func (c *loopbackConsent) Callback(ctx context.Context, back host.AuthorizationR
 	return errors.Join(c.err, ctx.Err())
 }
 
-func beginLoopback(t *testing.T, of *loopbackConsent) *loopback {
+func startLoopback(t *testing.T, of *loopbackConsent) *loopback {
 	t.Helper()
-	l := testworld.Must(listenLoopback(t.Context(), 0, "Orders", of.BeginConsent, of.Callback))(t)
+	l, to, err := beginLoopback(t.Context(), 0, "Orders", of.BeginConsent, of.Callback)
+	testworld.Check(t, err)
 	t.Cleanup(l.close)
-	if to, err := l.begin(t.Context()); err != nil || !strings.Contains(to, url.QueryEscape(of.redirectURI)) {
-		t.Fatal(to, err)
+	if !strings.Contains(to, url.QueryEscape(of.redirectURI)) {
+		t.Fatalf("the browser is sent to %s", to)
 	}
 	return l
 }
@@ -66,7 +67,7 @@ func browse(t *testing.T, method, target, name string) (int, string) {
 // comes back from the authorization server counts once.
 func TestLoopback(t *testing.T) {
 	of := &loopbackConsent{}
-	l := beginLoopback(t, of)
+	l := startLoopback(t, of)
 	if u, err := url.Parse(of.redirectURI); err != nil || u.Hostname() != "127.0.0.1" || u.Path != "/callback" || len(of.binding) < 20 {
 		t.Errorf("the redirect URI is %s, the binding %s", of.redirectURI, of.binding)
 	}
@@ -105,7 +106,7 @@ func TestLoopback(t *testing.T) {
 // The cause of a consent that fails is in the terminal, and not in the browser.
 func TestFailedLoopback(t *testing.T) {
 	of := &loopbackConsent{err: &host.ConsentError{Reason: host.ConsentDenied, Text: "the consent was refused"}}
-	l := beginLoopback(t, of)
+	l := startLoopback(t, of)
 	if status, text := browse(t, "GET", of.redirectURI+"?error=access_denied&state=st4te", ""); status != 502 || strings.Contains(text, "refused") {
 		t.Errorf("the browser got %d %s", status, text)
 	}

@@ -3,10 +3,14 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log"
 	"os"
 	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -21,3 +25,26 @@ func main() {
 	stop()
 	os.Exit(code)
 }
+
+func versionCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Show which version this is",
+		Run: func(*cobra.Command, []string) { a.out.Printf("%s", version()) },
+	}
+}
+
+// version returns the version that the go command recorded in this binary: in a checkout, the commit.
+func version() string {
+	return fmt.Sprintf("keywright %s, %s, %s/%s\n", moduleVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// moduleVersion returns the version of the module.
+func moduleVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
+// userAgent returns the User-Agent of requests. A version in parentheses would be a comment there.
+func userAgent() string { return "keywright/" + strings.Trim(moduleVersion(), "()") }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,7 +19,6 @@ import (
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/plugins"
 	"github.com/keywright/keywright/server/connectors"
-	"github.com/keywright/keywright/server/internal/operate/reach"
 	"github.com/keywright/keywright/server/internal/registry"
 	"github.com/keywright/keywright/server/internal/registry/artifact"
 	"github.com/keywright/keywright/server/internal/registry/install"
@@ -124,9 +122,7 @@ func pluginInspectCommand(a *app) *cobra.Command {
 	c := a.jsonCommand(&cobra.Command{
 		Use:   "inspect TYPE|FILE",
 		Short: "Show what a plugin is, what it uses, and the fields of its configuration",
-		Long: "Shows what a plugin is, what it uses, and the fields of its configuration. TYPE is a built-in auth type or an alias " +
-			"of one, FILE a compiled plugin; a file that is called like a type is ./TYPE.",
-		Args: arguments("TYPE or FILE"),
+		Args:  arguments("TYPE or FILE"),
 	}, func(c *cobra.Command, args []string) (document, error) {
 		_, plugin, err := inspect(c.Context(), args[0])
 		if err != nil {
@@ -134,11 +130,8 @@ func pluginInspectCommand(a *app) *cobra.Command {
 		}
 		plugin.Fields = withSinks(plugin.Fields)
 		schema, err := plugin.Schema()
-		if err != nil {
-			return nil, err
-		}
 		exports := slices.Sorted(slices.Values(plugin.Exports))
-		return &inspection{plugin.Description, plugin.SHA256, plugin.Size, plugin.NotPooled, plugin.Imports, exports, schema}, nil
+		return &inspection{plugin.Description, plugin.SHA256, plugin.Size, plugin.NotPooled, plugin.Imports, exports, schema}, err
 	})
 	c.Flags().Lookup("json").Usage = "write JSON, with a JSON Schema of the configuration"
 	return c
@@ -286,16 +279,8 @@ func pluginInfoCommand(a *app) *cobra.Command {
 	return a.jsonCommand(&cobra.Command{
 		Use:   "info REF",
 		Short: "Show what the publisher of a plugin in a registry says of it",
-		Long: "Shows what the publisher of a plugin in a registry says of it, without getting its module. What the plugin may do " +
-			"is found out by `plugin add`, which runs it in the sandbox.",
-		Args: arguments("REF"),
-	}, func(c *cobra.Command, args []string) (document, error) {
-		p, err := publicationAt(c.Context(), args[0])
-		if err != nil {
-			return nil, err
-		}
-		return p, nil
-	})
+		Args:  arguments("REF"),
+	}, func(c *cobra.Command, args []string) (document, error) { return publicationAt(c.Context(), args[0]) })
 }
 
 // publicationAt asks the registry of a reference for what was published.
@@ -368,10 +353,7 @@ func pluginDiffCommand(a *app) *cobra.Command {
 	return a.jsonCommand(&cobra.Command{
 		Use:   "diff OLD NEW",
 		Short: "Compare what two versions of a plugin may do",
-		Long: "Compares what two versions of a plugin may do, and exits with 1 if the new one may do more, has another contract, or is " +
-			"no higher version. It runs both in the sandbox and compares what they are, not what is written about them. OLD and " +
-			"NEW are compiled plugins or built-in auth types.",
-		Args: arguments("OLD", "NEW"),
+		Args:  arguments("OLD", "NEW"),
 	}, func(c *cobra.Command, args []string) (document, error) {
 		var versions [2]lock.Plugin
 		for i, name := range args {
@@ -416,45 +398,6 @@ func listing(values []string) string {
 		}
 	}
 	return strings.Join(all, ", ")
-}
-
-// reachList is the document of plugin audit.
-type reachList []reach.Use
-
-func pluginAuditCommand(a *app) *cobra.Command {
-	var flags configFlags
-	c := a.jsonCommand(&cobra.Command{
-		Use:   "audit [-c FILE]",
-		Short: "List which secret of which connector can go where, through which plugin",
-		Long: "Lists each secret that a configuration names, with the connector, the field and the plugin that gets it, and where that " +
-			"plugin may put it. It comes from the plugins themselves, which run in the sandbox. No secret is read.",
-	}, func(c *cobra.Command, _ []string) (document, error) {
-		set, err := a.load(c, &flags, nil)
-		if err != nil {
-			return nil, err
-		}
-		return reachList(orEmpty(reach.Of(set))), nil
-	})
-	flags.add(c, "connectors.yaml")
-	return c
-}
-
-func (list reachList) print(a *app) {
-	if len(list) == 0 {
-		a.out.Line("the file names no secrets")
-		return
-	}
-	rows := [][]string{{"CONNECTOR", "SECRET", "FIELD", "TYPE", "PLUGIN", "MAY"}}
-	for _, r := range list {
-		permissions := r.May
-		if len(r.Grants) > 0 {
-			permissions = append(slices.Clone(permissions), "granted "+strings.Join(r.Grants, ", "))
-		}
-		rows = append(rows, []string{
-			r.Connector, r.Secret, host.Printable(r.Field), cmp.Or(r.Type, "-"), cmp.Or(host.Printable(r.Plugin), "-"), listing(permissions),
-		})
-	}
-	a.out.Table(rows)
 }
 
 // yes is the word for true in a table.

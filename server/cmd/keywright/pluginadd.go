@@ -140,14 +140,7 @@ func pluginAddCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "add REF [-c FILE] [--name NAME] [--key FILE] [--accept DIGEST]",
 		Short: "Add a plugin of a registry to a configuration, or another version of it",
-		Long: "Adds a plugin of a registry to a configuration: verifies it, runs it in the sandbox to find out what it may do, and writes " +
-			"keywright.lock and the plugin's lines of the file. REF is registry/repository:tag, or registry/repository@sha256:…. " +
-			"The credentials are those of docker.\n\n" +
-			"The key of the first version is remembered, or is that of --key: a public key of minisign, or PEM of one of cosign. " +
-			"If the plugin is there already, and the new version may do more, has another signer, another contract or no higher " +
-			"version, then nothing is written without --accept. DIGEST comes with the refusal: the registry cannot put " +
-			"something else in its place afterwards.",
-		Args: arguments("REF"),
+		Args:  arguments("REF"),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if d.name == "" {
 				if d.name, err = install.NameOf(args[0]); err != nil {
@@ -207,11 +200,7 @@ func pluginUpdateCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "update [NAME] [-c FILE] [--preview] [--key FILE] [--accept DIGEST]",
 		Short: "Bring keywright.lock to what the registries have now, for one plugin or all",
-		Long: "Asks the registries for the plugins of a configuration, and shows what is different from keywright.lock, and the tag of " +
-			"the highest version if that is above the one in the lock. What may do " +
-			"more, has another signer, another contract or no higher version is not written without --accept, with the DIGEST " +
-			"that comes with the refusal. With --preview nothing is written.",
-		Args: arguments("[NAME]"),
+		Args:  arguments("[NAME]"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := d.open(c.Context()); err != nil {
 				return err

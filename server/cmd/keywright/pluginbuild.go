@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -16,7 +18,12 @@ import (
 	"github.com/keywright/keywright/internal/pluginbuild"
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/plugins"
+	"github.com/keywright/keywright/server/internal/registry"
+	"github.com/keywright/keywright/server/internal/registry/artifact"
+	"github.com/keywright/keywright/server/internal/registry/install"
+	"github.com/keywright/keywright/server/internal/registry/lock"
 	"github.com/keywright/keywright/server/internal/registry/scaffold"
+	"github.com/keywright/keywright/server/internal/registry/signature"
 )
 
 func pluginNewCommand(a *app) *cobra.Command {
@@ -25,12 +32,7 @@ func pluginNewCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "new DIR [--lang go|c|assemblyscript] [--type TYPE]",
 		Short: "Write the directory of a new plugin",
-		Long: "Writes a directory with a plugin that builds and can be tried at once: in Go, in C or in AssemblyScript. The lines to " +
-			"change are marked. Then run `keywright plugin build` in it.\n\n" +
-			"Choose Go unless you have a reason: only a plugin in Go can also be tested outside of the sandbox, and is checked for what " +
-			"compiles and does not work there. Modules in C are the smallest, and are compiled in less than a second. AssemblyScript is " +
-			"for those who write TypeScript.",
-		Args: arguments("DIR"),
+		Args:  arguments("DIR"),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if p.Language, err = language(lang); err != nil {
 				return err
@@ -115,16 +117,7 @@ func pluginBuildCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "build [--check] [DIR...]",
 		Short: "Compile plugins, and load them as a host does",
-		Long: "Compiles the plugin in each directory DIR, or in this one, and writes the module beside the sources, with the name of the " +
-			"directory. The module is loaded as a host does: an error names the line, or what to change. The same sources result in the " +
-			"same bytes.\n\n" +
-			"A directory with Go files has a plugin in Go, one with C files has one in C, and one with package.json and asconfig.json " +
-			"has one in AssemblyScript. Go is compiled with TinyGo, after its sources are checked for what compiles and does not work in the sandbox; C " +
-			"with clang and wasm-ld on PATH, clang-19 if it is there; AssemblyScript with the version in node_modules, which npm " +
-			"installs if it is missing.\n\n" +
-			"TinyGo is the one that " + pluginbuild.CompilerVariable + " names, or that on PATH, or one that the first build makes in your cache " +
-			"directory. That takes about two minutes and some packages of Debian, which are named if they are missing.",
-		Args: cobra.ArbitraryArgs,
+		Args:  cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, dirs []string) error {
 			if len(dirs) == 0 {
 				dirs = []string{"."}
@@ -206,5 +199,115 @@ func (a *app) buildPlugin(ctx context.Context, dir string, check bool) error {
 			a.printErr("keywright: %q is the name of a built-in auth type: give the plugin another one, because no host loads both", host.Printable(name))
 		}
 	}
+	return nil
+}
+
+// passwordVariable is the environment variable with the password of a private key.
+const passwordVariable = "KEYWRIGHT_SIGN_PASSWORD" //nolint:gosec // a name
+
+// pushFlags holds the flags of plugin push.
+type pushFlags struct {
+	sign, source, revision, licenses, documentation string
+}
+
+func pluginPushCommand(a *app) *cobra.Command {
+	var flags pushFlags
+	c := &cobra.Command{
+		Use:   "push FILE REF [--sign KEY] [--source URL] [--revision COMMIT] [--licenses NAME] [--documentation URL]",
+		Short: "Publish a plugin in a registry",
+		Args:  arguments("FILE", "REF"),
+		RunE: func(c *cobra.Command, args []string) error {
+			ref, err := registry.ParseReference(args[1])
+			if err != nil {
+				return fmt.Errorf("%q %w", host.Printable(args[1]), err)
+			}
+			signer, err := a.signer(flags.sign)
+			if err != nil {
+				return err
+			}
+			wasm, info, err := inspect(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if err := lock.CheckTag(ref.Tag, info.Version); err != nil {
+				return err
+			}
+			bundle, err := flags.build(wasm, info)
+			if err != nil {
+				return err
+			}
+			return a.push(c, ref, bundle, info, signer)
+		},
+	}
+	c.Flags().StringVar(&flags.sign, "sign", "", "a `FILE` with the private key that signs")
+	c.Flags().StringVar(&flags.source, "source", "", "the `URL` of the sources")
+	c.Flags().StringVar(&flags.revision, "revision", "", "the `COMMIT` of the sources")
+	c.Flags().StringVar(&flags.licenses, "licenses", "", "the licence, by its `NAME` of SPDX, if the plugin does not say it")
+	c.Flags().StringVar(&flags.documentation, "documentation", "", "the `URL` of documentation")
+	return c
+}
+
+// build returns a plugin as it is pushed.
+func (f *pushFlags) build(wasm []byte, info host.PluginInfo) (artifact.Made, error) {
+	description, err := install.EncodeDescription(info.Description)
+	if err != nil {
+		return artifact.Made{}, err
+	}
+	annotations := map[string]string{}
+	for name, value := range map[string]string{
+		artifact.AnnotationTitle: info.Type, artifact.AnnotationDescription: info.Summary, artifact.AnnotationVersion: info.Version,
+		artifact.AnnotationSource: f.source, artifact.AnnotationRevision: f.revision, artifact.AnnotationLicenses: cmp.Or(f.licenses, info.License),
+		artifact.AnnotationDocumentation: f.documentation,
+	} {
+		if value != "" {
+			annotations[name] = value
+		}
+	}
+	return artifact.Make(wasm, description, annotations)
+}
+
+// signer reads a private key. For "" it returns nil.
+func (a *app) signer(file string) (*signature.Signer, error) {
+	if file == "" {
+		return nil, nil //nolint:nilnil // there is no signature then
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("--sign %s: %w", file, errors.Unwrap(err))
+	}
+	signer, err := signature.ParsePrivate(text, func() (string, error) {
+		if password := a.env(passwordVariable); password != "" {
+			return password, nil
+		}
+		return "", fmt.Errorf("is encrypted: put its password into %s", passwordVariable)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("--sign %s %w", file, err)
+	}
+	return signer, nil
+}
+
+// push pushes a plugin and its signature. The signature comes first, so that nobody gets the plugin without it.
+func (a *app) push(c *cobra.Command, ref registry.Reference, bundle artifact.Made, info host.PluginInfo, signer *signature.Signer) error {
+	client, err := newRegistry()
+	if err != nil {
+		return err
+	}
+	key := signature.Key{}
+	if signer != nil {
+		s, err := signer.Sign(rand.Reader, bundle.Manifest, ref.Name(), info.Type+" "+info.Version+" "+ref.String())
+		if err == nil {
+			err = client.PushSignature(c.Context(), ref, artifact.Digest(bundle.Manifest), s)
+		}
+		if err != nil {
+			return err
+		}
+		key = s.Key
+	}
+	digest, err := client.Push(c.Context(), ref, bundle)
+	if err != nil {
+		return err
+	}
+	a.out.Line("%s@%s, signed by %s", ref.Name(), digest, cmp.Or(key.String(), "nobody"))
 	return nil
 }

@@ -29,13 +29,7 @@ func pluginTestCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "test [PLUGIN] [--cases FILE]... [--run REGEXP] [-v]",
 		Short: "Test a plugin in the sandbox with cases in YAML, and run its Go tests",
-		Long: "Tests a plugin of any language with cases: a configuration, requests, the answers of token endpoints and of the API, and " +
-			"what is expected of them. They run in the sandbox, with a clock of their own and without a network, and fail if a " +
-			"credential shows up in the plugin's memory, a log or an error. docs/plugins.md has the members of a case.\n\n" +
-			"PLUGIN is a compiled plugin, its directory, or a built-in auth type, and this directory by default. The cases are those of " +
-			"the file cases.yaml beside it, or of each --cases. If the directory has tests in Go, `go test .` runs before. A source that is newer " +
-			"than the module is reported: the module is tested as it is.",
-		Args: cobra.MaximumNArgs(1),
+		Args:  cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			selected, err := regexp.Compile(run)
 			if err != nil {
@@ -87,12 +81,12 @@ func (a *app) goTests(c *cobra.Command, dir string) (bool, error) {
 
 // caseRun runs cases with one module.
 type caseRun struct {
-	app            *app
-	name           string
-	wasm           []byte
-	selected       *regexp.Regexp
-	verbose        bool
-	passes, failed int
+	app           *app
+	name          string
+	wasm          []byte
+	selected      *regexp.Regexp
+	verbose       bool
+	total, failed int
 }
 
 // load reads the module of a plugin and returns its path. If the plugin is a directory, load runs its tests in Go before, and
@@ -153,13 +147,11 @@ func (t *caseRun) one(c *casefile.Case) error {
 		c.Run(tb, h)
 	})
 	failures := report.Failures()
-	word := "ok  "
-	if t.passes++; len(failures) > 0 {
-		t.passes--
+	line := "ok    " + host.Printable(c.Name)
+	if t.total++; len(failures) > 0 {
 		t.failed++
-		word = "FAIL"
+		line = "FAIL  " + host.Printable(c.Name)
 	}
-	line := fmt.Sprintf("%s  %s", word, host.Printable(c.Name))
 	if fuel > 0 {
 		line += fmt.Sprintf("  (%d units of fuel)", fuel)
 	}
@@ -182,10 +174,10 @@ func (t *caseRun) one(c *casefile.Case) error {
 
 // end prints how many cases there were. Its error is not nil if one has failed.
 func (t *caseRun) end() error {
-	if t.passes+t.failed == 0 {
+	if t.total == 0 {
 		return fmt.Errorf("no case has a name that --run %q matches", t.selected)
 	}
-	t.app.out.Line("%d passed, %d failed", t.passes, t.failed)
+	t.app.out.Line("%d passed, %d failed", t.total-t.failed, t.failed)
 	return reportUnless(t.failed == 0)
 }
 
@@ -197,12 +189,7 @@ func pluginConformCommand(a *app) *cobra.Command {
 	c := a.jsonCommand(&cobra.Command{
 		Use:   "conform TYPE|FILE [-c FILE]",
 		Short: "Check whether a plugin does what operators expect of any plugin",
-		Long: "Checks a compiled plugin of any language in the sandbox, with a clock of its own and without a network: whether it is deterministic, " +
-			"and how it takes secrets of all characters, values that no operator means, endpoints and APIs that answer nonsense, and " +
-			"requests of all sorts. It exits with 1 if a check fails.\n\n" +
-			"The configurations are made from the description of the plugin. With -c, they are those of the connectors in that file that have " +
-			"the plugin's auth type. Secrets are made up in any case. TYPE is a built-in auth type or an alias of one.",
-		Args: arguments("TYPE or FILE"),
+		Args:  arguments("TYPE or FILE"),
 	}, func(c *cobra.Command, args []string) (document, error) {
 		wasm, err := moduleOf(args[0])
 		if err != nil {

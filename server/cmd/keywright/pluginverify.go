@@ -14,6 +14,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/internal/operate/reach"
 	"github.com/keywright/keywright/server/internal/registry"
 	"github.com/keywright/keywright/server/internal/registry/install"
 	"github.com/keywright/keywright/server/internal/registry/lock"
@@ -39,9 +40,6 @@ func pluginVerifyCommand(a *app) *cobra.Command {
 	c := a.jsonCommand(&cobra.Command{
 		Use:   "verify [-c FILE] [--registry]",
 		Short: "Verify the plugins of a configuration: digests, signatures, and what they may do",
-		Long: "Verifies the plugins that came from registries, as serve does before it uses them: the digests in keywright.lock, the " +
-			"signatures with the keys that were accepted, and what each module says in the sandbox that it may do. With --registry " +
-			"it also asks whether the references still lead to what is in the lock. It writes nothing.",
 	}, func(c *cobra.Command, _ []string) (document, error) {
 		i, err := openInstallation(c.Context(), file)
 		if err != nil {
@@ -147,9 +145,6 @@ func pluginVendorCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "vendor [-c FILE]",
 		Short: "Put the plugins of keywright.lock into a directory beside the configuration",
-		Long: "Puts the plugins of keywright.lock into the directory " + lock.VendorDir + " beside the configuration, from this user's " +
-			"cache or else from the registries, by the digests in the lock. A process with the file, the lock and this directory " +
-			"needs no network to start. Plugins that the lock does not have are removed from the directory.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			i, err := openInstallation(c.Context(), file)
 			if err != nil {
@@ -212,4 +207,41 @@ func (i *installation) restore(ctx context.Context, client *registry.Client, dir
 		}
 	}
 	return names, nil
+}
+
+// reachList is the document of plugin audit.
+type reachList []reach.Use
+
+func pluginAuditCommand(a *app) *cobra.Command {
+	var flags configFlags
+	c := a.jsonCommand(&cobra.Command{
+		Use:   "audit [-c FILE]",
+		Short: "List which secret of which connector can go where, through which plugin",
+	}, func(c *cobra.Command, _ []string) (document, error) {
+		set, err := a.load(c, &flags, nil)
+		if err != nil {
+			return nil, err
+		}
+		return reachList(orEmpty(reach.Of(set))), nil
+	})
+	flags.add(c, "connectors.yaml")
+	return c
+}
+
+func (list reachList) print(a *app) {
+	if len(list) == 0 {
+		a.out.Line("the file names no secrets")
+		return
+	}
+	rows := [][]string{{"CONNECTOR", "SECRET", "FIELD", "TYPE", "PLUGIN", "MAY"}}
+	for _, r := range list {
+		permissions := r.May
+		if len(r.Grants) > 0 {
+			permissions = append(slices.Clone(permissions), "granted "+strings.Join(r.Grants, ", "))
+		}
+		rows = append(rows, []string{
+			r.Connector, r.Secret, host.Printable(r.Field), cmp.Or(r.Type, "-"), cmp.Or(host.Printable(r.Plugin), "-"), listing(permissions),
+		})
+	}
+	a.out.Table(rows)
 }

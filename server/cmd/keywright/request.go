@@ -58,17 +58,12 @@ func (f *requestFlags) addRequest(c *cobra.Command) {
 
 func requestCommand(a *app) *cobra.Command {
 	var flags requestFlags
-	var include, verbose bool
+	var include bool
 	var t traceFlags
 	c := &cobra.Command{
 		Use:   "request [-c FILE] [-X METHOD] [-H 'K: V'] [-d BODY|@FILE] [-i] [-v] [--trace] [--error-description] [--record FILE] [--user EMAIL] [--user-id ID] [--tenant ID] [--var K=V] [--dev] CONNECTOR PATH",
 		Short: "Send a request through a connector",
-		Long: "Sends a request through a connector, and writes the response's body to stdout. The exit code is 0 when a response " +
-			"came, of whatever status; redirects are shown, not followed.\n\n" +
-			"PATH follows the path of the connector's url, and may have a query; '' is the url itself.\n\n" +
-			"-v shows the status of each answer. --trace shows the requests to token endpoints and the answers, masked. --record writes the request and the answers into a file " +
-			"for the author of the plugin, with made-up secrets, users, hosts and texts: `keywright plugin test PLUGIN --cases FILE` replays it.",
-		Args: connectorAndPath,
+		Args:  connectorAndPath,
 		RunE: func(c *cobra.Command, args []string) error {
 			set, connector, request, err := a.prepare(c, &flags, false, args)
 			if err != nil {
@@ -79,7 +74,7 @@ func requestCommand(a *app) *cobra.Command {
 			}
 			var failure atomic.Value
 			request = request.WithContext(context.WithValue(request.Context(), failureKey{}, &failure))
-			response, err := a.send(traceFlags{t.show, t.file, verbose && !t.show, t.descriptions}, set, connector, request)
+			response, err := a.send(t, set, connector, request)
 			if err != nil {
 				plugin, _ := failure.Load().(host.PluginFailure)
 				return withRemedy(err, plugin)
@@ -88,16 +83,15 @@ func requestCommand(a *app) *cobra.Command {
 			if text := trial.Remedy(response, time.Now()); text != "" {
 				a.printErr("%s", text)
 			}
-			if verbose || !include && a.err.Columns() > 0 {
-				status := fmt.Sprintf("the API answered %d %s", response.StatusCode, http.StatusText(response.StatusCode))
-				a.printErr("%s", a.err.Dim(strings.TrimSpace(status)))
+			if t.verbose || !include && a.err.Columns() > 0 {
+				a.printErr("%s", a.err.Dim("the API answered "+statusText(response.StatusCode)))
 			}
 			return a.writeResponse(response, include)
 		},
 	}
 	flags.add(c)
 	c.Flags().BoolVarP(&include, "include", "i", false, "write status and headers first")
-	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "show on stderr the status of the answer, and those of token endpoints; on a terminal, the first shows without")
+	c.Flags().BoolVarP(&t.verbose, "verbose", "v", false, "show on stderr the status of the answer, and those of token endpoints; on a terminal, the first shows without")
 	c.Flags().BoolVar(&t.show, "trace", false, "show on stderr the requests to token endpoints and the answers, masked")
 	c.Flags().BoolVar(&t.descriptions, "error-description", false, "with --trace, "+descriptionUsage)
 	c.Flags().StringVar(&t.file, "record", "", "write the request and the answers, masked, into a new `FILE` of cases")
@@ -247,8 +241,8 @@ func (a *app) body(c *cobra.Command, data string) (io.Reader, error) {
 
 // writeResponse streams the body to stdout, after the status and headers if include is true.
 func (a *app) writeResponse(response *http.Response, include bool) error {
+	var head bytes.Buffer
 	if include {
-		var head bytes.Buffer
 		fmt.Fprintf(&head, "%s %s\n", response.Proto, response.Status)
 		for _, name := range slices.Sorted(maps.Keys(response.Header)) {
 			for _, value := range response.Header[name] {
@@ -256,18 +250,21 @@ func (a *app) writeResponse(response *http.Response, include bool) error {
 			}
 		}
 		head.WriteByte('\n')
-		if _, err := a.out.Write(head.Bytes()); err != nil {
-			return fmt.Errorf("the response cannot be written: %w", err)
-		}
 	}
 	body := &counter{Reader: response.Body}
-	if _, err := io.Copy(a.out, body); err != nil {
-		if body.err != nil {
-			return fmt.Errorf("the response broke off after %d bytes: %w", body.n, body.err)
-		}
+	_, err := io.Copy(a.out, io.MultiReader(&head, body))
+	switch {
+	case body.err != nil:
+		return fmt.Errorf("the response broke off after %d bytes: %w", body.n, body.err)
+	case err != nil:
 		return fmt.Errorf("the response cannot be written: %w", err)
 	}
 	return nil
+}
+
+// statusText returns a status with its words, if it has any.
+func statusText(status int) string {
+	return strings.TrimSpace(fmt.Sprintf("%d %s", status, http.StatusText(status)))
 }
 
 // A counter counts the bytes read, and stores the error of reading, to distinguish it from an error of writing.
@@ -290,8 +287,8 @@ func (c *counter) Read(p []byte) (int, error) {
 type traceFlags struct {
 	show bool
 	file string
-	// statuses asks for the status of each exchange alone.
-	statuses bool
+	// verbose asks for the status of each exchange alone.
+	verbose bool
 	// descriptions asks for the error_description of refusals.
 	descriptions bool
 }
@@ -311,7 +308,7 @@ func (a *app) send(t traceFlags, set *connectors.Set, connector *gateway.Connect
 		a.showTrace(trace)
 	}
 	for _, e := range trace.Exchanges() {
-		if t.statuses {
+		if t.verbose && !t.show {
 			a.printErr("%s", a.err.Dim(statusOf(e)))
 		}
 	}
@@ -347,7 +344,7 @@ func statusOf(e view.Exchange) string {
 	if e.Answer.Status == 0 {
 		return host.Printable("the token endpoint " + e.URL + " did not answer")
 	}
-	return host.Printable(fmt.Sprintf("the token endpoint %s answered %d %s", e.URL, e.Answer.Status, http.StatusText(e.Answer.Status)))
+	return host.Printable("the token endpoint " + e.URL + " answered " + statusText(e.Answer.Status))
 }
 
 // showTrace writes a trace to stderr.
@@ -385,19 +382,18 @@ func (a *app) record(file string, set *connectors.Set, entry record.Sent) error 
 	if err = errors.Join(err, out.Close()); err != nil {
 		return errors.Join(err, os.Remove(file))
 	}
-	lines := []string{fmt.Sprintf("keywright: recorded in %s. It has made-up texts in place of:", file)}
-	for _, what := range recording.Replaced {
-		lines = append(lines, "  "+host.Printable(what))
-	}
-	lines = append(lines, "Before you send it to somebody, read it. Look at:")
-	for _, what := range append(recording.Check, "the names of secrets, variables, fields and members, which are as they were") {
-		lines = append(lines, "  "+host.Printable(what))
-	}
-	if len(recording.Differs) > 0 {
-		lines = append(lines, "It does not do the same as the request when it is replayed:")
-		for _, what := range recording.Differs {
-			lines = append(lines, "  "+host.Printable(what))
+	var lines []string
+	list := func(heading string, items []string) {
+		lines = append(lines, heading)
+		for _, item := range items {
+			lines = append(lines, "  "+host.Printable(item))
 		}
+	}
+	list("keywright: recorded in "+file+". It has made-up texts in place of:", recording.Replaced)
+	list("Before you send it to somebody, read it. Look at:",
+		append(recording.Check, "the names of secrets, variables, fields and members, which are as they were"))
+	if len(recording.Differs) > 0 {
+		list("It does not do the same as the request when it is replayed:", recording.Differs)
 	}
 	a.printErr("%s", strings.Join(lines, "\n"))
 	return nil

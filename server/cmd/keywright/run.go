@@ -3,12 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
+	_ "embed" // for the help
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -27,9 +26,25 @@ const (
 	exitFailure = 1
 	exitUsage   = 2
 	// exitDifferent and exitWider are those of explain --diff --exit-code.
-	exitDifferent = 3
-	exitWider     = 4
+	exitDifferent = exitCode(3)
+	exitWider     = exitCode(4)
 )
+
+// An exitCode is the error of a command that has said all, and ends with this code.
+type exitCode int
+
+func (exitCode) Error() string { return "the failure has been reported" }
+
+// errReported is returned for a failure that has already been reported.
+var errReported error = exitCode(exitFailure)
+
+// reportUnless returns errReported for a command whose output says that not all is as it has to be.
+func reportUnless(ok bool) error {
+	if ok {
+		return nil
+	}
+	return errReported
+}
 
 // An app holds the streams and the environment that the commands share.
 type app struct {
@@ -46,37 +61,15 @@ func newApp(in io.Reader, out, err io.Writer, env func(string) string) *app {
 
 // A usageError is the error for an invalid command line.
 type usageError struct {
+	error
 	command *cobra.Command
-	err     error
 	// suggested reports that the error names the command that was probably meant.
 	suggested bool
 }
 
-func (e *usageError) Error() string { return e.err.Error() }
-func (e *usageError) Unwrap() error { return e.err }
-
 func misuse(command *cobra.Command, format string, args ...any) error {
-	return &usageError{command: command, err: fmt.Errorf(format, args...)}
+	return &usageError{error: fmt.Errorf(format, args...), command: command}
 }
-
-// reportUnless returns errReported for a command whose output says that not all is as it has to be.
-func reportUnless(ok bool) error {
-	if ok {
-		return nil
-	}
-	return errReported
-}
-
-// errReported is returned for a failure that has already been reported.
-var errReported = errors.New("the failure has been reported")
-
-// exitWith is the error of a command that did its work and ends with another exit code than 0.
-type exitWith int
-
-func (exitWith) Error() string { return errReported.Error() }
-
-// Is reports whether target is errReported.
-func (exitWith) Is(target error) bool { return target == errReported }
 
 // run runs a command line, and returns the exit code.
 func run(ctx context.Context, args []string, in io.Reader, out, err io.Writer, env func(string) string) int {
@@ -95,8 +88,6 @@ func (a *app) cleanup(end func(context.Context) error) { a.cleanups = append(a.c
 
 func (a *app) root() *cobra.Command {
 	root := group("keywright", "Authenticates requests to external APIs, with auth types that are plugins in a sandbox")
-	root.Long = "Keywright authenticates requests to external APIs. Each auth type is a WebAssembly plugin in a sandbox that " +
-		"never sees a secret. `keywright demo` shows five of the auth types at work."
 	root.Version = version()
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetVersionTemplate("{{.Version}}")
@@ -105,10 +96,25 @@ func (a *app) root() *cobra.Command {
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return &usageError{command: c, err: err} })
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return &usageError{error: err, command: c} })
 	a.addCommands(root)
-	complete(root)
+	complete(root, longTexts())
 	return root
+}
+
+// helpText has the long texts of commands, each below a heading with the words of its command.
+//
+//go:embed help.txt
+var helpText string
+
+// longTexts returns the long texts of commands, by their words.
+func longTexts() map[string]string {
+	texts := map[string]string{}
+	for section := range strings.SplitSeq("\n"+helpText, "\n# ") {
+		path, text, _ := strings.Cut(section, "\n\n")
+		texts[path] = strings.TrimSpace(text)
+	}
+	return texts
 }
 
 // addCommands adds the commands in groups, in the order in which people use them.
@@ -154,10 +160,10 @@ func group(name, short string, commands ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// complete sets the defaults of all commands. Without a rule for arguments, a command takes no argument. It is an error to
-// repeat a flag, unless the flag takes several values. Otherwise pflag would use the last one without an error.
-func complete(c *cobra.Command) {
-	c.DisableFlagsInUseLine = true
+// complete sets the long texts and the defaults of all commands. Without a rule for arguments, a command takes no argument. It is an
+// error to repeat a flag, unless the flag takes several values. Otherwise pflag would use the last one without an error.
+func complete(c *cobra.Command, texts map[string]string) {
+	c.Long, c.DisableFlagsInUseLine = texts[c.CommandPath()], true
 	if c.Args == nil {
 		c.Args = arguments()
 	}
@@ -167,7 +173,7 @@ func complete(c *cobra.Command) {
 		}
 	})
 	for _, below := range c.Commands() {
-		complete(below)
+		complete(below, texts)
 	}
 }
 
@@ -192,11 +198,9 @@ func noCommand(c *cobra.Command, args []string) error {
 	}
 	c.SuggestionsMinimumDistance = 2
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-		suggestion := near[0]
-		if nearest, ok := problem.Nearest(args[0], near); ok {
-			suggestion = nearest
-		}
-		return &usageError{command: c, err: fmt.Errorf("there is no command %q; did you mean %q?", args[0], suggestion), suggested: true}
+		nearest, _ := problem.Nearest(args[0], near)
+		suggestion := cmp.Or(nearest, near[0])
+		return &usageError{fmt.Errorf("there is no command %q; did you mean %q?", args[0], suggestion), c, true}
 	}
 	return misuse(c, "there is no command %q", args[0])
 }
@@ -235,7 +239,7 @@ func someFiles(c *cobra.Command, args []string) error {
 func (a *app) exit(err error) int {
 	var usage *usageError
 	var file *connectors.Error
-	var code exitWith
+	var code exitCode
 	switch {
 	case err == nil:
 		return exitOK
@@ -244,7 +248,6 @@ func (a *app) exit(err error) int {
 	case errors.As(err, &usage):
 		a.misused(usage)
 		return exitUsage
-	case errors.Is(err, errReported):
 	case errors.As(err, &file):
 		for line := range strings.Lines(file.Error()) {
 			a.printErr("%s", line)
@@ -284,21 +287,21 @@ func (a *app) printErr(format string, args ...any) { a.err.Line(format, args...)
 // A document is the output of a command: JSON with --json, or else a text for people.
 type document interface{ print(a *app) }
 
-// jsonCommand returns the command c with the flag --json. It puts out the document that run returns, which may be nil, and ends with
-// the error of run, also with a document. With --json and without one, a failure is written as JSON. An invalid command line is
-// reported on stderr all the same, because the program that reads the output did not write it.
+// jsonCommand returns the command c with the flag --json. It puts out the document that run returns, which may be nil, if run succeeds
+// or its error is an exit code. With --json, any other failure is written as JSON. An invalid command line is reported on stderr all the
+// same, because the program that reads the output did not write it.
 func (a *app) jsonCommand(c *cobra.Command, run func(*cobra.Command, []string) (document, error)) *cobra.Command {
 	asJSON := c.Flags().Bool("json", false, "write JSON, for machines")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		doc, err := run(c, args)
-		var usage *usageError
+		said := err == nil || errors.As(err, new(exitCode))
 		switch {
-		case doc != nil && *asJSON:
+		case said && doc != nil && *asJSON:
 			return cmp.Or(a.writeJSON(doc), err)
-		case doc != nil:
+		case said && doc != nil:
 			doc.print(a)
 			return err
-		case err == nil, !*asJSON, errors.Is(err, errReported), errors.Is(err, context.Canceled), errors.As(err, &usage):
+		case said, !*asJSON, errors.Is(err, context.Canceled), errors.As(err, new(*usageError)):
 			return err
 		}
 		return cmp.Or(a.writeJSON(failure(err)), errReported)
@@ -339,13 +342,10 @@ func failure(err error) failureDocument {
 func (a *app) help(c *cobra.Command, _ []string) {
 	width := cmp.Or(a.out.Columns(), terminal.Narrow)
 	var b strings.Builder
-	for i, text := range strings.Split(cmp.Or(c.Long, c.Short), "\n\n") {
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		b.WriteString(terminal.Hang(text, width, 0) + "\n")
+	for text := range strings.SplitSeq(cmp.Or(c.Long, c.Short), "\n\n") {
+		b.WriteString(terminal.Hang(text, width, 0) + "\n\n")
 	}
-	b.WriteString("\nUsage:\n  " + terminal.Hang(usageLine(c), width, 4) + "\n")
+	b.WriteString("Usage:\n  " + terminal.Hang(usageLine(c), width, 4) + "\n")
 	if c.HasAvailableSubCommands() {
 		b.WriteByte('\n')
 		writeCommands(&b, width, c)
@@ -389,26 +389,3 @@ func writeCommands(b *strings.Builder, width int, c *cobra.Command) {
 		}
 	}
 }
-
-func versionCommand(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Short: "Show which version this is",
-		Run: func(*cobra.Command, []string) { a.out.Printf("%s", version()) },
-	}
-}
-
-// version returns the version that the go command recorded in this binary: in a checkout, the commit.
-func version() string {
-	return fmt.Sprintf("keywright %s, %s, %s/%s\n", moduleVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-}
-
-// moduleVersion returns the version of the module.
-func moduleVersion() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
-}
-
-// userAgent returns the User-Agent of requests. A version in parentheses would be a comment there.
-func userAgent() string { return "keywright/" + strings.Trim(moduleVersion(), "()") }

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"log/slog"
@@ -19,6 +21,7 @@ import (
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/internal/demo/tour"
 	"github.com/keywright/keywright/server/internal/operate/login"
+	auditlog "github.com/keywright/keywright/server/internal/serve/audit"
 	"github.com/keywright/keywright/server/internal/serve/daemon"
 	"github.com/keywright/keywright/server/internal/terminal"
 )
@@ -39,23 +42,7 @@ func serveCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve [-c FILE] [--secrets-dir DIR] [--listen ADDR] [--admin ADDR] [--admin-token-file FILE] [--drain-delay TIME] [--log-level LEVEL] [--dev] [--demo]",
 		Short: "Run the connectors for browsers and services",
-		Long: "Runs the connectors of a file: a request for /connectors/PERMALINK is authenticated here and sent on, and no credential " +
-			"reaches the caller. The file and its plugins are read again when they change, and on SIGHUP; a bad file leaves the " +
-			"one before in use. SIGTERM ends it once the requests in flight have been answered; with " +
-			"--drain-delay, /readyz says so first.\n\n" +
-			"With state in the file, tokens outlast this process, and several processes share them (docs/several-nodes.md).\n\n" +
-			"Operators have a listener of their own. At / it has the console, pages that show what the connectors do and why a " +
-			"request failed. Programs use /healthz, /readyz, /metrics, /debug/pprof/, and POST " +
-			"/connectors/PERMALINK/test, which tries a connector and shows what was sent. Where other machines reach it, operators log in with " +
-			"the token of --admin-token-file or a session with --admin-claim, and /healthz and /readyz alone are open.\n\n" +
-			"Users connect their accounts at /connect, if a connector needs their consent.\n\n" +
-			"With gateway.tls in the file, callers have HTTPS; a certificate that is renewed counts at the next connection.\n\n" +
-			"With gateway.traces in the file, or OTEL_EXPORTER_OTLP_ENDPOINT in the environment, each request is a trace of " +
-			"OpenTelemetry, whose id is the X-Request-Id; it holds no URL, header or body.\n\n" +
-			"This process leaves no core dump, and no debugger of the same user reads its memory; with --dev both are allowed.\n\n" +
-			"With --demo it needs no file: it starts the servers of `keywright demo`, runs connectors of five auth types before " +
-			"them, and says what to try.",
-		RunE: func(c *cobra.Command, _ []string) error { return a.runServe(c, &flags) },
+		RunE:  func(c *cobra.Command, _ []string) error { return a.runServe(c, &flags) },
 	}
 	flags.configFlags.add(c, "connectors.yaml")
 	flags.serverFlags.add(c, "127.0.0.1:8080", "127.0.0.1:8081")
@@ -163,8 +150,6 @@ func demoCommand(a *app) *cobra.Command {
 	return a.jsonCommand(&cobra.Command{
 		Use:   "demo",
 		Short: "Run five of the auth types end to end, against servers that it starts itself",
-		Long: "Starts a token endpoint and an API on loopback that really check what they get, sends requests of five auth " +
-			"types through plugins in their sandbox, and shows what arrived. The exit code is 0 when all of it is as it has to be.",
 	}, func(c *cobra.Command, _ []string) (document, error) {
 		report, err := tour.Run(c.Context())
 		if err != nil {
@@ -268,4 +253,62 @@ func reachable(server string) string {
 		u.Host = net.JoinHostPort("127.0.0.1", u.Port())
 	}
 	return u.String()
+}
+
+func auditVerifyCommand(a *app) *cobra.Command {
+	var hash string
+	c := a.jsonCommand(&cobra.Command{
+		Use:   "verify [--hash HASH] [--json] FILE...",
+		Short: "Verify that no line of an audit log was changed, taken out or put in",
+		Args: func(c *cobra.Command, args []string) error {
+			if sum, err := hex.DecodeString(hash); len(args) > 0 && hash != "" && (err != nil || len(sum) != 32) {
+				return misuse(c, "--hash is not a hash of the log: it has 64 hexadecimal digits")
+			}
+			return someFiles(c, args)
+		},
+	}, func(_ *cobra.Command, args []string) (document, error) {
+		report, err := auditlog.Verify(args, hash)
+		return auditReport(report), cmp.Or(err, reportUnless(report.OK))
+	})
+	c.Flags().StringVar(&hash, "hash", "", "the `HASH` of a line that the log must have, from the log of the gateway")
+	return c
+}
+
+// auditReport is the document of audit verify.
+type auditReport auditlog.Report
+
+// print writes what fits to stdout, and what is wrong to stderr.
+func (r auditReport) print(a *app) {
+	if r.Lines > 0 {
+		a.out.Line("lines %d to %d fit: %s, from %s to %s", r.First, r.Last, terminal.Count(int(r.Uses), "use"), r.From, r.To)
+		a.out.Line("hash of line %d: %s", r.Last, r.Hash)
+	} else {
+		a.out.Line("no line fits")
+	}
+	if r.First > 1 {
+		a.out.Line("the lines before line %d are in other files", r.First)
+	}
+	if r.Torn > 0 {
+		a.out.Line("not written whole, because a process was killed: %s", terminal.Count(int(r.Torn), "line"))
+	}
+	if r.Lost > 0 {
+		a.out.Line("not recorded, because the log could not be written: %s", terminal.Count(int(r.Lost), "use"))
+	}
+	if r.Broken == nil && !r.Ended && r.Lines > 0 {
+		a.out.Line("the last line is no end: the process still runs or was killed, another file has the lines after it, or they " +
+			"were cut off")
+	}
+	for _, name := range r.Empty {
+		a.out.Line("%s is empty: a gateway writes the first line when it begins a file", host.Printable(name))
+	}
+	if r.Broken == nil && r.Lines == 0 {
+		a.printErr("keywright: there is no line: no gateway has written these files, or somebody has emptied them")
+	}
+	if b := r.Broken; b != nil {
+		a.printErr("%s:%d: this line %s", host.Printable(b.File), b.Line, b.Why)
+	}
+	if r.Found != nil && !*r.Found {
+		a.printErr("keywright: no line that fits has the hash of --hash: the log was made anew, its end was cut off, or " +
+			"another file has that line")
+	}
 }

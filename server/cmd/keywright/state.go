@@ -32,8 +32,6 @@ func stateStatusCommand(a *app) *cobra.Command {
 	c := a.jsonCommand(&cobra.Command{
 		Use:   "status [-c FILE] [--secrets-dir DIR] [--json]",
 		Short: "Show whether the store of state answers, and what it holds",
-		Long: "Opens the store of state of a configuration, and shows whether it answers, how long a read takes, and how many values " +
-			"it holds, and in which condition grants are.",
 	}, func(c *cobra.Command, _ []string) (document, error) {
 		store, stateConfig, err := a.stateOf(c, &flags)
 		if err != nil {
@@ -55,10 +53,7 @@ func stateStatusCommand(a *app) *cobra.Command {
 		if err == nil {
 			status.Grants, err = store.State.Grants(c.Context())
 		}
-		if err != nil {
-			return nil, err
-		}
-		return status, nil
+		return status, err
 	})
 	flags.add(c, "connectors.yaml")
 	return c
@@ -89,9 +84,6 @@ func stateRekeyCommand(a *app) *cobra.Command {
 	c := a.jsonCommand(&cobra.Command{
 		Use:   "rekey [-c FILE] [--secrets-dir DIR] [--json]",
 		Short: "Seal all values under the first state key",
-		Long: "Seals all values in the store of state under the first key of state.keys, so that the others can be taken away. " +
-			"All nodes have to have that key first already. Nodes may serve meanwhile. The exit code is 1 if there are values that no " +
-			"key opens; they stay as they are. docs/several-nodes.md has all steps of a change of keys.",
 	}, func(c *cobra.Command, _ []string) (document, error) {
 		store, _, err := a.stateOf(c, &flags)
 		if err != nil {
@@ -102,10 +94,9 @@ func stateRekeyCommand(a *app) *cobra.Command {
 			return nil, fmt.Errorf("%d values were sealed under the first key before this: %w", counts.Sealed, err)
 		}
 		if counts.Unopened > 0 {
-			err = fmt.Errorf("no state key opens %s: add the key that is missing, or they are of no use",
-				terminal.Count(counts.Unopened, "value"))
+			a.printErr("keywright: no state key opens %s: add the key that is missing, or they are of no use", terminal.Count(counts.Unopened, "value"))
 		}
-		return rekeyCounts(counts), err
+		return rekeyCounts(counts), reportUnless(counts.Unopened == 0)
 	})
 	flags.add(c, "connectors.yaml")
 	return c

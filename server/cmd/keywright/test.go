@@ -18,7 +18,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/server/internal/terminal"
@@ -41,12 +40,7 @@ func testCommand(a *app) *cobra.Command {
 	c := a.jsonCommand(&cobra.Command{
 		Use:   "test [--admin URL] [--token-file FILE] [--ca-file FILE] [-X METHOD] [-H 'K: V'] [-d BODY|@FILE] [-i] [--error-description] [--ask-anew] [--user EMAIL] [--user-id ID] [--tenant ID] [--json] CONNECTOR [PATH]",
 		Short: "Test a connector of the gateway that runs, and see each stage",
-		Long: "Sends a request through a connector of a running gateway, as a caller would, and writes the body that the caller would get to stdout. " +
-			"stderr has the stages that the request reached, with their times, the request to the API, the requests to token endpoints and the answers, " +
-			"masked, the cause of a problem, and what to do about it. The exit code is 0 when the API's answer came, of whatever status, and 1 for a problem.\n\n" +
-			"The gateway is asked at the address of its --admin. If operators log in there, the token is in --token-file, or in " + operatorsToken + ". If the " +
-			"gateway's certificate is of an authority of your own, --ca-file has the authority's.",
-		Args: connectorAndPath,
+		Args:  connectorAndPath,
 	}, func(c *cobra.Command, args []string) (document, error) {
 		if c.Flags().Changed("config") {
 			return nil, misuse(c, "test asks the gateway that runs; it takes --admin URL, not -c")
@@ -256,17 +250,19 @@ func (r testDocument) print(a *app) {
 		}
 		fmt.Fprintf(&b, "%s; %s\n", r.Refusal, anew)
 	}
-	if r.NoRecords != "" {
-		fmt.Fprintf(&b, "%s\n", host.Printable(r.NoRecords))
+	for _, note := range []string{r.NoRecords, r.Cut} {
+		if note != "" {
+			b.WriteString(host.Printable(note) + "\n")
+		}
 	}
-	if r.Cut != "" {
-		fmt.Fprintf(&b, "%s\n", host.Printable(r.Cut))
-	}
-	fmt.Fprintf(&b, "%s\n", s.Dim(fmt.Sprintf("a caller gets %d %s; request %s", r.Status, http.StatusText(r.Status), host.Printable(r.RequestID))))
+	b.WriteString(s.Dim(fmt.Sprintf("a caller gets %s; request %s", statusText(r.Status), host.Printable(r.RequestID))) + "\n")
 	a.err.Printf("%s", b.String())
+	header := http.Header{}
+	for _, pair := range r.Headers {
+		header.Add(pair.Name, pair.Value)
+	}
 	a.out.Fail(a.writeResponse(&http.Response{
-		Proto: "HTTP/1.1", Status: strings.TrimSpace(fmt.Sprintf("%d %s", r.Status, http.StatusText(r.Status))),
-		Header: headerOf(r.Headers), Body: io.NopCloser(bytes.NewReader(r.Body)),
+		Proto: "HTTP/1.1", Status: statusText(r.Status), Header: header, Body: io.NopCloser(bytes.NewReader(r.Body)),
 	}, r.flags.include))
 }
 
@@ -314,12 +310,4 @@ func testRequestText(r *trial.Request) string {
 		fmt.Fprintf(&b, "(not sent, because they are not overridable: %s)\n", strings.Join(r.Dropped, ", "))
 	}
 	return b.String()
-}
-
-func headerOf(pairs []abi.Pair) http.Header {
-	header := http.Header{}
-	for _, pair := range pairs {
-		header.Add(pair.Name, pair.Value)
-	}
-	return header
 }

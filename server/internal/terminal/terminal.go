@@ -18,13 +18,6 @@ const Narrow = 80
 // Style colours text, or returns it unchanged.
 type Style struct{ colours bool }
 
-// StyleOf returns a style with colours if w is a terminal, unless NO_COLOR is set (no-color.org) or TERM is dumb. env
-// returns the value of an environment variable.
-func StyleOf(w io.Writer, env func(string) string) Style {
-	file, ok := w.(*os.File)
-	return Style{ok && env("NO_COLOR") == "" && env("TERM") != "dumb" && term.IsTerminal(int(file.Fd()))}
-}
-
 // Colours reports whether the style colours text.
 func (s Style) Colours() bool { return s.colours }
 
@@ -50,19 +43,6 @@ func (s Style) Yellow(text string) string { return s.sgr("33", text) }
 // Green returns the text in green.
 func (s Style) Green(text string) string { return s.sgr("32", text) }
 
-// Columns returns the width of the terminal w in columns, or 0 if w is not a terminal.
-func Columns(w io.Writer) int {
-	file, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
-		return 0
-	}
-	width, _, err := term.GetSize(int(file.Fd()))
-	if err != nil || width <= 0 {
-		return Narrow
-	}
-	return width
-}
-
 // A Printer writes text for people to a stream. It keeps the first error of writing.
 type Printer struct {
 	// Writer is the stream, for bytes that are no text for people.
@@ -71,9 +51,12 @@ type Printer struct {
 	err error
 }
 
-// NewPrinter returns a printer whose style is that of [StyleOf].
+// NewPrinter returns a printer that writes in colours to a terminal, unless NO_COLOR is set (no-color.org) or TERM is dumb. env returns the
+// value of an environment variable.
 func NewPrinter(w io.Writer, env func(string) string) *Printer {
-	return &Printer{Writer: w, Style: StyleOf(w, env)}
+	p := &Printer{Writer: w}
+	p.colours = env("NO_COLOR") == "" && env("TERM") != "dumb" && p.Columns() > 0
+	return p
 }
 
 // Err returns the first error of writing.
@@ -83,7 +66,17 @@ func (p *Printer) Err() error { return p.err }
 func (p *Printer) Fail(err error) { p.err = cmp.Or(p.err, err) }
 
 // Columns returns the width of the terminal in columns, or 0 if the stream is no terminal.
-func (p *Printer) Columns() int { return Columns(p.Writer) }
+func (p *Printer) Columns() int {
+	file, ok := p.Writer.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return 0
+	}
+	width, _, err := term.GetSize(int(file.Fd()))
+	if err != nil || width <= 0 {
+		return Narrow
+	}
+	return width
+}
 
 // Printf writes a text as it is.
 func (p *Printer) Printf(format string, args ...any) {

@@ -1,9 +1,14 @@
 package console
 
 import (
+	"cmp"
+	"encoding/base64"
+	"fmt"
+	"html/template"
 	"net/http"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/gateway"
@@ -23,7 +28,7 @@ type connectorView struct {
 	// Failures are the last failures, the newest first.
 	Failures []Failure
 	// Form has the values of the form, and Example is a path that callers may ask for.
-	Form    testForm
+	Form    trial.Try
 	Example string
 	// Explained is the request as keywright explain shows it. NotExplained says why it cannot be shown.
 	Explained, NotExplained string
@@ -36,29 +41,15 @@ func (v *connectorView) AskAnew() bool {
 	return !v.Closed.IsZero() || v.Result != nil && v.Result.Refusal != nil
 }
 
-// testForm has the values of the form with which an operator tests a connector.
-type testForm struct {
-	Method, Path, Body, Email, ID, Tenant string
-	// Anew asks token endpoints although refusals of them are remembered.
-	Anew bool
-	// Description asks for what token endpoints say about a refusal.
-	Description bool
-}
-
-// shownUser returns the user for whom the page shows the request: that of the form, or a made-up one if the fields are empty.
-func (f *testForm) shownUser() host.User {
-	if f.ID == "" && f.Email == "" && f.Tenant == "" {
-		return host.User{ID: "ann", Email: "ann@example.com", TenantID: "t1"}
-	}
-	return host.User{ID: f.ID, Email: f.Email, TenantID: f.Tenant}
-}
+// shownUser is the user for whom the page shows the request if the form has none.
+var shownUser = host.User{ID: "ann", Email: "ann@example.com", TenantID: "t1"}
 
 // find returns the connector in the path of a request.
 func find(s *State, r *http.Request) (*gateway.Connector, error) {
 	permalink := r.PathValue("permalink")
 	i := slices.IndexFunc(s.Set.Connectors, func(c *gateway.Connector) bool { return c.Definition().Permalink == permalink })
 	if i < 0 {
-		return nil, notFound("there is no connector %q", host.Printable(permalink))
+		return nil, &failure{http.StatusNotFound, fmt.Sprintf("there is no connector %q", host.Printable(permalink))}
 	}
 	return s.Set.Connectors[i], nil
 }
@@ -69,11 +60,11 @@ func (c *Console) connector(s *State, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.one(s, r, connector, testForm{}), nil
+	return c.one(s, r, connector, trial.Try{}), nil
 }
 
 // one returns the view of a connector, with its request for the values of a form.
-func (c *Console) one(s *State, r *http.Request, connector *gateway.Connector, form testForm) *connectorView {
+func (c *Console) one(s *State, r *http.Request, connector *gateway.Connector, form trial.Try) *connectorView {
 	d := connector.Definition()
 	view := &connectorView{
 		connectorRow: c.row(r.Context(), s, connector), URL: d.URL, Methods: d.Methods, Paths: strings.Join(d.Paths, ", "),
@@ -82,9 +73,58 @@ func (c *Console) one(s *State, r *http.Request, connector *gateway.Connector, f
 	if view.Form.Method == "" {
 		view.Form.Method = d.Methods[0]
 	}
-	text, err := explain.Text(host.WithUser(r.Context(), form.shownUser()), connector, form.Method, form.Path)
+	text, err := explain.Text(host.WithUser(r.Context(), cmp.Or(form.User, shownUser)), connector, form.Method, form.Path)
 	if view.Explained = text; err != nil {
 		view.NotExplained = host.Printable(err.Error())
 	}
 	return view
+}
+
+// maxForm is the maximum number of bytes of the form of a test.
+const maxForm = 1 << 20
+
+// testResult is the result of an operator's test.
+type testResult struct {
+	*trial.Result
+	// Text reports whether the body is text, and Shown is the body then. Download is the body as a link, byte for byte.
+	Text     bool
+	Shown    string
+	Download template.URL
+	Way      []Step
+}
+
+// test tests the connector in the path of a request with the values of its form, and returns its view.
+func (c *Console) test(s *State, r *http.Request) (any, error) {
+	connector, err := find(s, r)
+	if err != nil {
+		return nil, err
+	}
+	form, err := readForm(r)
+	if err != nil {
+		return nil, err
+	}
+	result, err := trial.Run(r.Context(), c.config.Gateway, connector.Definition().Permalink, form)
+	if err != nil {
+		return nil, &failure{http.StatusBadRequest, host.Printable(err.Error())}
+	}
+	event := result.Event.(gateway.Event)
+	view := c.one(s, r, connector, form)
+	view.Result = &testResult{
+		Result: result, Way: wayOf(&event), Text: utf8.Valid(result.Body), Shown: string(result.Body),
+		Download: template.URL("data:application/octet-stream;base64," + base64.StdEncoding.EncodeToString(result.Body)), //nolint:gosec // of base64
+	}
+	return view, nil
+}
+
+// readForm returns the values of the form of a test.
+func readForm(r *http.Request) (t trial.Try, err error) {
+	r.Body = http.MaxBytesReader(nil, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		return t, &failure{http.StatusBadRequest, "the form cannot be read: it has at most 1 MiB"}
+	}
+	value := func(name string) string { return strings.TrimSpace(r.PostForm.Get(name)) }
+	return trial.Try{
+		Method: value("method"), Path: value("path"), Body: r.PostForm.Get("body"), AskAnew: value("anew") != "", ErrorDescription: value("description") != "",
+		User: host.User{ID: value("id"), Email: value("email"), TenantID: value("tenant")},
+	}, nil
 }

@@ -137,20 +137,20 @@ func rate(requests uint64) string {
 const barHeight, barWidth = 18.0, 5
 
 // bars returns the picture of the last minutes, in which failures are at the bottom.
-func bars(minutes [window]minuteCount) (all []bar) {
+func bars(minutes [window]minute) (all []bar) {
 	maxRequests := uint32(1)
 	for _, m := range minutes {
-		maxRequests = max(maxRequests, m.Requests)
+		maxRequests = max(maxRequests, m.requests)
 	}
 	for i, m := range minutes {
-		if m.Requests == 0 {
+		if m.requests == 0 {
 			continue
 		}
 		scale := barHeight / float64(maxRequests)
-		height := max(1.5, float64(m.Requests)*scale)
+		height := max(1.5, float64(m.requests)*scale)
 		bad := 0.0
-		if m.Failed > 0 {
-			bad = min(height, max(1.5, float64(m.Failed)*scale))
+		if m.failed > 0 {
+			bad = min(height, max(1.5, float64(m.failed)*scale))
 		}
 		all = append(all, bar{X: i * barWidth, Y: barHeight - height, Height: height - bad, Bad: bad, Top: barHeight - bad})
 	}

@@ -6,10 +6,10 @@ import (
 	"bytes"
 	"embed"
 	"errors"
-	"fmt"
 	"html/template"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -86,8 +86,8 @@ func New(c Config) *Console {
 	conditions, _ := lru.New[string, found](maxKnown) // the only error is for sizes below one
 	console := &Console{config: c, templates: map[string]*template.Template{}, conditions: conditions}
 	layout := template.Must(template.New("layout.html").Funcs(functions(c.Clock)).ParseFS(files, "pages/layout.html"))
-	for _, name := range append(names(), failedPage.template) {
-		console.templates[name] = template.Must(template.Must(layout.Clone()).ParseFS(files, "pages/"+name))
+	for _, p := range slices.Concat(pages, []page{failedPage}) {
+		console.templates[p.template] = template.Must(template.Must(layout.Clone()).ParseFS(files, "pages/"+p.template))
 	}
 	return console
 }
@@ -111,11 +111,6 @@ type failure struct {
 }
 
 func (f *failure) Error() string { return f.text }
-
-// notFound returns a failure for something that is not there.
-func notFound(format string, args ...any) error {
-	return &failure{http.StatusNotFound, fmt.Sprintf(format, args...)}
-}
 
 // handler returns the handler of a page.
 func (c *Console) handler(p *page) http.Handler {

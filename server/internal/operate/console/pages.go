@@ -1,10 +1,19 @@
 package console
 
 import (
+	"cmp"
 	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/problem"
+	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/identity"
+	"github.com/keywright/keywright/server/internal/registry/lock"
 )
 
 // A page is a page of the console. To add one, write a view and a template, and add both to pages.
@@ -35,14 +44,6 @@ var pages = []page{
 
 // failedPage shows the text of a failure.
 var failedPage = page{name: "Error", template: "failed.html"}
-
-// names returns the templates of all pages.
-func names() (all []string) {
-	for _, p := range pages {
-		all = append(all, p.template)
-	}
-	return all
-}
 
 // configurationView is the page of the configuration.
 type configurationView struct {
@@ -77,4 +78,91 @@ func (c *Console) sessions(s *State, _ *http.Request) (any, error) {
 		view.Keys = s.Sessions.Keys()
 	}
 	return view, nil
+}
+
+// pluginsView is the page of the plugins.
+type pluginsView struct {
+	Plugins []pluginRow
+	// LockError says why keywright.lock cannot be read. It is empty if it can.
+	LockError string
+}
+
+// pluginRow is a plugin that is loaded.
+type pluginRow struct {
+	host.PluginInfo
+	// From says where the module comes from.
+	From string
+	// Locked is the entry of the plugin in keywright.lock, or nil.
+	Locked *lock.Plugin
+	// Same reports whether the module is the one of Locked.
+	Same bool
+	// Connectors has the permalinks of the connectors with the type.
+	Connectors []string
+	// Rights has what it may do, by the things that it may use. The name of its type is no right.
+	Rights lock.Capabilities
+	Fuel   Fuel
+}
+
+// Limited reports whether the operator has given the plugin limits of its own.
+func (p *pluginRow) Limited() bool { return p.Limits != host.PluginLimits{} }
+
+// plugins returns the view of all plugins.
+func (c *Console) plugins(s *State, _ *http.Request) (any, error) {
+	view := &pluginsView{}
+	locked, err := lock.Read(filepath.Dir(s.File))
+	if err != nil {
+		view.LockError, locked = host.Printable(err.Error()), &lock.Lock{}
+	}
+	used := map[string][]string{}
+	for _, connector := range s.Set.Connectors {
+		d := connector.Definition()
+		used[d.Auth.Type] = append(used[d.Auth.Type], d.Permalink)
+	}
+	for _, p := range s.Set.Host.Plugins() {
+		row := pluginRow{PluginInfo: p, From: "a file", Rights: lock.Of(p)}
+		delete(row.Rights, "type")
+		delete(row.Rights, "aliases")
+		for _, name := range append([]string{p.Type}, p.Aliases...) {
+			row.Connectors = append(row.Connectors, used[name]...)
+		}
+		if p.BuiltIn {
+			row.From = "built in"
+		} else if row.Locked = locked.Find(p.Name); row.Locked != nil {
+			row.From, row.Same = host.Printable(row.Locked.Ref), row.Locked.Module == "sha256:"+p.SHA256
+		}
+		if c.config.Fuel != nil {
+			row.Fuel = c.config.Fuel(p.Type)
+		}
+		view.Plugins = append(view.Plugins, row)
+	}
+	slices.SortFunc(view.Plugins, func(a, b pluginRow) int { return cmp.Compare(a.Type, b.Type) })
+	return view, nil
+}
+
+// Problem is something that is wrong with a file.
+type Problem struct {
+	// Text has the place and the message.
+	Text string
+	// Line is the line of the file, in which an ellipsis stands for each value, because a value may be a credential. Indent has as many
+	// blanks as there are characters before the place. Both are "" if there is no line to show.
+	Line, Indent string
+}
+
+// ProblemsOf returns the problems of the file with a name for the page, with its lines as they are now.
+func ProblemsOf(name string, all []connectors.Problem) (problems []Problem) {
+	lines := map[string][]string{}
+	for _, p := range all {
+		found := Problem{Text: strings.TrimSpace(p.String())}
+		file := cmp.Or(p.File, name)
+		if _, ok := lines[file]; !ok {
+			text, _ := os.ReadFile(file) // without it, there is no line
+			lines[file] = strings.Split(string(text), "\n")
+		}
+		if p.Line >= 1 && p.Line <= len(lines[file]) && p.Column >= 1 {
+			line, offset := problem.WithoutValues(lines[file][p.Line-1], p.Column-1)
+			found.Line, found.Indent = host.Printable(line), strings.Repeat(" ", offset)
+		}
+		problems = append(problems, found)
+	}
+	return problems
 }

@@ -225,10 +225,8 @@ type summary struct {
 	Since uint64
 	Again time.Time
 	// Minutes has the requests and failures of each of the last minutes, the oldest first.
-	Minutes [window]minuteCount
+	Minutes [window]minute
 }
-
-type minuteCount struct{ Requests, Failed uint32 }
 
 // stageCount is the number of failures at a stage.
 type stageCount struct {
@@ -260,7 +258,7 @@ func (r *Recorder) summary(connector string, now time.Time) (s summary) {
 		s.Lately += uint64(m.requests)
 		s.Failed += uint64(m.failed)
 		s.Unconnected += uint64(m.unconnected)
-		s.Minutes[window-1-age].Requests, s.Minutes[window-1-age].Failed = m.requests, m.failed
+		s.Minutes[window-1-age] = minute{requests: m.requests, failed: m.failed}
 		for stage, n := range m.stages {
 			i := slices.IndexFunc(s.Stages, func(c stageCount) bool { return c.Stage == stage })
 			if i < 0 {

@@ -96,39 +96,13 @@ var shownTexts = []string{
 
 // add adds a value and what is in it.
 func (all members) add(path string, v reflect.Value) {
-	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
-		if v.IsNil() {
-			return
-		}
-		if _, ok := v.Interface().(*tls.Config); ok {
-			break
-		}
-		if u, ok := v.Interface().(*url.URL); ok {
-			all[path] = member{value: u.String(), text: u.Scheme + "://" + u.Host}
-			return
-		}
-		v = v.Elem()
-	}
-	if !v.IsValid() || v.IsZero() {
+	if !v.IsValid() || v.IsZero() || all.addLeaf(path, v.Interface()) {
 		return
 	}
-	value := v.Interface()
-	switch value := value.(type) {
-	case time.Duration:
-		all[path] = member{value: value, text: value.String()}
-		return
-	case []netip.Prefix:
-		var texts []string
-		for _, p := range value {
-			texts = append(texts, p.String())
-		}
-		all[path] = member{value: texts, text: list(texts)}
-		return
-	case *tls.Config:
-		all[strings.TrimSuffix(path, "tls")+"ca_file"] = member{value: value}
-		return
-	}
+	shown := slices.Contains(shownTexts, path) || strings.HasSuffix(path, ".grants")
 	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		all.add(path, v.Elem())
 	case reflect.Struct:
 		for _, f := range reflect.VisibleFields(v.Type()) {
 			if f.IsExported() && !f.Anonymous {
@@ -145,10 +119,7 @@ func (all members) add(path string, v reflect.Value) {
 			for i := range texts {
 				texts[i] = v.Index(i).String()
 			}
-			all[path] = member{value: texts}
-			if slices.Contains(shownTexts, path) || strings.HasSuffix(path, ".grants") {
-				all[path] = member{value: texts, text: list(texts)}
-			}
+			all[path] = member{value: texts, text: when(shown, list(texts))}
 			return
 		}
 		for i := range v.Len() {
@@ -159,13 +130,31 @@ func (all members) add(path string, v reflect.Value) {
 			all.add(join(path, name), v.Index(i))
 		}
 	case reflect.String:
-		all[path] = member{value: value}
-		if slices.Contains(shownTexts, path) {
-			all[path] = member{value: value, text: host.Printable(v.String())}
-		}
+		all[path] = member{value: v.Interface(), text: when(shown, host.Printable(v.String()))}
 	default:
-		all[path] = member{value: value, text: fmt.Sprint(value)}
+		all[path] = member{value: v.Interface(), text: fmt.Sprint(v)}
 	}
+}
+
+// addLeaf adds a value of a type whose texts are not those of its parts, and reports whether it is one.
+func (all members) addLeaf(path string, value any) bool {
+	switch value := value.(type) {
+	case time.Duration:
+		all[path] = member{value: value, text: value.String()}
+	case *url.URL:
+		all[path] = member{value: value.String(), text: value.Scheme + "://" + value.Host}
+	case []netip.Prefix:
+		texts := make([]string, len(value))
+		for i, p := range value {
+			texts[i] = p.String()
+		}
+		all[path] = member{value: texts, text: list(texts)}
+	case *tls.Config:
+		all[strings.TrimSuffix(path, "tls")+"ca_file"] = member{value: value}
+	default:
+		return false
+	}
+	return true
 }
 
 // join returns the path of a member of path.

@@ -69,8 +69,9 @@ func cutJWT(text string) (decoded *JWT, after string, ok bool) {
 	return decoded, after, ok
 }
 
-// Write writes the document as text for people, with the fuel in its last line if fuel is set.
-func (e *Document) Write(b *bytes.Buffer, s terminal.Style, fuel bool) error {
+// Render returns the document as text for people, with the fuel in its last line if fuel is set.
+func (e *Document) Render(s terminal.Style, fuel bool) string {
+	b := &bytes.Buffer{}
 	fmt.Fprintf(b, "%s\n\n", s.Dim(fmt.Sprintf("connector %s, auth type %s; nothing was sent", e.Connector, e.AuthType)))
 	fmt.Fprintf(b, "%s %s\n", s.Bold(host.Printable(e.Method)), e.URL)
 	for _, pair := range e.Headers {
@@ -85,14 +86,18 @@ func (e *Document) Write(b *bytes.Buffer, s terminal.Style, fuel bool) error {
 			document json.RawMessage
 		}{{"header", e.JWT.Header}, {"claims", e.JWT.Claims}} {
 			fmt.Fprintf(b, "\n%s ", s.Dim("jwt "+part.name))
-			if err := json.Indent(b, part.document, "", "  "); err != nil {
-				return err
-			}
+			_ = json.Indent(b, part.document, "", "  ") // it has been decoded
 			b.WriteByte('\n')
 		}
 	}
-	if e.TLS != nil {
-		writeTLS(b, s, e.TLS)
+	if t := e.TLS; t != nil {
+		fmt.Fprintf(b, "\n%s\n", s.Dim("tls, for "+strings.Join(t.For, " and ")))
+		if t.ClientCertificate != nil {
+			fmt.Fprintf(b, "  client certificate %s, ends at %s\n", host.Printable(t.Subject), t.NotAfter.UTC().Format(time.RFC3339))
+		}
+		if t.CA {
+			b.WriteString("  servers are verified with ca\n")
+		}
 	}
 	for _, step := range e.Steps {
 		heading, rest, _ := strings.Cut(step.String(), "\n")
@@ -101,18 +106,7 @@ func (e *Document) Write(b *bytes.Buffer, s terminal.Style, fuel bool) error {
 	if fuel {
 		fmt.Fprintf(b, "\n%s\n", s.Dim(fmt.Sprintf("the plugin used %d units of fuel", e.Fuel)))
 	}
-	return nil
-}
-
-// writeTLS writes what the connections present and trust.
-func writeTLS(b *bytes.Buffer, s terminal.Style, t *host.ExplainedTLS) {
-	fmt.Fprintf(b, "\n%s\n", s.Dim("tls, for "+strings.Join(t.For, " and ")))
-	if t.ClientCertificate != nil {
-		fmt.Fprintf(b, "  client certificate %s, ends at %s\n", host.Printable(t.Subject), t.NotAfter.UTC().Format(time.RFC3339))
-	}
-	if t.CA {
-		b.WriteString("  servers are verified with ca\n")
-	}
+	return b.String()
 }
 
 // Text returns what `keywright explain` writes about the request of a connector for a method, a path and a query, and the user of the
@@ -135,7 +129,5 @@ func Text(ctx context.Context, connector *gateway.Connector, method, target stri
 	if err != nil {
 		return "", err
 	}
-	var b bytes.Buffer
-	err = document.Write(&b, terminal.Style{}, true)
-	return b.String(), err
+	return document.Render(terminal.Style{}, true), nil
 }
