@@ -65,10 +65,7 @@ type certificateReport struct {
 
 func checkCommand(a *app) *cobra.Command {
 	var flags configFlags
-	c := a.jsonCommand(&cobra.Command{
-		Use:   "check [-c FILE] [--secrets] [--dev]",
-		Short: "Check a configuration: every problem, a line each, with line and column",
-	}, func(c *cobra.Command, _ []string) (document, error) {
+	c := a.jsonCommand("check", nil, func(c *cobra.Command, _ []string) (document, error) {
 		flags.readSecrets = flags.readSecrets || flags.secretsDir != "" || flags.user.TenantID != "" || flags.user.ID != ""
 		result := &checkReport{
 			File: flags.file, Secrets: flags.readSecrets,

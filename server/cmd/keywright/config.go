@@ -190,24 +190,20 @@ func codeCache(ctx context.Context) string {
 func schemaCommand(a *app) *cobra.Command {
 	var file, output string
 	var strict bool
-	c := &cobra.Command{
-		Use:   "schema [-c FILE] [-o FILE] [--strict]",
-		Short: "Write a JSON Schema of the file with the connectors, for editors",
-		RunE: func(c *cobra.Command, _ []string) error {
-			text, err := a.schemaOf(c.Context(), file)
-			if err == nil && strict {
-				text, err = connectors.StrictSchema(text)
-			}
-			if err != nil {
-				return err
-			}
-			if output == "-" {
-				_, err = a.out.Write(text)
-				return err
-			}
-			return writeSchema(output, text)
-		},
-	}
+	c := command("schema", nil, func(c *cobra.Command, _ []string) error {
+		text, err := a.schemaOf(c.Context(), file)
+		if err == nil && strict {
+			text, err = connectors.StrictSchema(text)
+		}
+		if err != nil {
+			return err
+		}
+		if output == "-" {
+			_, err = a.out.Write(text)
+			return err
+		}
+		return writeSchema(output, text)
+	})
 	c.Flags().StringVarP(&file, "config", "c", "", "a `FILE` with connectors, whose plugins have auth types of their own")
 	c.Flags().BoolVar(&strict, "strict", false, "leave out the words for editors, which are no keywords of JSON Schema: validators such as ajv refuse them")
 	c.Flags().StringVarP(&output, "output", "o", "-", "write to a `FILE`, which may be an older schema; - is stdout")

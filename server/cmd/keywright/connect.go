@@ -38,11 +38,7 @@ const consentTime = 10 * time.Minute
 
 func connectCommand(a *app) *cobra.Command {
 	var flags connectFlags
-	c := a.jsonCommand(&cobra.Command{
-		Use:   "connect [-c FILE] [--port PORT] [--open] [--wait TIME] CONNECTOR | --disconnect CONNECTOR | --list [--json]",
-		Short: "Connect an account of the operator, by consent in a browser",
-		Args:  cobra.ArbitraryArgs,
-	}, func(c *cobra.Command, args []string) (document, error) { return a.runConnect(c, &flags, args) })
+	c := a.jsonCommand("connect", cobra.ArbitraryArgs, func(c *cobra.Command, args []string) (document, error) { return a.runConnect(c, &flags, args) })
 	flags.add(c, "connectors.yaml")
 	c.Flags().IntVar(&flags.port, "port", 0, "the `PORT` of 127.0.0.1 to which the browser comes back (default a free one)")
 	c.Flags().BoolVar(&flags.open, "open", false, "open the URL in the browser of this machine, too; its other users may see the URL")

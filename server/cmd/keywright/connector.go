@@ -30,20 +30,16 @@ type newFlags struct {
 
 func connectorNewCommand(a *app) *cobra.Command {
 	var flags newFlags
-	c := &cobra.Command{
-		Use:   "new --api NAME [-c FILE] [--name NAME] [--sandbox | --place PLACE | --url URL] [--set TEXT=VALUE]...",
-		Short: "Make a connector of a product in the catalogue",
-		RunE: func(c *cobra.Command, _ []string) error {
-			if flags.api == "" {
-				return misuse(c, "without --api: `keywright connector list` lists the APIs")
-			}
-			api, err := flags.connector(c)
-			if err != nil {
-				return err
-			}
-			return a.newConnector(c.Context(), flags.file, api)
-		},
-	}
+	c := command("new", nil, func(c *cobra.Command, _ []string) error {
+		if flags.api == "" {
+			return misuse(c, "without --api: `keywright connector list` lists the APIs")
+		}
+		api, err := flags.connector(c)
+		if err != nil {
+			return err
+		}
+		return a.newConnector(c.Context(), flags.file, api)
+	})
 	c.Flags().StringVar(&flags.api, "api", "", "the `NAME` of the product in the catalogue")
 	c.Flags().StringVarP(&flags.file, "config", "c", "-", "add the connector to a `FILE`, which need not be there, or to its connectors_dir if all others are there; - is stdout")
 	c.Flags().StringVar(&flags.name, "name", "", "the `NAME` of the connector, for a second one of a product; its secrets then have that name, too")
@@ -148,10 +144,7 @@ func writeFill(p *terminal.Printer, target string, api *catalogue.API) (secrets 
 }
 
 func connectorListCommand(a *app) *cobra.Command {
-	return a.jsonCommand(&cobra.Command{
-		Use:   "list",
-		Short: "List the products of the catalogue, with their auth types",
-	}, func(*cobra.Command, []string) (document, error) {
+	return a.jsonCommand("list", nil, func(*cobra.Command, []string) (document, error) {
 		apis, err := catalogue.All()
 		if err != nil {
 			return nil, err

@@ -28,18 +28,13 @@ type importFlags struct {
 
 func connectorImportCommand(a *app) *cobra.Command {
 	var flags importFlags
-	c := &cobra.Command{
-		Use:   "import FILE|- | --curl 'curl …' | -- curl … [-c FILE] [--name NAME] [--url URL] [--scheme NAME] [--flow FLOW] [--token-url URL] [--paths read|all|none] [--dev]",
-		Short: "Make a connector of an OpenAPI document, or of a command line of curl",
-		Args:  cobra.ArbitraryArgs,
-		RunE: func(c *cobra.Command, args []string) error {
-			result, err := a.importConnector(c, &flags, args)
-			if err != nil {
-				return a.reportMissing(c, err)
-			}
-			return a.writeImport(c.Context(), &flags, result)
-		},
-	}
+	c := command("import", cobra.ArbitraryArgs, func(c *cobra.Command, args []string) error {
+		result, err := a.importConnector(c, &flags, args)
+		if err != nil {
+			return a.reportMissing(c, err)
+		}
+		return a.writeImport(c.Context(), &flags, result)
+	})
 	c.Flags().StringVarP(&flags.file, "config", "c", "", "add the connector to a `FILE` with connectors, in place of writing it to stdout")
 	c.Flags().StringVar(&flags.curl, "curl", "", "the `LINE` of curl, or - for stdin")
 	c.Flags().StringVar(&flags.Name, "name", "", "the `NAME` of the connector; the title of the document, or the host of the URL, if it is left out")

@@ -83,21 +83,16 @@ func openToRead(ctx context.Context, path string) (content.Database, error) {
 func contentImportCommand(a *app) *cobra.Command {
 	var db databaseFlags
 	var o importer.Options
-	c := &cobra.Command{
-		Use:   "import [--db URL] [--dry-run] [--ignore-unknown] FILE...",
-		Short: "Import records from files of NDJSON or JSON arrays",
-		Args:  someFiles,
-		RunE: func(c *cobra.Command, files []string) error {
-			if o.DryRun {
-				return a.importFiles(c, nil, files, o)
-			}
-			store, err := db.open(a, c, sqlite.Open)
-			if err != nil {
-				return err
-			}
-			return a.importFiles(c, store, files, o)
-		},
-	}
+	c := command("import", someFiles, func(c *cobra.Command, files []string) error {
+		if o.DryRun {
+			return a.importFiles(c, nil, files, o)
+		}
+		store, err := db.open(a, c, sqlite.Open)
+		if err != nil {
+			return err
+		}
+		return a.importFiles(c, store, files, o)
+	})
 	db.add(c, ", which is made if it is not there")
 	c.Flags().BoolVar(&o.DryRun, "dry-run", false, "only read and check, without a database")
 	c.Flags().BoolVar(&o.IgnoreUnknown, "ignore-unknown", false, "leave out members that are not known, as a dump of another program has them, in place of the records that have them")
@@ -180,22 +175,18 @@ func (a *app) progress(name string, size int64) *progressbar.ProgressBar {
 
 func contentExportCommand(a *app) *cobra.Command {
 	var db databaseFlags
-	c := &cobra.Command{
-		Use:   "export [--db URL]",
-		Short: "Write all records as NDJSON",
-		RunE: func(c *cobra.Command, _ []string) error {
-			store, err := db.open(a, c, openToRead)
-			if err != nil {
-				return err
-			}
-			status, err := store.Export(c.Context(), a.out)
-			if err == nil {
-				a.printErr("exported: product updates %d, articles %d, replies %d, moderators %d",
-					status.ProductUpdates, status.Articles, status.Replies, status.Moderators)
-			}
+	c := command("export", nil, func(c *cobra.Command, _ []string) error {
+		store, err := db.open(a, c, openToRead)
+		if err != nil {
 			return err
-		},
-	}
+		}
+		status, err := store.Export(c.Context(), a.out)
+		if err == nil {
+			a.printErr("exported: product updates %d, articles %d, replies %d, moderators %d",
+				status.ProductUpdates, status.Articles, status.Replies, status.Moderators)
+		}
+		return err
+	})
 	db.add(c, "")
 	return c
 }
@@ -205,10 +196,7 @@ type contentStatus content.Status
 
 func contentStatusCommand(a *app) *cobra.Command {
 	var db databaseFlags
-	c := a.jsonCommand(&cobra.Command{
-		Use:   "status [--db URL] [--json]",
-		Short: "Count the records",
-	}, func(c *cobra.Command, _ []string) (document, error) {
+	c := a.jsonCommand("status", nil, func(c *cobra.Command, _ []string) (document, error) {
 		store, err := db.open(a, c, openToRead)
 		if err != nil {
 			return nil, err
@@ -241,11 +229,7 @@ type contentServeFlags struct {
 
 func contentServeCommand(a *app) *cobra.Command {
 	var flags contentServeFlags
-	c := &cobra.Command{
-		Use:   "serve [--db URL] [--listen ADDR] [--admin ADDR] [--key NAME] [--log-level LEVEL] [--dev] [--demo]",
-		Short: "Serve the content of a community",
-		RunE:  func(c *cobra.Command, _ []string) error { return a.serveContent(c, &flags) },
-	}
+	c := command("serve", nil, func(c *cobra.Command, _ []string) error { return a.serveContent(c, &flags) })
 	flags.db.add(c, "")
 	c.Flags().StringVar(&flags.base, "base", "", "the `PATH` below which all is, such as /community/v1")
 	flags.add(c, "127.0.0.1:8090", "127.0.0.1:8091")

@@ -33,18 +33,14 @@ func explainCommand(a *app) *cobra.Command {
 	var flags requestFlags
 	var verbose, withCode bool
 	var old string
-	c := a.jsonCommand(&cobra.Command{
-		Use:   "explain [-c FILE] [-v] [--user EMAIL] [--diff OLD [--exit-code]] CONNECTOR PATH",
-		Short: "Show what would be sent, secrets masked; nothing is sent",
-		Args: func(c *cobra.Command, args []string) error {
-			switch {
-			case old == "":
-				return connectorAndPath(c, args)
-			case len(args) == 0:
-				return nil
-			}
-			return arguments("CONNECTOR", "PATH")(c, args)
-		},
+	c := a.jsonCommand("explain", func(c *cobra.Command, args []string) error {
+		switch {
+		case old == "":
+			return connectorAndPath(c, args)
+		case len(args) == 0:
+			return nil
+		}
+		return arguments("CONNECTOR", "PATH")(c, args)
 	}, func(c *cobra.Command, args []string) (document, error) {
 		if old != "" {
 			return a.explainDiff(c, &flags, old, args, withCode)

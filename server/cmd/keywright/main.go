@@ -27,10 +27,10 @@ func main() {
 }
 
 func versionCommand(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Short: "Show which version this is",
-		Run: func(*cobra.Command, []string) { a.out.Printf("%s", version()) },
-	}
+	return command("version", nil, func(*cobra.Command, []string) error {
+		a.out.Printf("%s", version())
+		return nil
+	})
 }
 
 // version returns the version that the go command recorded in this binary: in a checkout, the commit.

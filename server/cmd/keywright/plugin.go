@@ -45,10 +45,7 @@ type pluginItem struct {
 
 func pluginListCommand(a *app) *cobra.Command {
 	var flags configFlags
-	c := a.jsonCommand(&cobra.Command{
-		Use:   "list [-c FILE]",
-		Short: "List the auth types: the built-in ones, and with -c those that a configuration adds",
-	}, func(c *cobra.Command, _ []string) (document, error) {
+	c := a.jsonCommand("list", nil, func(c *cobra.Command, _ []string) (document, error) {
 		infos, err := a.plugins(c, &flags)
 		if err != nil {
 			return nil, err
@@ -119,11 +116,7 @@ type inspection struct {
 }
 
 func pluginInspectCommand(a *app) *cobra.Command {
-	c := a.jsonCommand(&cobra.Command{
-		Use:   "inspect TYPE|FILE",
-		Short: "Show what a plugin is, what it uses, and the fields of its configuration",
-		Args:  arguments("TYPE or FILE"),
-	}, func(c *cobra.Command, args []string) (document, error) {
+	c := a.jsonCommand("inspect", arguments("TYPE or FILE"), func(c *cobra.Command, args []string) (document, error) {
 		_, plugin, err := inspect(c.Context(), args[0])
 		if err != nil {
 			return nil, err
@@ -276,11 +269,7 @@ type publication struct {
 }
 
 func pluginInfoCommand(a *app) *cobra.Command {
-	return a.jsonCommand(&cobra.Command{
-		Use:   "info REF",
-		Short: "Show what the publisher of a plugin in a registry says of it",
-		Args:  arguments("REF"),
-	}, func(c *cobra.Command, args []string) (document, error) { return publicationAt(c.Context(), args[0]) })
+	return a.jsonCommand("info", arguments("REF"), func(c *cobra.Command, args []string) (document, error) { return publicationAt(c.Context(), args[0]) })
 }
 
 // publicationAt asks the registry of a reference for what was published.
@@ -350,11 +339,7 @@ type comparison struct {
 }
 
 func pluginDiffCommand(a *app) *cobra.Command {
-	return a.jsonCommand(&cobra.Command{
-		Use:   "diff OLD NEW",
-		Short: "Compare what two versions of a plugin may do",
-		Args:  arguments("OLD", "NEW"),
-	}, func(c *cobra.Command, args []string) (document, error) {
+	return a.jsonCommand("diff", arguments("OLD", "NEW"), func(c *cobra.Command, args []string) (document, error) {
 		var versions [2]lock.Plugin
 		for i, name := range args {
 			_, info, err := inspect(c.Context(), name)

@@ -137,29 +137,24 @@ func (d *addition) open(ctx context.Context) (err error) {
 
 func pluginAddCommand(a *app) *cobra.Command {
 	d := &addition{app: a}
-	c := &cobra.Command{
-		Use:   "add REF [-c FILE] [--name NAME] [--key FILE] [--accept DIGEST]",
-		Short: "Add a plugin of a registry to a configuration, or another version of it",
-		Args:  arguments("REF"),
-		RunE: func(c *cobra.Command, args []string) (err error) {
-			if d.name == "" {
-				if d.name, err = install.NameOf(args[0]); err != nil {
-					return err
-				}
-			}
-			if err := d.open(c.Context()); err != nil {
+	c := command("add", arguments("REF"), func(c *cobra.Command, args []string) (err error) {
+		if d.name == "" {
+			if d.name, err = install.NameOf(args[0]); err != nil {
 				return err
 			}
-			// Whether the file can be changed is found out before the registry is asked.
-			if _, err := connectors.SetPluginRef(c.Context(), d.to.text, d.name, args[0]); err != nil {
-				return fmt.Errorf("%s: %w", d.file, err)
-			}
-			if err := d.add(c.Context(), d.name, args[0]); err != nil {
-				return err
-			}
-			return a.setRef(c.Context(), d.file, d.name, args[0])
-		},
-	}
+		}
+		if err := d.open(c.Context()); err != nil {
+			return err
+		}
+		// Whether the file can be changed is found out before the registry is asked.
+		if _, err := connectors.SetPluginRef(c.Context(), d.to.text, d.name, args[0]); err != nil {
+			return fmt.Errorf("%s: %w", d.file, err)
+		}
+		if err := d.add(c.Context(), d.name, args[0]); err != nil {
+			return err
+		}
+		return a.setRef(c.Context(), d.file, d.name, args[0])
+	})
 	d.flags(c)
 	c.Flags().StringVar(&d.name, "name", "", "the `NAME` of the plugin in the file; the last part of the repository if it is left out")
 	return c
@@ -197,31 +192,26 @@ func writeInPlace(name string, text []byte) error {
 
 func pluginUpdateCommand(a *app) *cobra.Command {
 	d := &addition{app: a}
-	c := &cobra.Command{
-		Use:   "update [NAME] [-c FILE] [--preview] [--key FILE] [--accept DIGEST]",
-		Short: "Bring keywright.lock to what the registries have now, for one plugin or all",
-		Args:  arguments("[NAME]"),
-		RunE: func(c *cobra.Command, args []string) error {
-			if err := d.open(c.Context()); err != nil {
-				return err
-			}
-			refs := d.to.refs
-			if len(args) > 0 {
-				refs = slices.DeleteFunc(slices.Clone(refs), func(p connectors.PluginRef) bool { return p.Name != args[0] })
-				if len(refs) == 0 {
-					return fmt.Errorf("%s has no plugin %q with a reference", d.file, args[0])
-				}
-			}
-			if err := d.updateEach(c.Context(), refs); err != nil || len(args) > 0 || d.preview {
-				return err
-			}
-			removed, err := d.to.prune()
-			if err == nil && removed != nil {
-				a.out.Line("%s has no %s any more, since %s has none", d.to.lockPath(), strings.Join(removed, ", "), d.file)
-			}
+	c := command("update", arguments("[NAME]"), func(c *cobra.Command, args []string) error {
+		if err := d.open(c.Context()); err != nil {
 			return err
-		},
-	}
+		}
+		refs := d.to.refs
+		if len(args) > 0 {
+			refs = slices.DeleteFunc(slices.Clone(refs), func(p connectors.PluginRef) bool { return p.Name != args[0] })
+			if len(refs) == 0 {
+				return fmt.Errorf("%s has no plugin %q with a reference", d.file, args[0])
+			}
+		}
+		if err := d.updateEach(c.Context(), refs); err != nil || len(args) > 0 || d.preview {
+			return err
+		}
+		removed, err := d.to.prune()
+		if err == nil && removed != nil {
+			a.out.Line("%s has no %s any more, since %s has none", d.to.lockPath(), strings.Join(removed, ", "), d.file)
+		}
+		return err
+	})
 	d.flags(c)
 	c.Flags().BoolVar(&d.preview, "preview", false, "show what is different, and write nothing")
 	return c

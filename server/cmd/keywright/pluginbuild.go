@@ -29,28 +29,23 @@ import (
 func pluginNewCommand(a *app) *cobra.Command {
 	var p scaffold.Plugin
 	var lang, checkout string
-	c := &cobra.Command{
-		Use:   "new DIR [--lang go|c|assemblyscript] [--type TYPE]",
-		Short: "Write the directory of a new plugin",
-		Args:  arguments("DIR"),
-		RunE: func(c *cobra.Command, args []string) (err error) {
-			if p.Language, err = language(lang); err != nil {
-				return err
-			}
-			dir := args[0]
-			absolute, err := filepath.Abs(dir)
-			if err != nil {
-				return err
-			}
-			if p.Name = filepath.Base(absolute); p.Type == "" {
-				p.Type = strings.ReplaceAll(p.Name, "-", "_")
-			}
-			if plugins.Of(p.Type) != nil {
-				return fmt.Errorf("%q is the name of a built-in auth type, and no host loads both: give the plugin another one with --type", p.Type)
-			}
-			return a.newPlugin(c.Context(), p, dir, checkout)
-		},
-	}
+	c := command("new", arguments("DIR"), func(c *cobra.Command, args []string) (err error) {
+		if p.Language, err = language(lang); err != nil {
+			return err
+		}
+		dir := args[0]
+		absolute, err := filepath.Abs(dir)
+		if err != nil {
+			return err
+		}
+		if p.Name = filepath.Base(absolute); p.Type == "" {
+			p.Type = strings.ReplaceAll(p.Name, "-", "_")
+		}
+		if plugins.Of(p.Type) != nil {
+			return fmt.Errorf("%q is the name of a built-in auth type, and no host loads both: give the plugin another one with --type", p.Type)
+		}
+		return a.newPlugin(c.Context(), p, dir, checkout)
+	})
 	c.Flags().StringVar(&p.Type, "type", "", "the `TYPE` of auth that the plugin adds; that of the directory's name unless given")
 	c.Flags().StringVar(&lang, "lang", string(pluginbuild.Go), "the `LANGUAGE` of the plugin: go, c or assemblyscript")
 	c.Flags().StringVar(&checkout, "keywright", "", "the `DIR` of a checkout of Keywright that a plugin in Go is built with")
@@ -114,24 +109,19 @@ func fieldsTable(info host.PluginInfo) string {
 
 func pluginBuildCommand(a *app) *cobra.Command {
 	var check bool
-	c := &cobra.Command{
-		Use:   "build [--check] [DIR...]",
-		Short: "Compile plugins, and load them as a host does",
-		Args:  cobra.ArbitraryArgs,
-		RunE: func(c *cobra.Command, dirs []string) error {
-			if len(dirs) == 0 {
-				dirs = []string{"."}
+	c := command("build", cobra.ArbitraryArgs, func(c *cobra.Command, dirs []string) error {
+		if len(dirs) == 0 {
+			dirs = []string{"."}
+		}
+		var errs []error
+		for _, dir := range dirs {
+			if c.Context().Err() != nil {
+				break
 			}
-			var errs []error
-			for _, dir := range dirs {
-				if c.Context().Err() != nil {
-					break
-				}
-				errs = append(errs, a.buildPlugin(c.Context(), dir, check))
-			}
-			return errors.Join(append(errs, c.Context().Err())...)
-		},
-	}
+			errs = append(errs, a.buildPlugin(c.Context(), dir, check))
+		}
+		return errors.Join(append(errs, c.Context().Err())...)
+	})
 	c.Flags().BoolVar(&check, "check", false, "write no module, and fail if the one that is there is not what the sources result in")
 	return c
 }
@@ -212,33 +202,28 @@ type pushFlags struct {
 
 func pluginPushCommand(a *app) *cobra.Command {
 	var flags pushFlags
-	c := &cobra.Command{
-		Use:   "push FILE REF [--sign KEY] [--source URL] [--revision COMMIT] [--licenses NAME] [--documentation URL]",
-		Short: "Publish a plugin in a registry",
-		Args:  arguments("FILE", "REF"),
-		RunE: func(c *cobra.Command, args []string) error {
-			ref, err := registry.ParseReference(args[1])
-			if err != nil {
-				return fmt.Errorf("%q %w", host.Printable(args[1]), err)
-			}
-			signer, err := a.signer(flags.sign)
-			if err != nil {
-				return err
-			}
-			wasm, info, err := inspect(c.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			if err := lock.CheckTag(ref.Tag, info.Version); err != nil {
-				return err
-			}
-			bundle, err := flags.build(wasm, info)
-			if err != nil {
-				return err
-			}
-			return a.push(c, ref, bundle, info, signer)
-		},
-	}
+	c := command("push", arguments("FILE", "REF"), func(c *cobra.Command, args []string) error {
+		ref, err := registry.ParseReference(args[1])
+		if err != nil {
+			return fmt.Errorf("%q %w", host.Printable(args[1]), err)
+		}
+		signer, err := a.signer(flags.sign)
+		if err != nil {
+			return err
+		}
+		wasm, info, err := inspect(c.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		if err := lock.CheckTag(ref.Tag, info.Version); err != nil {
+			return err
+		}
+		bundle, err := flags.build(wasm, info)
+		if err != nil {
+			return err
+		}
+		return a.push(c, ref, bundle, info, signer)
+	})
 	c.Flags().StringVar(&flags.sign, "sign", "", "a `FILE` with the private key that signs")
 	c.Flags().StringVar(&flags.source, "source", "", "the `URL` of the sources")
 	c.Flags().StringVar(&flags.revision, "revision", "", "the `COMMIT` of the sources")

@@ -26,34 +26,29 @@ func pluginTestCommand(a *app) *cobra.Command {
 	var files []string
 	var run string
 	var verbose bool
-	c := &cobra.Command{
-		Use:   "test [PLUGIN] [--cases FILE]... [--run REGEXP] [-v]",
-		Short: "Test a plugin in the sandbox with cases in YAML, and run its Go tests",
-		Args:  cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			selected, err := regexp.Compile(run)
-			if err != nil {
-				return misuse(c, "--run: %v", err)
+	c := command("test", cobra.MaximumNArgs(1), func(c *cobra.Command, args []string) error {
+		selected, err := regexp.Compile(run)
+		if err != nil {
+			return misuse(c, "--run: %v", err)
+		}
+		t := caseRun{app: a, selected: selected, verbose: verbose}
+		plugin, tested, err := t.load(c, append(args, ".")[0])
+		if err != nil {
+			return err
+		}
+		if len(files) == 0 {
+			files = []string{filepath.Join(filepath.Dir(plugin), "cases.yaml")}
+			if _, err := os.Stat(files[0]); errors.Is(err, fs.ErrNotExist) && tested && run == "" {
+				return nil
 			}
-			t := caseRun{app: a, selected: selected, verbose: verbose}
-			plugin, tested, err := t.load(c, append(args, ".")[0])
-			if err != nil {
+		}
+		for _, file := range files {
+			if err := t.file(c.Context(), file); err != nil {
 				return err
 			}
-			if len(files) == 0 {
-				files = []string{filepath.Join(filepath.Dir(plugin), "cases.yaml")}
-				if _, err := os.Stat(files[0]); errors.Is(err, fs.ErrNotExist) && tested && run == "" {
-					return nil
-				}
-			}
-			for _, file := range files {
-				if err := t.file(c.Context(), file); err != nil {
-					return err
-				}
-			}
-			return t.end()
-		},
-	}
+		}
+		return t.end()
+	})
 	c.Flags().StringArrayVar(&files, "cases", nil, "a `FILE` of cases; may be repeated")
 	c.Flags().StringVar(&run, "run", "", "run only the cases whose names match a `REGEXP`")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "show what each call did: what was signed, and the requests to token endpoints")
@@ -186,11 +181,7 @@ type conformance struct{ *conform.Report }
 
 func pluginConformCommand(a *app) *cobra.Command {
 	var flags configFlags
-	c := a.jsonCommand(&cobra.Command{
-		Use:   "conform TYPE|FILE [-c FILE]",
-		Short: "Check whether a plugin does what operators expect of any plugin",
-		Args:  arguments("TYPE or FILE"),
-	}, func(c *cobra.Command, args []string) (document, error) {
+	c := a.jsonCommand("conform", arguments("TYPE or FILE"), func(c *cobra.Command, args []string) (document, error) {
 		wasm, err := moduleOf(args[0])
 		if err != nil {
 			return nil, err

@@ -37,10 +37,7 @@ type verification struct {
 func pluginVerifyCommand(a *app) *cobra.Command {
 	var file string
 	var online bool
-	c := a.jsonCommand(&cobra.Command{
-		Use:   "verify [-c FILE] [--registry]",
-		Short: "Verify the plugins of a configuration: digests, signatures, and what they may do",
-	}, func(c *cobra.Command, _ []string) (document, error) {
+	c := a.jsonCommand("verify", nil, func(c *cobra.Command, _ []string) (document, error) {
 		i, err := openInstallation(c.Context(), file)
 		if err != nil {
 			return nil, err
@@ -142,23 +139,19 @@ func (all verifications) print(a *app) {
 
 func pluginVendorCommand(a *app) *cobra.Command {
 	var file string
-	c := &cobra.Command{
-		Use:   "vendor [-c FILE]",
-		Short: "Put the plugins of keywright.lock into a directory beside the configuration",
-		RunE: func(c *cobra.Command, _ []string) error {
-			i, err := openInstallation(c.Context(), file)
-			if err != nil {
-				return err
-			}
-			dir := filepath.Join(i.dir, lock.VendorDir)
-			names, err := i.vendor(c.Context(), dir)
-			if err == nil {
-				a.out.Line("%s: %s (%s from a registry)",
-					dir, terminal.Count(len(i.lock.Plugins), "plugin"), cmp.Or(strings.Join(names, ", "), "none"))
-			}
+	c := command("vendor", nil, func(c *cobra.Command, _ []string) error {
+		i, err := openInstallation(c.Context(), file)
+		if err != nil {
 			return err
-		},
-	}
+		}
+		dir := filepath.Join(i.dir, lock.VendorDir)
+		names, err := i.vendor(c.Context(), dir)
+		if err == nil {
+			a.out.Line("%s: %s (%s from a registry)",
+				dir, terminal.Count(len(i.lock.Plugins), "plugin"), cmp.Or(strings.Join(names, ", "), "none"))
+		}
+		return err
+	})
 	c.Flags().StringVarP(&file, "config", "c", "connectors.yaml", "the `FILE` with the connectors")
 	return c
 }
@@ -214,10 +207,7 @@ type reachList []reach.Use
 
 func pluginAuditCommand(a *app) *cobra.Command {
 	var flags configFlags
-	c := a.jsonCommand(&cobra.Command{
-		Use:   "audit [-c FILE]",
-		Short: "List which secret of which connector can go where, through which plugin",
-	}, func(c *cobra.Command, _ []string) (document, error) {
+	c := a.jsonCommand("audit", nil, func(c *cobra.Command, _ []string) (document, error) {
 		set, err := a.load(c, &flags, nil)
 		if err != nil {
 			return nil, err

@@ -60,35 +60,30 @@ func requestCommand(a *app) *cobra.Command {
 	var flags requestFlags
 	var include bool
 	var t traceFlags
-	c := &cobra.Command{
-		Use:   "request [-c FILE] [-X METHOD] [-H 'K: V'] [-d BODY|@FILE] [-i] [-v] [--trace] [--error-description] [--record FILE] [--user EMAIL] [--user-id ID] [--tenant ID] [--var K=V] [--dev] CONNECTOR PATH",
-		Short: "Send a request through a connector",
-		Args:  connectorAndPath,
-		RunE: func(c *cobra.Command, args []string) error {
-			set, connector, request, err := a.prepare(c, &flags, false, args)
-			if err != nil {
-				return err
-			}
-			if t.descriptions && !t.show {
-				return misuse(c, "--error-description needs --trace")
-			}
-			var failure atomic.Value
-			request = request.WithContext(context.WithValue(request.Context(), failureKey{}, &failure))
-			response, err := a.send(t, set, connector, request)
-			if err != nil {
-				plugin, _ := failure.Load().(host.PluginFailure)
-				return withRemedy(err, plugin)
-			}
-			defer response.Body.Close()
-			if text := trial.Remedy(response, time.Now()); text != "" {
-				a.printErr("%s", text)
-			}
-			if t.verbose || !include && a.err.Columns() > 0 {
-				a.printErr("%s", a.err.Dim("the API answered "+statusText(response.StatusCode)))
-			}
-			return a.writeResponse(response, include)
-		},
-	}
+	c := command("request", connectorAndPath, func(c *cobra.Command, args []string) error {
+		set, connector, request, err := a.prepare(c, &flags, false, args)
+		if err != nil {
+			return err
+		}
+		if t.descriptions && !t.show {
+			return misuse(c, "--error-description needs --trace")
+		}
+		var failure atomic.Value
+		request = request.WithContext(context.WithValue(request.Context(), failureKey{}, &failure))
+		response, err := a.send(t, set, connector, request)
+		if err != nil {
+			plugin, _ := failure.Load().(host.PluginFailure)
+			return withRemedy(err, plugin)
+		}
+		defer response.Body.Close()
+		if text := trial.Remedy(response, time.Now()); text != "" {
+			a.printErr("%s", text)
+		}
+		if t.verbose || !include && a.err.Columns() > 0 {
+			a.printErr("%s", a.err.Dim("the API answered "+statusText(response.StatusCode)))
+		}
+		return a.writeResponse(response, include)
+	})
 	flags.add(c)
 	c.Flags().BoolVarP(&include, "include", "i", false, "write status and headers first")
 	c.Flags().BoolVarP(&t.verbose, "verbose", "v", false, "show on stderr the status of the answer, and those of token endpoints; on a terminal, the first shows without")
@@ -326,17 +321,6 @@ func (a *app) send(t traceFlags, set *connectors.Set, connector *gateway.Connect
 		return nil, errors.Join(err, fmt.Errorf("--record: %w", failed))
 	}
 	return response, err
-}
-
-// descriptionUsage is the usage of --error-description.
-const descriptionUsage = "show what token endpoints say about a refusal (error_description), which is not masked"
-
-// descriptionMasked is the line after an answer whose error_description is masked.
-const descriptionMasked = "  error_description is masked: --error-description shows what the endpoint says"
-
-// masksDescription reports whether the body of an answer has an error_description that is not shown beside it.
-func masksDescription(e view.Exchange) bool {
-	return e.Answer != nil && e.Answer.Description == "" && strings.Contains(e.Answer.Body, "error_description")
 }
 
 // statusOf returns a line about an exchange.

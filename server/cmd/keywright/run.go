@@ -87,7 +87,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, err io.Writer, e
 func (a *app) cleanup(end func(context.Context) error) { a.cleanups = append(a.cleanups, end) }
 
 func (a *app) root() *cobra.Command {
-	root := group("keywright", "Authenticates requests to external APIs, with auth types that are plugins in a sandbox")
+	root := group("keywright")
 	root.Version = version()
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetVersionTemplate("{{.Version}}")
@@ -98,24 +98,21 @@ func (a *app) root() *cobra.Command {
 	root.SetErr(a.err)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return &usageError{error: err, command: c} })
 	a.addCommands(root)
-	complete(root, longTexts())
+	sections := map[string]string{}
+	for section := range strings.SplitSeq("\n"+helpText, "\n# ") {
+		words, text, _ := strings.Cut(section, "\n")
+		path, usage, _ := strings.Cut(words, ": ")
+		sections[path] = usage + "\n" + text
+	}
+	complete(root, sections)
 	return root
 }
 
-// helpText has the long texts of commands, each below a heading with the words of its command.
+// helpText has a section for each command: a heading with its words and its usage, a line that says what it does, and, behind an empty
+// line, the text of its help.
 //
 //go:embed help.txt
 var helpText string
-
-// longTexts returns the long texts of commands, by their words.
-func longTexts() map[string]string {
-	texts := map[string]string{}
-	for section := range strings.SplitSeq("\n"+helpText, "\n# ") {
-		path, text, _ := strings.Cut(section, "\n\n")
-		texts[path] = strings.TrimSpace(text)
-	}
-	return texts
-}
 
 // addCommands adds the commands in groups, in the order in which people use them.
 func (a *app) addCommands(root *cobra.Command) {
@@ -124,24 +121,21 @@ func (a *app) addCommands(root *cobra.Command) {
 		commands []*cobra.Command
 	}{
 		{"Commands for connectors:", []*cobra.Command{
-			group("connector", "Make connectors: of well-known products, OpenAPI documents and curl lines",
-				connectorNewCommand(a), connectorListCommand(a), connectorImportCommand(a)),
+			group("connector", connectorNewCommand(a), connectorListCommand(a), connectorImportCommand(a)),
 			checkCommand(a), explainCommand(a), requestCommand(a), connectCommand(a),
 		}},
 		{"Commands for the gateway:", []*cobra.Command{
 			serveCommand(a), testCommand(a),
-			group("audit", "Verify the audit log of a gateway", auditVerifyCommand(a)),
-			group("state", "Look at the store of state, and change its key", stateStatusCommand(a), stateRekeyCommand(a)),
+			group("audit", auditVerifyCommand(a)),
+			group("state", stateStatusCommand(a), stateRekeyCommand(a)),
 		}},
 		{"Commands for plugins:", []*cobra.Command{
-			group("plugin", "List auth types, and write, build and publish plugins",
-				pluginNewCommand(a), pluginBuildCommand(a), pluginTestCommand(a), pluginConformCommand(a), pluginListCommand(a),
+			group("plugin", pluginNewCommand(a), pluginBuildCommand(a), pluginTestCommand(a), pluginConformCommand(a), pluginListCommand(a),
 				pluginInspectCommand(a), pluginDiffCommand(a), pluginPushCommand(a), pluginInfoCommand(a), pluginAddCommand(a),
 				pluginUpdateCommand(a), pluginVerifyCommand(a), pluginVendorCommand(a), pluginAuditCommand(a)),
 		}},
 		{"Other commands:", []*cobra.Command{
-			group("content", "Serve, import and export the content of a community",
-				contentServeCommand(a), contentImportCommand(a), contentExportCommand(a), contentStatusCommand(a)),
+			group("content", contentServeCommand(a), contentImportCommand(a), contentExportCommand(a), contentStatusCommand(a)),
 			demoCommand(a), schemaCommand(a), versionCommand(a),
 		}},
 	} {
@@ -154,26 +148,33 @@ func (a *app) addCommands(root *cobra.Command) {
 }
 
 // group returns a command that only has subcommands.
-func group(name, short string, commands ...*cobra.Command) *cobra.Command {
-	c := &cobra.Command{Use: name, Short: short, Args: cobra.ArbitraryArgs, RunE: noCommand} // RunE gets an unknown command
+func group(name string, commands ...*cobra.Command) *cobra.Command {
+	c := command(name, cobra.ArbitraryArgs, noCommand) // which gets an unknown command
 	c.AddCommand(commands...)
 	return c
 }
 
-// complete sets the long texts and the defaults of all commands. Without a rule for arguments, a command takes no argument. It is an
-// error to repeat a flag, unless the flag takes several values. Otherwise pflag would use the last one without an error.
-func complete(c *cobra.Command, texts map[string]string) {
-	c.Long, c.DisableFlagsInUseLine = texts[c.CommandPath()], true
-	if c.Args == nil {
-		c.Args = arguments()
+// command returns a command, whose words are in help.txt. If args is nil, it takes no argument.
+func command(name string, args cobra.PositionalArgs, run func(*cobra.Command, []string) error) *cobra.Command {
+	if args == nil {
+		args = arguments()
 	}
+	return &cobra.Command{Use: name, Args: args, RunE: run, DisableFlagsInUseLine: true}
+}
+
+// complete gives all commands their words, from the sections of help.txt. It is an error to repeat a flag, unless the flag takes several
+// values. Otherwise pflag would use the last one without an error.
+func complete(c *cobra.Command, sections map[string]string) {
+	usage, text, _ := strings.Cut(sections[c.CommandPath()], "\n")
+	c.Short, c.Long, _ = strings.Cut(strings.TrimSpace(text), "\n\n")
+	c.Use = strings.TrimSpace(c.Use + " " + usage)
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		if _, many := f.Value.(pflag.SliceValue); !many {
 			f.Value = &once{Value: f.Value}
 		}
 	})
 	for _, below := range c.Commands() {
-		complete(below, texts)
+		complete(below, sections)
 	}
 }
 
@@ -287,25 +288,28 @@ func (a *app) printErr(format string, args ...any) { a.err.Line(format, args...)
 // A document is the output of a command: JSON with --json, or else a text for people.
 type document interface{ print(a *app) }
 
-// jsonCommand returns the command c with the flag --json. It puts out the document that run returns, which may be nil, if run succeeds
+// jsonCommand returns a command with the flag --json. It puts out the document that run returns, which may be nil, if run succeeds
 // or its error is an exit code. With --json, any other failure is written as JSON. An invalid command line is reported on stderr all the
 // same, because the program that reads the output did not write it.
-func (a *app) jsonCommand(c *cobra.Command, run func(*cobra.Command, []string) (document, error)) *cobra.Command {
-	asJSON := c.Flags().Bool("json", false, "write JSON, for machines")
-	c.RunE = func(c *cobra.Command, args []string) error {
+func (a *app) jsonCommand(
+	name string, args cobra.PositionalArgs, run func(*cobra.Command, []string) (document, error),
+) *cobra.Command {
+	var asJSON bool
+	c := command(name, args, func(c *cobra.Command, args []string) error {
 		doc, err := run(c, args)
 		said := err == nil || errors.As(err, new(exitCode))
 		switch {
-		case said && doc != nil && *asJSON:
+		case said && doc != nil && asJSON:
 			return cmp.Or(a.writeJSON(doc), err)
 		case said && doc != nil:
 			doc.print(a)
 			return err
-		case said, !*asJSON, errors.Is(err, context.Canceled), errors.As(err, new(*usageError)):
+		case said, !asJSON, errors.Is(err, context.Canceled), errors.As(err, new(*usageError)):
 			return err
 		}
 		return cmp.Or(a.writeJSON(failure(err)), errReported)
-	}
+	})
+	c.Flags().BoolVar(&asJSON, "json", false, "write JSON, for machines")
 	return c
 }
 

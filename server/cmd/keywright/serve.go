@@ -39,11 +39,7 @@ const maxDrainDelay = 10 * time.Minute
 
 func serveCommand(a *app) *cobra.Command {
 	var flags serveFlags
-	c := &cobra.Command{
-		Use:   "serve [-c FILE] [--secrets-dir DIR] [--listen ADDR] [--admin ADDR] [--admin-token-file FILE] [--drain-delay TIME] [--log-level LEVEL] [--dev] [--demo]",
-		Short: "Run the connectors for browsers and services",
-		RunE:  func(c *cobra.Command, _ []string) error { return a.runServe(c, &flags) },
-	}
+	c := command("serve", nil, func(c *cobra.Command, _ []string) error { return a.runServe(c, &flags) })
 	flags.configFlags.add(c, "connectors.yaml")
 	flags.serverFlags.add(c, "127.0.0.1:8080", "127.0.0.1:8081")
 	flags.addClaim(c)
@@ -147,10 +143,7 @@ func printCalls(p *terminal.Printer, callers, operators string) {
 type demoReport struct{ *tour.Report }
 
 func demoCommand(a *app) *cobra.Command {
-	return a.jsonCommand(&cobra.Command{
-		Use:   "demo",
-		Short: "Run five of the auth types end to end, against servers that it starts itself",
-	}, func(c *cobra.Command, _ []string) (document, error) {
+	return a.jsonCommand("demo", nil, func(c *cobra.Command, _ []string) (document, error) {
 		report, err := tour.Run(c.Context())
 		if err != nil {
 			return nil, err
@@ -257,15 +250,11 @@ func reachable(server string) string {
 
 func auditVerifyCommand(a *app) *cobra.Command {
 	var hash string
-	c := a.jsonCommand(&cobra.Command{
-		Use:   "verify [--hash HASH] [--json] FILE...",
-		Short: "Verify that no line of an audit log was changed, taken out or put in",
-		Args: func(c *cobra.Command, args []string) error {
-			if sum, err := hex.DecodeString(hash); len(args) > 0 && hash != "" && (err != nil || len(sum) != 32) {
-				return misuse(c, "--hash is not a hash of the log: it has 64 hexadecimal digits")
-			}
-			return someFiles(c, args)
-		},
+	c := a.jsonCommand("verify", func(c *cobra.Command, args []string) error {
+		if sum, err := hex.DecodeString(hash); len(args) > 0 && hash != "" && (err != nil || len(sum) != 32) {
+			return misuse(c, "--hash is not a hash of the log: it has 64 hexadecimal digits")
+		}
+		return someFiles(c, args)
 	}, func(_ *cobra.Command, args []string) (document, error) {
 		report, err := auditlog.Verify(args, hash)
 		return auditReport(report), cmp.Or(err, reportUnless(report.OK))

@@ -29,10 +29,7 @@ type stateStatus struct {
 
 func stateStatusCommand(a *app) *cobra.Command {
 	var flags configFlags
-	c := a.jsonCommand(&cobra.Command{
-		Use:   "status [-c FILE] [--secrets-dir DIR] [--json]",
-		Short: "Show whether the store of state answers, and what it holds",
-	}, func(c *cobra.Command, _ []string) (document, error) {
+	c := a.jsonCommand("status", nil, func(c *cobra.Command, _ []string) (document, error) {
 		store, stateConfig, err := a.stateOf(c, &flags)
 		if err != nil {
 			return nil, err
@@ -81,10 +78,7 @@ type rekeyCounts struct {
 
 func stateRekeyCommand(a *app) *cobra.Command {
 	var flags configFlags
-	c := a.jsonCommand(&cobra.Command{
-		Use:   "rekey [-c FILE] [--secrets-dir DIR] [--json]",
-		Short: "Seal all values under the first state key",
-	}, func(c *cobra.Command, _ []string) (document, error) {
+	c := a.jsonCommand("rekey", nil, func(c *cobra.Command, _ []string) (document, error) {
 		store, _, err := a.stateOf(c, &flags)
 		if err != nil {
 			return nil, err

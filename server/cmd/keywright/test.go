@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/view"
 	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/server/internal/terminal"
 	"github.com/keywright/keywright/server/internal/trial"
@@ -37,11 +38,7 @@ type testFlags struct {
 
 func testCommand(a *app) *cobra.Command {
 	var flags testFlags
-	c := a.jsonCommand(&cobra.Command{
-		Use:   "test [--admin URL] [--token-file FILE] [--ca-file FILE] [-X METHOD] [-H 'K: V'] [-d BODY|@FILE] [-i] [--error-description] [--ask-anew] [--user EMAIL] [--user-id ID] [--tenant ID] [--json] CONNECTOR [PATH]",
-		Short: "Test a connector of the gateway that runs, and see each stage",
-		Args:  connectorAndPath,
-	}, func(c *cobra.Command, args []string) (document, error) {
+	c := a.jsonCommand("test", connectorAndPath, func(c *cobra.Command, args []string) (document, error) {
 		if c.Flags().Changed("config") {
 			return nil, misuse(c, "test asks the gateway that runs; it takes --admin URL, not -c")
 		}
@@ -310,4 +307,15 @@ func testRequestText(r *trial.Request) string {
 		fmt.Fprintf(&b, "(not sent, because they are not overridable: %s)\n", strings.Join(r.Dropped, ", "))
 	}
 	return b.String()
+}
+
+// descriptionUsage is the usage of --error-description.
+const descriptionUsage = "show what token endpoints say about a refusal (error_description), which is not masked"
+
+// descriptionMasked is the line after an answer whose error_description is masked.
+const descriptionMasked = "  error_description is masked: --error-description shows what the endpoint says"
+
+// masksDescription reports whether the body of an answer has an error_description that is not shown beside it.
+func masksDescription(e view.Exchange) bool {
+	return e.Answer != nil && e.Answer.Description == "" && strings.Contains(e.Answer.Body, "error_description")
 }
