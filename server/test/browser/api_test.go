@@ -32,6 +32,8 @@ type api struct {
 	auth   *server.Server
 	jwtKey *ecdsa.PublicKey
 
+	canaries *testworld.Canaries
+
 	mu       sync.Mutex
 	requests []*http.Request // requests to the API, without those to the token endpoint
 	secrets  []string        // texts that only the gateway, the API and the authorization server may see
@@ -45,8 +47,8 @@ type answer struct {
 	Echo  string `json:"echo,omitempty"`
 }
 
-func newAPI(t *testing.T, auth *server.Server, jwtKey *ecdsa.PublicKey) *api {
-	a := &api{t: t, auth: auth, jwtKey: jwtKey}
+func newAPI(t *testing.T, auth *server.Server, jwtKey *ecdsa.PublicKey, canaries *testworld.Canaries) *api {
+	a := &api{t: t, auth: auth, jwtKey: jwtKey, canaries: canaries}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /oauth/token", a.exchange)
 	mux.HandleFunc("/", a.serve)
@@ -72,13 +74,20 @@ func (a *api) last() *http.Request {
 	return a.requests[len(a.requests)-1]
 }
 
+// isSecret hides texts, and the parts of a JWT but its header, which many JWTs share.
 func (a *api) isSecret(texts ...string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, text := range texts {
-		if text != "" && !slices.Contains(a.secrets, text) {
-			a.secrets = append(a.secrets, text)
+		if text == "" || slices.Contains(a.secrets, text) {
+			continue
 		}
+		a.secrets = append(a.secrets, text)
+		if parts := strings.Split(text, "."); len(parts) == 3 {
+			a.canaries.Hide("the claims of a JWT", parts[1])
+			a.canaries.Hide("the signature of a JWT", parts[2])
+		}
+		a.canaries.Hide("a secret", text)
 	}
 }
 

@@ -4,7 +4,6 @@
 package browser
 
 import (
-	"bytes"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
@@ -16,14 +15,12 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -89,6 +86,7 @@ connectors:
 
 // deployment holds a running gateway, the servers behind it, and the sites of the pages.
 type deployment struct {
+	*testworld.Canaries
 	t       *testing.T
 	auth    *server.Server
 	api     *api
@@ -98,19 +96,27 @@ type deployment struct {
 	script  string // the script of the page /app
 
 	sessionKey *ecdsa.PrivateKey
-	log        *log
+	log        *testworld.Log
+}
+
+// bareDeployment returns a deployment with the sites alone.
+func bareDeployment(t *testing.T) *deployment {
+	t.Helper()
+	w := &deployment{Canaries: testworld.NewCanaries(t), t: t, sessionKey: newKey(t), log: &testworld.Log{}}
+	w.sites()
+	return w
 }
 
 func newDeployment(t *testing.T) *deployment {
 	t.Helper()
-	w := &deployment{t: t, auth: server.New(t), sessionKey: newKey(t), log: &log{}}
+	w := bareDeployment(t)
+	w.auth = server.New(t)
 	jwtKey, assertionKey := newKey(t), newKey(t)
 	w.auth.RegisterClient(t, "gateway", clientSecret, "read")
 	for _, user := range []string{ann, bea} {
 		w.auth.RegisterKey("gateway", user, "", assertionKey.Public())
 	}
-	w.api = newAPI(t, w.auth, &jwtKey.PublicKey)
-	w.sites()
+	w.api = newAPI(t, w.auth, &jwtKey.PublicKey, w.Canaries)
 	secrets := host.MapSecrets{
 		"header-key": headerKey, "query-key": queryKey, "client-secret": clientSecret,
 		"jwt-key": text(t, jwtKey), "assertion-key": text(t, assertionKey),
@@ -200,7 +206,7 @@ func (w *deployment) run(file string, options connectors.Options) {
 	go func() {
 		ended <- daemon.Run(ctx, daemon.Config{
 			File: file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0",
-			Logger:  slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+			Logger:  w.log.Logger(),
 			Options: options,
 			Started: func(callers, _ string) {
 				w.gateway = callers
@@ -219,9 +225,7 @@ func (w *deployment) run(file string, options connectors.Options) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		for _, found := range w.leaks(w.log.String()) {
-			t.Errorf("the gateway's log holds %s", found)
-		}
+		w.Out("the gateway's log", w.log.String())
 	})
 }
 
@@ -232,22 +236,4 @@ func (w *deployment) session(email string) string {
 	})
 	token.Header["kid"] = "1"
 	return testworld.Must(token.SignedString(w.sessionKey))(w.t)
-}
-
-// log holds the log of the gateway.
-type log struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *log) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(line)
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }

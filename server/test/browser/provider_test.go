@@ -147,11 +147,11 @@ type consentDeployment struct {
 func newConsentDeployment(t *testing.T) *consentDeployment {
 	t.Helper()
 	w := &consentDeployment{
-		deployment: &deployment{t: t, sessionKey: newKey(t), log: &log{}, api: &api{}}, provider: newProvider(t),
+		deployment: bareDeployment(t), provider: newProvider(t),
 		stateKey: base64.StdEncoding.EncodeToString([]byte("0123456789abcdefghijklmnopqrstuv")),
 	}
-	w.api.isSecret(clientSecret, w.stateKey)
-	w.sites()
+	w.Hide("the client secret", clientSecret)
+	w.Hide("the state key", w.stateKey)
 	w.file = w.write(strings.ReplaceAll(accounts, "PROVIDER", w.provider.issuer))
 	w.run(w.file, connectors.Options{Host: host.Config{
 		Secrets: host.MapSecrets{"client-secret": clientSecret, "state-key": w.stateKey},

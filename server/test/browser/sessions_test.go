@@ -59,9 +59,8 @@ func orders(t *testing.T) string {
 // recipeDeployment returns a deployment whose gateway runs from the YAML of a recipe, with changes for the names in it.
 func recipeDeployment(t *testing.T, yaml string, changes ...string) *deployment {
 	t.Helper()
-	w := &deployment{t: t, sessionKey: newKey(t), log: &log{}, api: &api{}}
-	w.api.isSecret(orderKey)
-	w.sites()
+	w := bareDeployment(t)
+	w.Hide("the key of orders", orderKey)
 	changes = append(changes, "https://api.example.com", orders(t), "hosts: [gateway.example.com]", "hosts: [127.0.0.1, gateway.example.com]", "https://app.example.com", w.app)
 	w.run(w.write(strings.NewReplacer(changes...).Replace(yaml)), connectors.Options{Host: host.Config{
 		Secrets: host.MapSecrets{"orders": orderKey}, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true},
@@ -108,9 +107,7 @@ func TestASinglePageApplication(t *testing.T) {
 	if got := b.fetch(w.gateway+"/connectors/orders", map[string]any{"headers": map[string]string{"Authorization": "Bearer " + token}}); got.Failed == "" {
 		t.Errorf("a page of another origin gets %+v", got)
 	}
-	if found := w.leaks(b.everything()); len(found) > 0 {
-		t.Errorf("the browser got %v", found)
-	}
+	w.Out("what the browser got", b.everything())
 }
 
 // leave runs a script that leaves the page, after requests of its own.

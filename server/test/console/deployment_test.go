@@ -3,18 +3,15 @@
 package console
 
 import (
-	"bytes"
 	"context"
 	"crypto/ed25519"
 	"encoding/base64"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -76,19 +73,7 @@ type deployment struct {
 	// issued is the token of the other token endpoint.
 	issued string
 	clock  *testworld.Clock
-	log    journal
-}
-
-// journal collects the log of the gateway.
-type journal struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *journal) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(line)
+	log    testworld.Log
 }
 
 // newDeployment runs a gateway. With login, operators log in with a token.
@@ -101,19 +86,18 @@ func newDeployment(t *testing.T, login bool) *deployment {
 		if strings.HasPrefix(r.URL.Path, "/token") {
 			w.clock.Advance(31 * time.Millisecond)
 		}
-		if r.URL.Path == "/token" {
-			rw.Header().Set("Content-Type", "application/json")
-			if w.starting.Load() {
-				rw.WriteHeader(http.StatusServiceUnavailable)
-				return
-			}
-			rw.WriteHeader(http.StatusUnauthorized)
-			_, _ = fmt.Fprint(rw, `{"error": "invalid_client"}`)
-			return
-		}
-		if r.URL.Path == "/token/customers" {
+		switch {
+		case r.URL.Path == "/token/customers":
 			rw.Header().Set("Content-Type", "application/json")
 			_, _ = fmt.Fprintf(rw, `{"access_token": %q, "token_type": "Bearer", "expires_in": 3600}`, w.issued)
+			return
+		case r.URL.Path == "/token" && w.starting.Load():
+			rw.WriteHeader(http.StatusServiceUnavailable)
+			return
+		case r.URL.Path == "/token":
+			rw.Header().Set("Content-Type", "application/json")
+			rw.WriteHeader(http.StatusUnauthorized)
+			_, _ = fmt.Fprint(rw, `{"error": "invalid_client"}`)
 			return
 		}
 		w.clock.Advance(time.Duration(18+w.calls.Add(1)%9*11) * time.Millisecond)
@@ -133,7 +117,7 @@ func newDeployment(t *testing.T, login bool) *deployment {
 		secrets[name] = w.Word("the secret " + name)
 	}
 	config := daemon.Config{
-		File: w.file, Version: "v1.0.0", Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.NewJSONHandler(&w.log, nil)),
+		File: w.file, Version: "v1.0.0", Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: w.log.Logger(),
 		Options: connectors.Options{Host: host.Config{Clock: w.clock.Now, Secrets: secrets, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}}},
 	}
 	if login {
@@ -173,7 +157,7 @@ func (w *deployment) run(config daemon.Config) {
 		if err := <-ended; err != nil {
 			w.t.Error(err)
 		}
-		w.Out("the log", w.log.text.String())
+		w.Out("the log", w.log.String())
 	})
 }
 
@@ -216,10 +200,7 @@ func (w *deployment) history() {
 // call sends the request of a caller.
 func (w *deployment) call(permalink string) {
 	w.t.Helper()
-	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.callers+"/connectors/"+permalink, http.NoBody)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	r := testworld.Must(http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.callers+"/connectors/"+permalink, http.NoBody))(w.t)
 	r.AddCookie(&http.Cookie{Name: "session", Value: w.session()})
 	response := testworld.Must(http.DefaultClient.Do(r))(w.t)
 	_ = response.Body.Close()
