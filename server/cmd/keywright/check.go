@@ -18,7 +18,6 @@ import (
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 
-// checkReport is the document of check.
 type checkReport struct {
 	File    string `json:"file"`
 	OK      bool   `json:"ok"`

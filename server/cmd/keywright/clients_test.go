@@ -74,88 +74,59 @@ func TestClientsDuringSwitch_threats_320(t *testing.T) {
 	})
 	testworld.Check(t, err)
 	t.Cleanup(func() { _ = set.Close(context.WithoutCancel(ctx)) })
-	ask := func(connector string, guarded bool) func() error {
-		return func() error {
-			c, err := set.Find(connector)
-			if err != nil {
-				return err
-			}
+	ask := func(connector string, guarded bool) func(*testing.T) error {
+		return func(t *testing.T) error {
+			c := testworld.Must(set.Find(connector))(t)
 			transport := c.Upstream().Transport(nil)
 			if guarded {
 				transport = c.Upstream().GuardedTransport(nil)
 			}
-			r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil)
-			if err != nil {
-				return err
-			}
-			_, err = transport.RoundTrip(r) //nolint:bodyclose // there is none
+			r := testworld.Must(http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil))(t)
+			_, err := transport.RoundTrip(r) //nolint:bodyclose // there is none
 			return err
 		}
 	}
-	for name, use := range map[string]func() error{
+	for name, use := range map[string]func(*testing.T) error{
 		"API":            ask("api", false),
 		"API, guarded":   ask("api", true),
 		"token endpoint": ask("token", false), // with that of refreshes, codes and revocations
 		"login":          ask("login", false),
 		"metadata":       ask("metadata", false),
-		"keys": func() error {
-			users, err := identity.New(ctx, identity.Config{Mode: identity.ModeJWT, JWT: &identity.JWT{
+		"keys": func(t *testing.T) error {
+			users := testworld.Must(identity.New(ctx, identity.Config{Mode: identity.ModeJWT, JWT: &identity.JWT{
 				Bearer: true, JWKSURL: server.URL, Issuer: "https://issuer.example", Audiences: []string{"me"},
-			}}, identity.Options{Transport: http.DefaultTransport, HTTP: host.Egress{AllowHTTP: true}.AllowsHTTP})
-			if err != nil {
-				return err
-			}
+			}}, identity.Options{Transport: http.DefaultTransport, HTTP: host.Egress{AllowHTTP: true}.AllowsHTTP}))(t)
 			defer users.Close()
 			r := httptest.NewRequest(http.MethodGet, "/", nil)
 			r.Header.Set("Authorization", "Bearer eyJhbGciOiJSUzI1NiIsImtpZCI6ImEifQ.eyJzdWIiOiJhIn0.AAAA")
-			_, err = users.User(r)
-			return err
+			return testworld.ErrorOf(users.User(r))
 		},
-		"Vault": func() error {
-			store, err := secretstore.Vault(secretstore.VaultConfig{Address: server.URL, HTTP: host.Egress{AllowHTTP: true}.AllowsHTTP, TokenFile: token})
-			if err != nil {
-				return err
-			}
-			_, err = store.Secret(ctx, "a")
-			return err
+		"Vault": func(t *testing.T) error {
+			config := secretstore.VaultConfig{Address: server.URL, HTTP: host.Egress{AllowHTTP: true}.AllowsHTTP, TokenFile: token}
+			return testworld.ErrorOf(testworld.Must(secretstore.Vault(config))(t).Secret(ctx, "a"))
 		},
-		"registry": func() error {
-			c, err := registry.New(registry.Options{Anonymous: true, ModuleBytes: 1})
-			if err != nil {
-				return err
-			}
-			ref, err := registry.ParseReference(strings.TrimPrefix(server.URL, "http://") + "/acme/hmac:1.0.0")
-			if err != nil {
-				return err
-			}
-			_, err = c.Resolve(ctx, ref)
-			return err
+		"registry": func(t *testing.T) error {
+			c := testworld.Must(registry.New(registry.Options{Anonymous: true, ModuleBytes: 1}))(t)
+			ref := testworld.Must(registry.ParseReference(strings.TrimPrefix(server.URL, "http://") + "/acme/hmac:1.0.0"))(t)
+			return testworld.ErrorOf(c.Resolve(ctx, ref))
 		},
-		"content": func() error {
-			c, err := client.New(server.URL, nil)
-			if err != nil {
-				return err
-			}
-			_, err = c.Articles(ctx, 0, 0)
-			return err
+		"content": func(t *testing.T) error {
+			return testworld.ErrorOf(testworld.Must(client.New(server.URL, nil))(t).Articles(ctx, 0, 0))
 		},
-		"providers of embeds": func() error {
+		"providers of embeds": func(t *testing.T) error {
 			const page = "https://provider.example/page"
-			resolver, err := embed.New(embed.Config{
+			resolver := testworld.Must(embed.New(embed.Config{
 				Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 					return (&net.Dialer{}).DialContext(ctx, "tcp", server.Listener.Addr().String())
 				}},
 				Providers: []byte(`[{"provider_name":"P","provider_url":"http://provider.example","endpoints":[{"schemes":["https://provider.example/*"],"url":"http://provider.example/oembed"}]}]`),
-			})
-			if err != nil {
-				return err
-			}
+			}))(t)
 			if got := resolver.Resolve(ctx, "<p>"+page+"</p>"); strings.Contains(got, "<iframe") {
 				return nil
 			}
 			return errors.New("nothing is embedded")
 		},
-		"keywright test": func() error {
+		"keywright test": func(*testing.T) error {
 			if code, _, errs := keywright(ctx, "test", "--admin", server.URL, "a"); code != exitOK {
 				return errors.New(errs)
 			}
@@ -163,7 +134,7 @@ func TestClientsDuringSwitch_threats_320(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := use(); err == nil {
+			if err := use(t); err == nil {
 				t.Error("it takes the 101 for an answer")
 			}
 		})

@@ -24,7 +24,6 @@ import (
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 
-// connectFlags holds the flags of connect.
 type connectFlags struct {
 	configFlags
 	port             int

@@ -21,7 +21,6 @@ import (
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 
-// newFlags holds the flags of connector new.
 type newFlags struct {
 	api, file, name, url, place string
 	sandbox                     bool

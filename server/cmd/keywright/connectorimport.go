@@ -19,7 +19,6 @@ import (
 	"github.com/keywright/keywright/server/internal/onboard/imports"
 )
 
-// importFlags holds the flags of connector import.
 type importFlags struct {
 	imports.Options
 	file, curl string
@@ -30,8 +29,15 @@ func connectorImportCommand(a *app) *cobra.Command {
 	var flags importFlags
 	c := command("import", cobra.ArbitraryArgs, func(c *cobra.Command, args []string) error {
 		result, err := a.importConnector(c, &flags, args)
-		if err != nil {
-			return a.reportMissing(c, err)
+		var missing imports.Missing
+		switch {
+		case errors.As(err, &missing):
+			for _, line := range missing {
+				a.printErr("%s: missing: %s", c.CommandPath(), line)
+			}
+			return errReported
+		case err != nil:
+			return err
 		}
 		return a.writeImport(c.Context(), &flags, result)
 	})
@@ -49,18 +55,6 @@ func connectorImportCommand(a *app) *cobra.Command {
 		return misuse(c, "an option that the command does not have, or that has no value: a command line of curl stands in quotes behind --curl, or behind --")
 	})
 	return c
-}
-
-// reportMissing reports what a document does not say, a line each.
-func (a *app) reportMissing(c *cobra.Command, err error) error {
-	var missing imports.Missing
-	if !errors.As(err, &missing) {
-		return err
-	}
-	for _, line := range missing {
-		a.printErr("%s: missing: %s", c.CommandPath(), line)
-	}
-	return errReported
 }
 
 // importConnector reads what the command line names.

@@ -34,7 +34,6 @@ import (
 // contentDB is the environment variable that replaces --db.
 const contentDB = "KEYWRIGHT_CONTENT_DB"
 
-// databaseFlags holds the flags of a database.
 type databaseFlags struct {
 	url         string
 	connections int
@@ -191,7 +190,6 @@ func contentExportCommand(a *app) *cobra.Command {
 	return c
 }
 
-// contentStatus is the document of content status.
 type contentStatus content.Status
 
 func contentStatusCommand(a *app) *cobra.Command {
@@ -213,7 +211,6 @@ func (s contentStatus) print(a *app) {
 		s.ProductUpdates, s.Articles, s.Listed, s.Replies, s.Moderators, cmp.Or(s.Newest, "none"))
 }
 
-// contentServeFlags holds the flags of content serve.
 type contentServeFlags struct {
 	serverFlags
 	db                   databaseFlags

@@ -2,12 +2,7 @@ package main
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
 	"encoding/base64"
-	"encoding/pem"
 	"fmt"
 	"html"
 	"io"
@@ -33,7 +28,7 @@ connectors:
   - {name: wrong-secret, url: $API, auth: {type: oauth_client_credentials, config: {client_id: me, client_secret: "{{ get_secret('client') }}", token_url: $API/token/wrong-secret}}}
   - {name: wrong-audience, url: $API, auth: {type: oauth_client_credentials, config: {client_id: me, client_secret: "{{ get_secret('client') }}", token_url: $API/token/wrong-audience}}}
   - {name: expired-certificate, url: "https://127.0.0.1:1", auth: {type: none}, tls: {certificate: "{{ get_secret('certificate') }}", key: "{{ get_secret('certificate-key') }}"}}
-  - {name: clock-off, url: $API, auth: {type: oauth_jwt_bearer, config: {client_id: me, subject: me, audience: '$API', algorithm: ES256, private_key: "{{ get_secret('signing-key') }}", token_url: $API/token/clock-off}}}
+  - {name: clock-off, url: $API, auth: {type: oauth_jwt_bearer, config: {client_id: me, subject: me, audience: '$API', algorithm: EdDSA, private_key: "{{ get_secret('signing-key') }}", token_url: $API/token/clock-off}}}
   - {name: key-of-the-wrong-type, url: $API, auth: {type: oauth_jwt_bearer, config: {client_id: me, subject: me, audience: '$API', algorithm: RS256, private_key: "{{ get_secret('signing-key') }}", token_url: $API/token}}}
   - {name: scope-missing, url: $API/scope-missing, auth: {type: oauth_client_credentials, config: {client_id: me, client_secret: "{{ get_secret('client') }}", token_url: $API/token}}}
   - {name: token-endpoint-down, url: $API, auth: {type: oauth_client_credentials, config: {client_id: me, client_secret: "{{ get_secret('client') }}", token_url: $DOWN/token}}}
@@ -76,11 +71,9 @@ func faultyGateway(t *testing.T, canaries *testworld.Canaries) (callers, operato
 	api, down := httptest.NewServer(http.HandlerFunc(faultyAnswer)), httptest.NewServer(nil)
 	t.Cleanup(api.Close)
 	down.Close()
-	key := testworld.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-	der := testworld.Must(x509.MarshalPKCS8PrivateKey(key))(t)
 	secrets := host.MapSecrets{
 		"client": canaries.Word("the client secret"), "refresh": canaries.Word("the refresh token"), "state-key": base64.StdEncoding.EncodeToString([]byte("0123456789abcdefghijklmnopqrstuv")),
-		"signing-key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
+		"signing-key": canaries.Key(t, "ed"),
 	}
 	secrets["certificate"], secrets["certificate-key"] = testworld.NewAuthority(t).Client("gateway", time.Now().Add(-time.Hour))
 	var query []string

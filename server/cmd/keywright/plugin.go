@@ -26,7 +26,6 @@ import (
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 
-// pluginList is the document of plugin list.
 type pluginList []pluginItem
 
 type pluginItem struct {

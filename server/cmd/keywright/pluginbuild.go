@@ -195,7 +195,6 @@ func (a *app) buildPlugin(ctx context.Context, dir string, check bool) error {
 // passwordVariable is the environment variable with the password of a private key.
 const passwordVariable = "KEYWRIGHT_SIGN_PASSWORD" //nolint:gosec // a name
 
-// pushFlags holds the flags of plugin push.
 type pushFlags struct {
 	sign, source, revision, licenses, documentation string
 }

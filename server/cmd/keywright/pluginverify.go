@@ -147,8 +147,8 @@ func pluginVendorCommand(a *app) *cobra.Command {
 		dir := filepath.Join(i.dir, lock.VendorDir)
 		names, err := i.vendor(c.Context(), dir)
 		if err == nil {
-			a.out.Line("%s: %s (%s from a registry)",
-				dir, terminal.Count(len(i.lock.Plugins), "plugin"), cmp.Or(strings.Join(names, ", "), "none"))
+			plugins := terminal.Count(len(i.lock.Plugins), "plugin")
+			a.out.Line("%s: %s (%s from a registry)", dir, plugins, cmp.Or(strings.Join(names, ", "), "none"))
 		}
 		return err
 	})

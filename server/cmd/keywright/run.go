@@ -313,7 +313,6 @@ func (a *app) jsonCommand(
 	return c
 }
 
-// writeJSON writes the output of --json.
 func (a *app) writeJSON(v any) error {
 	encoder := json.NewEncoder(a.out)
 	encoder.SetEscapeHTML(false)

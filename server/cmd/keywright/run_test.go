@@ -22,7 +22,7 @@ import (
 // keywright runs a command line in this process.
 func keywright(ctx context.Context, args ...string) (code int, stdout, stderr string) {
 	var out, err strings.Builder
-	code = run(ctx, args, strings.NewReader(""), &out, &err, func(string) string { return "" })
+	code = run(ctx, args, strings.NewReader(""), &out, &err, noEnvironment)
 	return code, out.String(), err.String()
 }
 
@@ -31,6 +31,24 @@ func exitsWith(t *testing.T, code int, want string, args ...string) {
 	t.Helper()
 	if got, _, stderr := keywright(t.Context(), args...); got != code || !strings.Contains(stderr, want) {
 		t.Errorf("%q: exit %d, want %d, and %q in stderr:\n%s", args, got, code, want, stderr)
+	}
+}
+
+// Each command has a section in help.txt, and each section is that of a command.
+func TestCommandWords(t *testing.T) {
+	commands := 0
+	var visit func(*cobra.Command)
+	visit = func(c *cobra.Command) {
+		if commands++; c.Short == "" {
+			t.Errorf("help.txt has no section %q", c.CommandPath())
+		}
+		for _, below := range c.Commands() {
+			visit(below)
+		}
+	}
+	visit(newApp(nil, io.Discard, io.Discard, noEnvironment).root())
+	if sections := strings.Count("\n"+helpText, "\n# "); sections != commands {
+		t.Errorf("help.txt has %d sections, and there are %d commands", sections, commands)
 	}
 }
 

@@ -42,16 +42,13 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		UpdateScripts:       *update,
 		Setup: func(env *testscript.Env) error {
-			if err := startCompilers(env); err != nil {
-				return err
-			}
+			startCompilers(env)
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv(codeCacheVariable, os.Getenv(codeCacheVariable))
 			env.Setenv("CHECKOUT", checkout) // which a program that is built with -trimpath does not know
-			if err := startRegistry(env); err != nil {
-				return err
-			}
-			return startServers(env, keys)
+			startRegistry(env)
+			startServers(env, keys)
+			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"fill": fill, "exits": exits, "code": code, "module": module, "unplug": unplug},
 	})
@@ -75,32 +72,21 @@ func build(t *testing.T) string {
 
 // startCompilers lets scripts run go, and TinyGo as `make tinygo` has built it. In $NODE_MODULES they find AssemblyScript, as `make npm`
 // has installed it.
-func startCompilers(env *testscript.Env) error {
-	ctx := env.T().(testing.TB).Context()
+func startCompilers(env *testscript.Env) {
+	t := env.T().(testing.TB)
 	settings := []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOSUMDB", "GOTOOLCHAIN"}
-	out, err := exec.CommandContext(ctx, "go", append([]string{"env"}, settings...)...).Output()
-	if err != nil {
-		return err
-	}
+	out := testworld.Must(exec.CommandContext(t.Context(), "go", append([]string{"env"}, settings...)...).Output())(t)
 	values := strings.Split(string(out), "\n")
 	for i, name := range settings {
 		env.Setenv(name, values[i])
 	}
-	node, err := filepath.Abs("../../../examples/acme_hmac_as/node_modules")
-	if err != nil {
-		return err
-	}
-	env.Setenv("NODE_MODULES", node)
-	compiler, err := pluginbuild.FindCompiler(ctx, "../../../.build")
-	env.Setenv(pluginbuild.CompilerVariable, compiler.Path)
-	return err
+	env.Setenv("NODE_MODULES", testworld.Must(filepath.Abs("../../../examples/acme_hmac_as/node_modules"))(t))
+	env.Setenv(pluginbuild.CompilerVariable, testworld.Must(pluginbuild.FindCompiler(t.Context(), "../../../.build"))(t).Path)
 }
 
-func startServers(env *testscript.Env, keys demo.Keys) error {
-	servers, err := demo.Start(env.T().(testing.TB).Context(), keys, time.Now)
-	if err != nil {
-		return err
-	}
+func startServers(env *testscript.Env, keys demo.Keys) {
+	t := env.T().(testing.TB)
+	servers := testworld.Must(demo.Start(t.Context(), keys, time.Now))(t)
 	echo := httptest.NewServer(http.HandlerFunc(echo))
 	env.Defer(func() {
 		echo.Close()
@@ -112,21 +98,16 @@ func startServers(env *testscript.Env, keys demo.Keys) error {
 	env.Setenv("CLOSED", "http://127.0.0.1:1") // a port that was free a moment ago may be in use by another script
 	dir := env.WorkDir + "/keys"
 	env.Setenv("KEYS", dir)
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return err
-	}
+	testworld.Check(t, os.Mkdir(dir, 0o700))
 	rsa, ec := keys.PEM()
 	values := map[string]string{"rsa": rsa, "ec": ec, "client": keys.ClientSecret, "key": keys.APIKey}
-	authority := testworld.NewAuthority(env.T().(testing.TB))
+	authority := testworld.NewAuthority(t)
 	for name, days := range map[string]int{"ended": -1, "soon": 20, "later": 90} {
 		values[name+".crt"], values[name+".key"] = authority.Client("client that ends "+name, time.Now().AddDate(0, 0, days))
 	}
 	for name, value := range values {
-		if err := os.WriteFile(dir+"/"+name, []byte(value+"\n"), 0o600); err != nil {
-			return err
-		}
+		testworld.Check(t, os.WriteFile(dir+"/"+name, []byte(value+"\n"), 0o600))
 	}
-	return nil
 }
 
 // echo responds with the request that it received, except at some paths.

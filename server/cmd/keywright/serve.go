@@ -26,7 +26,6 @@ import (
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 
-// serveFlags holds the flags of serve.
 type serveFlags struct {
 	configFlags
 	serverFlags
@@ -139,7 +138,6 @@ func printCalls(p *terminal.Printer, callers, operators string) {
 	p.Printf("  curl %s/metrics\n\n%s\n", operators, p.Dim("Ctrl-C ends it."))
 }
 
-// demoReport is the document of demo.
 type demoReport struct{ *tour.Report }
 
 func demoCommand(a *app) *cobra.Command {

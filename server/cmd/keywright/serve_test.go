@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -160,12 +159,8 @@ func TestServeTraces(t *testing.T) {
 // threats.md 156, specification.md "login of operators": a listener for operators that other machines reach needs a login, which the error names. With
 // a token, they log in.
 func TestServeOperatorsOfOtherMachines(t *testing.T) {
-	dir := t.TempDir()
-	file, token := filepath.Join(dir, "connectors.yaml"), filepath.Join(dir, "token")
-	text := "connectors: [{name: A, url: 'https://api.example.com', auth: {type: none}}]\n"
-	for name, content := range map[string]string{file: text, token: "0123456789abcdef\n"} {
-		testworld.Check(t, os.WriteFile(name, []byte(content), 0o600))
-	}
+	file := testworld.File(t, "connectors.yaml", "connectors: [{name: A, url: 'https://api.example.com', auth: {type: none}}]\n")
+	token := testworld.File(t, "token", "0123456789abcdef\n")
 	for _, c := range map[string]struct {
 		flags []string
 		code  int

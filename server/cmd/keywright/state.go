@@ -15,7 +15,6 @@ import (
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 
-// stateStatus is the document of state status.
 type stateStatus struct {
 	Type string `json:"type"`
 	// Values is the number of values that have not expired, and Leased is the number of those with a lease.

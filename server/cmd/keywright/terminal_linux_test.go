@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -160,12 +159,10 @@ var colours = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 // In a terminal, a text of several lines keeps its lines.
 func TestSeveralLines(t *testing.T) {
-	dir := t.TempDir()
-	for name, path := range map[string]string{"old.yaml": "v1", "new.yaml": "v2"} {
-		text := "connectors: [{name: a, url: 'https://a.example/" + path + "', auth: {type: none}}]\n"
-		testworld.Check(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	file := func(path string) string {
+		return testworld.File(t, "c.yaml", "connectors: [{name: a, url: 'https://a.example/"+path+"', auth: {type: none}}]\n")
 	}
-	shown := inTerminal(t, 40, "explain", "-c", filepath.Join(dir, "new.yaml"), "--diff", filepath.Join(dir, "old.yaml"))
+	shown := inTerminal(t, 40, "explain", "-c", file("v2"), "--diff", file("v1"))
 	if plain := colours.ReplaceAllString(shown, ""); !strings.Contains(plain, "\r\n  + GET https://a.example/v2\r\n") {
 		t.Error(shown)
 	}
@@ -206,9 +203,8 @@ func TestServerLog(t *testing.T) {
 
 // In a terminal, an import shows a progress bar, which is removed at the end. Problems of records have their own lines.
 func TestProgressOfAnImport(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "c.ndjson")
 	article := `{"type":"article","id":"1"}` + "\n"
-	testworld.Check(t, os.WriteFile(file, []byte(strings.Repeat(article, 1500)+`{"type":"article"}`+"\n"+article), 0o600))
+	file := testworld.File(t, "c.ndjson", strings.Repeat(article, 1500)+`{"type":"article"}`+"\n"+article)
 	written := inTerminal(t, 200, "content", "import", "--dry-run", file)
 	for _, want := range []string{"c.ndjson  66% |", `:1501:1: there is no "id": an article needs one`, "articles 1501, replies 0, moderators 0; deleted 0; bad records 1"} {
 		if !strings.Contains(written, want) {
@@ -250,4 +246,29 @@ func onTerminal(t *testing.T, width int, do func(terminal *os.File)) string {
 	terminal.Close()
 	<-done
 	return written.String()
+}
+
+// threats.md 22: a server leaves no core dump, except with --dev.
+func TestNoDumps(t *testing.T) {
+	dumpable := func() bool {
+		t.Helper()
+		is := testworld.Must(unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0))(t)
+		return is != 0
+	}
+	for _, args := range [][]string{
+		{"serve", "-c", "missing.yaml"},
+		{"content", "serve", "--db", "missing:"},
+	} {
+		testworld.Check(t, unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0))
+		if code, _, _ := keywright(t.Context(), append(args, "--dev")...); code != exitFailure || !dumpable() {
+			t.Errorf("%s: exit %d, dumpable %t with --dev", args, code, dumpable())
+		}
+		if code, _, _ := keywright(t.Context(), args...); code != exitFailure || dumpable() {
+			t.Errorf("%s: exit %d, dumpable %t", args, code, dumpable())
+		}
+	}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_CORE, &limit); err != nil || limit != (unix.Rlimit{}) {
+		t.Errorf("the limit of a dump is %+v: %v", limit, err)
+	}
 }

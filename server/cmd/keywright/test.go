@@ -28,7 +28,6 @@ import (
 // operatorsToken is the environment variable with the token of the operators' listener.
 const operatorsToken = "KEYWRIGHT_ADMIN_TOKEN"
 
-// testFlags holds the flags of keywright test.
 type testFlags struct {
 	requestFlags
 	admin, tokenFile, caFile string
@@ -207,7 +206,6 @@ func refusedTest(connector string, response *http.Response, answer []byte) error
 	return fmt.Errorf("the gateway answered %d: is --admin the address for operators?", response.StatusCode)
 }
 
-// testDocument is the document of test.
 type testDocument struct {
 	*trial.Result
 	flags *testFlags

@@ -210,22 +210,16 @@ func TestTestOfAGatewayWithItsOwnAuthority(t *testing.T) {
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
 	secure.StartTLS()
 	t.Cleanup(secure.Close)
-	dir := t.TempDir()
-	write := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		testworld.Check(t, os.WriteFile(path, []byte(text), 0o600))
-		return path
-	}
 	for _, c := range map[string]struct {
 		args []string
 		code int
 		want string
 	}{
-		"with the authority": {[]string{"--ca-file", write("ca.pem", authority.PEM())}, exitOK, "a caller gets 200 OK"},
+		"with the authority": {[]string{"--ca-file", testworld.File(t, "ca.pem", authority.PEM())}, exitOK, "a caller gets 200 OK"},
 		"without":            {nil, exitFailure, "if its authority is your own, name its certificate with --ca-file"},
-		"another authority":  {[]string{"--ca-file", write("other.pem", testworld.NewAuthority(t).PEM())}, exitFailure, "is refused"},
-		"no certificate":     {[]string{"--ca-file", write("none.pem", "hello")}, exitFailure, "none.pem has no certificate in PEM"},
-		"no such file":       {[]string{"--ca-file", filepath.Join(dir, "x")}, exitFailure, "--ca-file: "},
+		"another authority":  {[]string{"--ca-file", testworld.File(t, "other.pem", testworld.NewAuthority(t).PEM())}, exitFailure, "is refused"},
+		"no certificate":     {[]string{"--ca-file", testworld.File(t, "none.pem", "hello")}, exitFailure, "none.pem has no certificate in PEM"},
+		"no such file":       {[]string{"--ca-file", filepath.Join(t.TempDir(), "x")}, exitFailure, "--ca-file: "},
 	} {
 		exitsWith(t, c.code, c.want, append([]string{"test", "--admin", secure.URL, "orders", "/ok"}, c.args...)...)
 	}

@@ -146,11 +146,7 @@ func (a *api) check(path string, r *http.Request) (credential, by string) {
 
 // introspect asks the authorization server for the owner of an access token.
 func (a *api) introspect(r *http.Request) (caller server.Caller) {
-	asked, err := http.NewRequestWithContext(r.Context(), http.MethodGet, a.auth.APIURL, nil)
-	if err != nil {
-		a.t.Error(err)
-		return caller
-	}
+	asked := testworld.Must(http.NewRequestWithContext(r.Context(), http.MethodGet, a.auth.APIURL, nil))(a.t)
 	asked.Header.Set("Authorization", r.Header.Get("Authorization"))
 	status, body := a.ask(asked)
 	if status == http.StatusOK {
@@ -161,15 +157,8 @@ func (a *api) introspect(r *http.Request) (caller server.Caller) {
 
 // exchange forwards a request to the token endpoint.
 func (a *api) exchange(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		a.t.Error(err)
-	}
-	asked, err := http.NewRequestWithContext(r.Context(), http.MethodPost, a.auth.TokenURL, bytes.NewReader(body))
-	if err != nil {
-		a.t.Error(err)
-		return
-	}
+	body := testworld.Must(io.ReadAll(r.Body))(a.t)
+	asked := testworld.Must(http.NewRequestWithContext(r.Context(), http.MethodPost, a.auth.TokenURL, bytes.NewReader(body)))(a.t)
 	asked.Header.Set("Content-Type", r.Header.Get("Content-Type"))
 	status, said := a.ask(asked)
 	form, _ := url.ParseQuery(string(body))

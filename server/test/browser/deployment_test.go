@@ -20,6 +20,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -160,11 +161,8 @@ func (w *deployment) sites() {
 	})
 	s := httptest.NewServer(mux)
 	w.t.Cleanup(s.Close)
-	_, port, err := net.SplitHostPort(s.Listener.Addr().String())
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.port, w.app = port, "http://localhost:"+port
+	w.port = strconv.Itoa(s.Listener.Addr().(*net.TCPAddr).Port)
+	w.app = "http://localhost:" + w.port
 }
 
 // file writes the gateway's configuration.
@@ -184,10 +182,7 @@ func (w *deployment) file() string {
 func (w *deployment) write(content string) string {
 	w.t.Helper()
 	dir := w.t.TempDir()
-	point, err := w.sessionKey.PublicKey.Bytes() // 4, x, y
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	point := testworld.Must(w.sessionKey.PublicKey.Bytes())(w.t) // 4, x, y
 	keys := testworld.Must(json.Marshal(map[string]any{"keys": []any{map[string]string{
 		"kty": "EC", "crv": "P-256", "use": "sig", "kid": "1",
 		"x": base64.RawURLEncoding.EncodeToString(point[1:33]), "y": base64.RawURLEncoding.EncodeToString(point[33:]),

@@ -63,21 +63,17 @@ func newProvider(t *testing.T) *provider {
 // public, too.
 func (p *provider) serve(web string, pages ...string) {
 	p.t.Helper()
-	common := map[string]any{"grant_types": []string{"authorization_code", "refresh_token"}, "response_types": []string{"code"}}
-	client := func(more map[string]any) map[string]any {
-		for name, value := range common {
-			more[name] = value
-		}
+	client := func(id, method string, redirectURIs []string, more map[string]any) map[string]any {
+		more["client_id"], more["token_endpoint_auth_method"], more["redirect_uris"], more["response_types"] = id, method, redirectURIs, []string{"code"}
 		return more
 	}
+	grants := []string{"authorization_code", "refresh_token"}
 	clients := []any{
-		client(map[string]any{"client_id": "web", "client_secret": clientSecret, "redirect_uris": []string{web}, "token_endpoint_auth_method": "client_secret_post"}),
-		client(map[string]any{"client_id": "native", "application_type": "native", "redirect_uris": []string{"http://127.0.0.1/callback"}, "token_endpoint_auth_method": "none"}),
+		client("web", "client_secret_post", []string{web}, map[string]any{"client_secret": clientSecret, "grant_types": grants}),
+		client("native", "none", []string{"http://127.0.0.1/callback"}, map[string]any{"application_type": "native", "grant_types": grants}),
 	}
 	if len(pages) > 0 {
-		clients = append(clients, map[string]any{
-			"client_id": "app", "redirect_uris": pages, "token_endpoint_auth_method": "none", "grant_types": []string{"authorization_code"}, "response_types": []string{"code"},
-		})
+		clients = append(clients, client("app", "none", pages, map[string]any{"grant_types": grants[:1]}))
 	}
 	err := json.NewEncoder(p.stdin).Encode(map[string]any{"clients": clients})
 	if err == nil {
@@ -196,10 +192,7 @@ func (p page) problem() string {
 
 func (a *agent) send(method, target string, form url.Values) page {
 	a.w.t.Helper()
-	r, err := http.NewRequestWithContext(a.w.t.Context(), method, target, strings.NewReader(form.Encode()))
-	if err != nil {
-		a.w.t.Fatal(err)
-	}
+	r := testworld.Must(http.NewRequestWithContext(a.w.t.Context(), method, target, strings.NewReader(form.Encode())))(a.w.t)
 	if form != nil {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}

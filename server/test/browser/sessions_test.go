@@ -229,9 +229,7 @@ func TestOAuth2ProxyAlone(t *testing.T) {
 func nginx(t *testing.T, locations string) http.RoundTripper {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "nginx") // the path of a socket is short
-	if err != nil {
-		t.Fatal(err)
-	}
+	testworld.Check(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	text := "master_process off; pid " + dir + "/pid; error_log " + dir + "/log;\nevents {}\nhttp {\naccess_log off;\n"
 	for _, name := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {

@@ -88,11 +88,6 @@ func when(met bool, text string) string {
 	return text
 }
 
-// grants returns a format with a list in it, or "" if the list is empty.
-func grants(format string, all []string) string {
-	return when(len(all) > 0, strings.ReplaceAll(format, "%s", list(all)))
-}
-
 // texts returns the value of a member that is a list of texts.
 func texts(m member) []string {
 	all, _ := m.value.([]string)
@@ -102,9 +97,10 @@ func texts(m member) []string {
 // more returns a rule for lists of what is allowed. covers reports whether an item of the list from allows an item of the list to.
 func more(format string, covers func(from, to string) bool) func(from, to member) string {
 	return func(from, to member) string {
-		return grants(format, slices.DeleteFunc(slices.Clone(texts(to)), func(is string) bool {
+		all := slices.DeleteFunc(slices.Clone(texts(to)), func(is string) bool {
 			return slices.ContainsFunc(texts(from), func(was string) bool { return covers(was, is) })
-		}))
+		})
+		return when(len(all) > 0, strings.ReplaceAll(format, "%s", list(all)))
 	}
 }
 

@@ -38,7 +38,7 @@ func Of(f Fault) string {
 	var answer *host.TokenError
 	switch err := f.Err; {
 	case err == nil:
-		return refusal(f)
+		return withClock("API", f.Offset, ofAPI(f.Code, f.Status))
 	case errors.Is(err, host.ErrSecretNotFound):
 		return "A secret is missing: store it under the name in the cause."
 	case errors.As(err, &certificate):
@@ -111,11 +111,6 @@ func ofGrant(g *host.GrantError) string {
 		return "The grant may be lost: " + retry
 	}
 	return ""
-}
-
-// refusal says what to do about an API that refuses a request.
-func refusal(f Fault) string {
-	return withClock("API", f.Offset, ofAPI(f.Code, f.Status))
 }
 
 // ofAPI says what to do about the code and the status of an API's answer.
