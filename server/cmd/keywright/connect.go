@@ -121,7 +121,6 @@ func (a *app) consent(ctx context.Context, f *connectFlags, connector *gateway.C
 	return l.wait(ctx, f.wait)
 }
 
-// openBrowser opens a URL in the browser of the machine.
 func openBrowser(ctx context.Context, url string) error {
 	command := []string{"xdg-open"}
 	switch runtime.GOOS {

@@ -37,7 +37,19 @@ func connectorNewCommand(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.newConnector(c.Context(), flags.file, api)
+		document, _, err := a.newDocument(c.Context(), "the connector", api.Item(), api.NeedsState(), host.Config{})
+		if err != nil {
+			return err
+		}
+		file, steps := flags.file, a.out
+		if file == "-" {
+			file, steps = "", a.err
+		}
+		wrote, err := a.addToFile(c.Context(), file, api.Name, api.Item(), document)
+		if err == nil {
+			writeSteps(steps, cmp.Or(file, "connectors.yaml"), wrote, api)
+		}
+		return err
 	})
 	c.Flags().StringVar(&flags.api, "api", "", "the `NAME` of the product in the catalogue")
 	c.Flags().StringVarP(&flags.file, "config", "c", "-", "add the connector to a `FILE`, which need not be there, or to its connectors_dir if all others are there; - is stdout")
@@ -73,23 +85,6 @@ func (f *newFlags) connector(c *cobra.Command) (*catalogue.API, error) {
 		o.Set[text] = value
 	}
 	return api.With(o)
-}
-
-// newConnector writes a connector to stdout or to a file, and then what to do next.
-func (a *app) newConnector(ctx context.Context, file string, api *catalogue.API) error {
-	document, _, err := a.newDocument(ctx, "the connector", api.Item(), api.NeedsState(), host.Config{})
-	if err != nil {
-		return err
-	}
-	steps := a.out
-	if file == "-" {
-		file, steps = "", a.err
-	}
-	wrote, err := a.addToFile(ctx, file, api.Name, api.Item(), document)
-	if err == nil {
-		writeSteps(steps, cmp.Or(file, "connectors.yaml"), wrote, api)
-	}
-	return err
 }
 
 // writeSteps writes what to do next, a step each. file is the one to load, and wrote says what was written.

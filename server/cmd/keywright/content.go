@@ -118,7 +118,6 @@ func (a *app) importFiles(c *cobra.Command, w content.Writer, files []string, o 
 	return failed
 }
 
-// printImport writes the result of the import of a file.
 func (a *app) printImport(file string, dryRun bool, r *importer.Result) {
 	done := "written"
 	if dryRun {
@@ -247,7 +246,7 @@ func contentServeCommand(a *app) *cobra.Command {
 
 // check returns an error for invalid flags and for flags that cannot be combined.
 func (f *contentServeFlags) check(c *cobra.Command) error {
-	claim, value, ok := strings.Cut(f.moderateClaim, "=")
+	claim, value, _ := strings.Cut(f.moderateClaim, "=")
 	switch {
 	case f.demo && f.db.url != "":
 		return misuse(c, "--demo has records of its own: leave --db out")
@@ -255,7 +254,7 @@ func (f *contentServeFlags) check(c *cobra.Command) error {
 		return misuse(c, "--jwks, --issuer and --audience go together: they say which tokens count")
 	case f.moderateClaim != "" && f.jwks == "":
 		return misuse(c, "--moderate-claim is about tokens: give --jwks, --issuer and --audience")
-	case f.moderateClaim != "" && (!ok || claim == "" || value == ""):
+	case f.moderateClaim != "" && (claim == "" || value == ""):
 		return misuse(c, "--moderate-claim wants CLAIM=VALUE, not %q", f.moderateClaim)
 	case httpapi.CheckBase(f.base) != nil:
 		return misuse(c, "--base: %v", httpapi.CheckBase(f.base))
@@ -361,7 +360,6 @@ func (a *app) sampleStore(ctx context.Context) (content.Store, error) {
 	return store, err
 }
 
-// printContentCalls prints shell commands to try.
 func printContentCalls(p *terminal.Printer, callers, operators string) {
 	p.Printf("\n%s\n", p.Bold("Try these in another terminal:"))
 	for _, path := range []string{

@@ -160,7 +160,6 @@ func (doc *changes) print(a *app) {
 	a.out.Line("%s", b.String())
 }
 
-// writeMembers writes members that differ, with what they allow.
 func writeMembers(b *strings.Builder, s terminal.Style, members []difference.Member) {
 	for _, m := range members {
 		fmt.Fprintf(b, "  ~ %s", m.Path)

@@ -41,7 +41,7 @@ func serveCommand(a *app) *cobra.Command {
 	c := command("serve", nil, func(c *cobra.Command, _ []string) error { return a.runServe(c, &flags) })
 	flags.configFlags.add(c, "connectors.yaml")
 	flags.serverFlags.add(c, "127.0.0.1:8080", "127.0.0.1:8081")
-	flags.addClaim(c)
+	c.Flags().StringVar(&flags.claim, "admin-claim", "", "operators are those whose session of gateway.user has a claim, `CLAIM=VALUE`, such as role=operator")
 	c.Flags().DurationVar(&flags.drainDelay, "drain-delay", 0, "how long after SIGTERM new callers are still accepted, while /readyz is 503: a `TIME` such as 10s")
 	c.Flags().BoolVar(&flags.demo, "demo", false, "run the demo's connectors, before servers that it starts, instead of a file")
 	return c
@@ -121,7 +121,6 @@ func (a *app) serveDemo(c *cobra.Command, config daemon.Config) error {
 	return daemon.Run(c.Context(), config)
 }
 
-// printCalls prints shell commands to try.
 func printCalls(p *terminal.Printer, callers, operators string) {
 	p.Printf("\n%s\n", p.Bold("Try these in another terminal; no answer holds a credential:"))
 	last := tour.GatewayCall{}
@@ -169,29 +168,15 @@ func (f *serverFlags) add(c *cobra.Command, callers, operators string) {
 	c.Flags().StringVar(&f.logLevel, "log-level", "info", "the lowest `LEVEL` of the lines that are logged: debug, info, warn or error")
 }
 
-// addClaim adds the flag of a server whose callers have sessions.
-func (f *serverFlags) addClaim(c *cobra.Command) {
-	c.Flags().StringVar(&f.claim, "admin-claim", "", "operators are those whose session of gateway.user has a claim, `CLAIM=VALUE`, such as role=operator")
-}
-
-// login returns the login of operators. It returns an error for flags that cannot be combined.
-func (f *serverFlags) login(c *cobra.Command) (login.Config, error) {
-	config := login.Config{TokenFile: f.tokenFile, MetricsTokenFile: f.metricsTokenFile}
-	var ok bool
-	config.Claim, config.Value, ok = strings.Cut(f.claim, "=")
-	switch {
-	case f.claim != "" && (!ok || config.Claim == "" || config.Value == ""):
-		return config, misuse(c, "--admin-claim wants CLAIM=VALUE, such as role=operator, not %q", f.claim)
-	case f.metricsTokenFile != "" && f.tokenFile == "" && f.claim == "":
-		return config, misuse(c, "--metrics-token-file is good for /metrics alone: give --admin-token-file for the rest")
-	}
-	return config, nil
-}
-
 // begin returns the login of operators and the log of a server. Unless dev is true, it turns core dumps off.
 func (f *serverFlags) begin(a *app, c *cobra.Command, dev bool) (operators login.Config, logger *slog.Logger, err error) {
-	if operators, err = f.login(c); err != nil {
-		return operators, nil, err
+	operators.TokenFile, operators.MetricsTokenFile = f.tokenFile, f.metricsTokenFile
+	operators.Claim, operators.Value, _ = strings.Cut(f.claim, "=")
+	switch {
+	case f.claim != "" && (operators.Claim == "" || operators.Value == ""):
+		return operators, nil, misuse(c, "--admin-claim wants CLAIM=VALUE, such as role=operator, not %q", f.claim)
+	case f.metricsTokenFile != "" && f.tokenFile == "" && f.claim == "":
+		return operators, nil, misuse(c, "--metrics-token-file is good for /metrics alone: give --admin-token-file for the rest")
 	}
 	if !dev {
 		if err := noDumps(); err != nil {

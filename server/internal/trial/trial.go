@@ -110,7 +110,6 @@ type Try struct {
 	AskAnew bool `json:"ask_anew"`
 }
 
-// plainTry is a Try without methods.
 type plainTry Try
 
 // tryDocument is a Try with its user, as JSON has it.

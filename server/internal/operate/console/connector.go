@@ -44,7 +44,6 @@ func (v *connectorView) AskAnew() bool {
 // shownUser is the user for whom the page shows the request if the form has none.
 var shownUser = host.User{ID: "ann", Email: "ann@example.com", TenantID: "t1"}
 
-// find returns the connector in the path of a request.
 func find(s *State, r *http.Request) (*gateway.Connector, error) {
 	permalink := r.PathValue("permalink")
 	i := slices.IndexFunc(s.Set.Connectors, func(c *gateway.Connector) bool { return c.Definition().Permalink == permalink })
@@ -83,7 +82,6 @@ func (c *Console) one(s *State, r *http.Request, connector *gateway.Connector, f
 // maxForm is the maximum number of bytes of the form of a test.
 const maxForm = 1 << 20
 
-// testResult is the result of an operator's test.
 type testResult struct {
 	*trial.Result
 	// Text reports whether the body is text, and Shown is the body then. Download is the body as a link, byte for byte.
@@ -116,7 +114,6 @@ func (c *Console) test(s *State, r *http.Request) (any, error) {
 	return view, nil
 }
 
-// readForm returns the values of the form of a test.
 func readForm(r *http.Request) (t trial.Try, err error) {
 	r.Body = http.MaxBytesReader(nil, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {

@@ -130,7 +130,6 @@ func (c *Console) handler(p *page) http.Handler {
 	})
 }
 
-// write writes a page.
 func (c *Console) write(w http.ResponseWriter, status int, p *page, data *layout) {
 	var b bytes.Buffer
 	if err := c.templates[p.template].ExecuteTemplate(&b, "layout.html", data); err != nil {

@@ -27,7 +27,6 @@ type layout struct {
 	Main any
 }
 
-// link is an entry of the navigation.
 type link struct {
 	Name, Path string
 	// Here reports whether this is the page that is shown.

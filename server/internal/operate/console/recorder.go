@@ -129,7 +129,11 @@ func (r *Recorder) Request(e *gateway.Event) {
 		m.unconnected++
 		return
 	case stage == "" && e.Problem == "":
-		rec.succeeded(end)
+		if len(rec.failures) > 0 {
+			if rec.since++; rec.since == 1 {
+				rec.firstSuccess = end
+			}
+		}
 		return
 	case stage == "":
 		return
@@ -143,16 +147,6 @@ func (r *Recorder) Request(e *gateway.Event) {
 	rec.failures = append(rec.failures, failureOf(e, stage, end))
 	if more := len(rec.failures) - maxFailures; more > 0 {
 		rec.failures = slices.Delete(rec.failures, 0, more)
-	}
-}
-
-// succeeded counts a request that succeeded, if one has failed before.
-func (r *record) succeeded(end time.Time) {
-	if len(r.failures) == 0 {
-		return
-	}
-	if r.since++; r.since == 1 {
-		r.firstSuccess = end
 	}
 }
 

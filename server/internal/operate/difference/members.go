@@ -51,7 +51,6 @@ func connectorMembers(c *gateway.Connector, s *connectors.Set) members {
 	return all
 }
 
-// isURL reports whether a field of an auth type is a URL.
 func isURL(s *connectors.Set, authType, name string) bool {
 	p, _ := s.Host.Plugin(authType)
 	return slices.ContainsFunc(p.Fields, func(f abi.Field) bool {

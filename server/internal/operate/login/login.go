@@ -190,7 +190,7 @@ func (l *Login) refuse(w http.ResponseWriter, r *http.Request, denial *refusal) 
 	case l.token != nil && (denial.status == http.StatusUnauthorized || denial.status == http.StatusForbidden):
 		http.Redirect(w, r, loginURL(r.URL.RequestURI()), http.StatusSeeOther)
 	default:
-		l.show(w, denial.status, &page{Problem: denial.text, Claim: l.config.Claim, Value: l.config.Value})
+		l.show(w, denial.status, &page{Problem: denial.text})
 	}
 }
 

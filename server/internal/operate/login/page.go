@@ -50,7 +50,7 @@ const maxForm = 16 << 10
 // show writes a page.
 func (l *Login) show(w http.ResponseWriter, status int, p *page) {
 	p.Style = template.CSS(loginCSS) //nolint:gosec // it is part of this program
-	p.Form = l.token != nil
+	p.Form, p.Claim, p.Value = l.token != nil, l.config.Claim, l.config.Value
 	var b bytes.Buffer
 	if err := loginPage.Execute(&b, p); err != nil {
 		http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
@@ -69,12 +69,12 @@ func (l *Login) ask(w http.ResponseWriter, r *http.Request) {
 	p := &page{To: local(r.URL.Query().Get("to"))}
 	status := http.StatusOK
 	if l.token == nil {
-		if denial := l.byClaim(r); denial != nil {
-			p.Problem, p.Claim, p.Value, status = denial.text, l.config.Claim, l.config.Value, denial.status
-		} else {
+		denial := l.byClaim(r)
+		if denial == nil {
 			http.Redirect(w, r, p.To, http.StatusSeeOther)
 			return
 		}
+		p.Problem, status = denial.text, denial.status
 	}
 	l.show(w, status, p)
 }
