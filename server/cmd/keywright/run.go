@@ -162,7 +162,7 @@ func command(name string, args cobra.PositionalArgs, run func(*cobra.Command, []
 	return &cobra.Command{Use: name, Args: args, RunE: run, DisableFlagsInUseLine: true}
 }
 
-// complete gives all commands their words, from the sections of help.txt. It is an error to repeat a flag, unless the flag takes several
+// complete sets the words of all commands, from the sections of help.txt. It is an error to repeat a flag, unless the flag takes several
 // values. Otherwise pflag would use the last one without an error.
 func complete(c *cobra.Command, sections map[string]string) {
 	usage, text, _ := strings.Cut(sections[c.CommandPath()], "\n")
@@ -297,14 +297,14 @@ func (a *app) jsonCommand(
 	var asJSON bool
 	c := command(name, args, func(c *cobra.Command, args []string) error {
 		doc, err := run(c, args)
-		said := err == nil || errors.As(err, new(exitCode))
+		ok := err == nil || errors.As(err, new(exitCode))
 		switch {
-		case said && doc != nil && asJSON:
+		case ok && doc != nil && asJSON:
 			return cmp.Or(a.writeJSON(doc), err)
-		case said && doc != nil:
+		case ok && doc != nil:
 			doc.print(a)
 			return err
-		case said, !asJSON, errors.Is(err, context.Canceled), errors.As(err, new(*usageError)):
+		case ok, !asJSON, errors.Is(err, context.Canceled), errors.As(err, new(*usageError)):
 			return err
 		}
 		return cmp.Or(a.writeJSON(failure(err)), errReported)

@@ -240,7 +240,7 @@ var screenshots = flag.String("screenshots", "", "write the pictures of docs/con
 
 // docs/console.md shows each page with a picture that this test makes.
 func TestScreenshots(t *testing.T) {
-	const width, least, most = 1280, 420, 1080
+	const width, minHeight, maxHeight = 1280, 420, 1080
 	text := testworld.Must(os.ReadFile("../../../docs/console.md"))(t)
 	w := newDeployment(t, false)
 	w.history()
@@ -264,9 +264,9 @@ func TestScreenshots(t *testing.T) {
 			b.change()
 		}
 		b.scheme(page.scheme)
-		b.do("the size", chromedp.EmulateViewport(width, least))
+		b.do("the size", chromedp.EmulateViewport(width, minHeight))
 		b.visit(page.path)
-		b.do("the size", chromedp.EmulateViewport(width, min(most, evaluate[int64](b, "document.documentElement.scrollHeight"))))
+		b.do("the size", chromedp.EmulateViewport(width, min(maxHeight, evaluate[int64](b, "document.documentElement.scrollHeight"))))
 		evaluate[bool](b, `(() => { // the directory is another one each time
 			for (const e of document.querySelectorAll("dd")) { if (e.children.length === 0) e.textContent = e.textContent.replace(/^.*[/]00\d[/]/, "/etc/keywright/") }
 			return true

@@ -41,7 +41,7 @@ func (v *connectorView) AskAnew() bool {
 	return !v.Closed.IsZero() || v.Result != nil && v.Result.Refusal != nil
 }
 
-// shownUser is the user for whom the page shows the request if the form has none.
+// shownUser is the user for whom the page shows the request if the form names nobody.
 var shownUser = host.User{ID: "ann", Email: "ann@example.com", TenantID: "t1"}
 
 func find(s *State, r *http.Request) (*gateway.Connector, error) {
@@ -84,9 +84,9 @@ const maxForm = 1 << 20
 
 type testResult struct {
 	*trial.Result
-	// Text reports whether the body is text, and Shown is the body then. Download is the body as a link, byte for byte.
+	// Text reports whether the body is text, and Preview is the body then. Download is the body as a link, byte for byte.
 	Text     bool
-	Shown    string
+	Preview  string
 	Download template.URL
 	Way      []Step
 }
@@ -108,7 +108,7 @@ func (c *Console) test(s *State, r *http.Request) (any, error) {
 	event := result.Event.(gateway.Event)
 	view := c.one(s, r, connector, form)
 	view.Result = &testResult{
-		Result: result, Way: wayOf(&event), Text: utf8.Valid(result.Body), Shown: string(result.Body),
+		Result: result, Way: wayOf(&event), Text: utf8.Valid(result.Body), Preview: string(result.Body),
 		Download: template.URL("data:application/octet-stream;base64," + base64.StdEncoding.EncodeToString(result.Body)), //nolint:gosec // of base64
 	}
 	return view, nil

@@ -100,8 +100,8 @@ type users struct {
 
 // userCounts holds numbers of users.
 type userCounts struct {
-	// By has the numbers by condition.
-	By map[string]int
+	// Counts has the numbers by condition.
+	Counts map[string]int
 	// More reports whether these are lower bounds.
 	More bool
 }
@@ -151,9 +151,9 @@ func (r *Recorder) users(connector string) userCounts {
 	}
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
-	counts := userCounts{By: map[string]int{}, More: rec.users.more}
+	counts := userCounts{Counts: map[string]int{}, More: rec.users.more}
 	for _, condition := range rec.users.conditions {
-		counts.By[string(condition)]++
+		counts.Counts[string(condition)]++
 	}
 	return counts
 }

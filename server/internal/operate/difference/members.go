@@ -98,7 +98,7 @@ func (all members) add(path string, v reflect.Value) {
 	if !v.IsValid() || v.IsZero() || all.addLeaf(path, v.Interface()) {
 		return
 	}
-	shown := slices.Contains(shownTexts, path) || strings.HasSuffix(path, ".grants")
+	printable := slices.Contains(shownTexts, path) || strings.HasSuffix(path, ".grants")
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
 		all.add(path, v.Elem())
@@ -118,7 +118,7 @@ func (all members) add(path string, v reflect.Value) {
 			for i := range texts {
 				texts[i] = v.Index(i).String()
 			}
-			all[path] = member{value: texts, text: when(shown, list(texts))}
+			all[path] = member{value: texts, text: when(printable, list(texts))}
 			return
 		}
 		for i := range v.Len() {
@@ -129,7 +129,7 @@ func (all members) add(path string, v reflect.Value) {
 			all.add(join(path, name), v.Index(i))
 		}
 	case reflect.String:
-		all[path] = member{value: v.Interface(), text: when(shown, host.Printable(v.String()))}
+		all[path] = member{value: v.Interface(), text: when(printable, host.Printable(v.String()))}
 	default:
 		all[path] = member{value: v.Interface(), text: fmt.Sprint(v)}
 	}
