@@ -243,10 +243,10 @@ func (t *composition) list(selection string) []abi.Pair {
 	r := t.read()
 	fields := r.headers()
 	t.countList(fields, selection)
-	items := parseSelection(selection)
+	lower := strings.ToLower(selection)
 	all := make([]abi.Pair, 0, len(fields)+len(t.Headers)+2)
 	add := func(name, value string) {
-		if name = strings.ToLower(name); selects(items, name) {
+		if name = strings.ToLower(name); selects(lower, name) {
 			all = append(all, abi.Pair{Name: name, Value: collapseSpace(value)})
 		}
 	}
@@ -303,30 +303,14 @@ func mergePairs(pairs []abi.Pair) []abi.Pair {
 	return out
 }
 
-// selected is an item of a list of headers: a name or, if prefix is set, the begin of names. If out is set, they are left out.
-type selected struct {
-	name        string
-	prefix, out bool
-}
-
-// parseSelection returns the items of a list of headers.
-func parseSelection(list string) []selected {
-	items := make([]selected, 0, strings.Count(list, ";")+1)
-	for item := range strings.SplitSeq(strings.ToLower(list), ";") {
-		var s selected
-		s.name, s.out = strings.CutPrefix(item, "!")
-		s.name, s.prefix = strings.CutSuffix(s.name, "*")
-		items = append(items, s)
-	}
-	return items
-}
-
-// selects reports whether a list selects a header. What is left out is so whatever its place in the list.
-func selects(items []selected, name string) (is bool) {
-	for i := range items {
-		s := &items[i]
-		if s.name == name || s.prefix && strings.HasPrefix(name, s.name) {
-			if s.out {
+// selects reports whether a list of names, in lower case, selects a header. An item that ends in * is the begin of names. What an
+// item with ! leaves out is so whatever its place in the list.
+func selects(list, name string) (is bool) {
+	for item := range strings.SplitSeq(list, ";") {
+		item, out := strings.CutPrefix(item, "!")
+		begin, isPrefix := strings.CutSuffix(item, "*")
+		if item == name || isPrefix && strings.HasPrefix(name, begin) {
+			if out {
 				return false
 			}
 			is = true

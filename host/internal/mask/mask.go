@@ -135,22 +135,17 @@ func (m *Masker) textAt(path []string, text string) string {
 		name = path[len(path)-1]
 	}
 	switch {
-	case strings.TrimSpace(text) == "", isTime(text):
-		return text
-	case name == "error" && slices.Contains(answer.ErrorCodes, text):
-		return text
-	case name == "token_type" && slices.Contains(answer.TokenTypes, strings.ToLower(text)):
-		return text
-	case name == "issued_token_type" && slices.Contains(issuedTypes, text):
-		return text
-	case slices.Contains(durations, name) && shortNumber.MatchString(text):
+	case strings.TrimSpace(text) == "", isTime(text),
+		name == "error" && slices.Contains(answer.ErrorCodes, text),
+		name == "token_type" && slices.Contains(answer.TokenTypes, strings.ToLower(text)),
+		name == "issued_token_type" && slices.Contains(issuedTypes, text),
+		slices.Contains(durations, name) && shortNumber.MatchString(text):
 		return text
 	}
 	for i := range m.list {
-		if a := &m.list[i]; isAtPath(a, path) || a.Source.From == contract.FromForm && a.Source.Name == name {
-			if shows(a, text) {
-				return text
-			}
+		a := &m.list[i]
+		if (isAtPath(a, path) || a.Source.From == contract.FromForm && a.Source.Name == name) && shows(a, text) {
+			return text
 		}
 	}
 	return m.text(text)

@@ -169,10 +169,7 @@ func generate(algorithm string, secret []byte, info string) (string, error) {
 	var key any
 	switch algorithm {
 	case "ES256", "ES384":
-		curve := elliptic.P256()
-		if algorithm == "ES384" {
-			curve = elliptic.P384()
-		}
+		curve := map[string]elliptic.Curve{"ES256": elliptic.P256(), "ES384": elliptic.P384()}[algorithm]
 		size := (curve.Params().BitSize + 7) / 8
 		for n := byte(0); key == nil; n++ { // nearly each number of that size is less than the order of the curve
 			scalar, err := hkdf.Key(sha256.New, secret, []byte{n}, algorithm+" "+info, size)
