@@ -2,6 +2,7 @@ package expr
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -71,5 +72,82 @@ func TestUnknownFunctions(t *testing.T) {
 		if !f.templates {
 			table{{name + "('x')", "column 1: unknown function " + problem.Quote(name)}}.refused(t, ofTemplates)
 		}
+	}
+}
+
+func TestRoundsOfTemplates(t *testing.T) {
+	for name := range rounds {
+		table{{name + "([1], true)", "column 1: unknown function " + problem.Quote(name) + ": there are others"}}.refused(t, ofTemplates)
+	}
+}
+
+// A round takes a step, and another for each sixteen nodes of its expression.
+func TestStepsOfARound(t *testing.T) {
+	steps := func(source string) int {
+		r, _, err := evaluate(t.Context(), t, 0, source, "[1,2,3,4,5,6,7,8,9,10]")
+		if err != nil {
+			t.Fatalf("%s: err = %v", source, err)
+		}
+		return r.steps
+	}
+	least := steps("count(body, true)")
+	for nodes, want := range map[int]int{15: 0, 16: 1, 31: 1, 32: 2} {
+		if got := steps("count(body, " + strings.Repeat("!", nodes-1) + "true)"); got != least+10*want {
+			t.Errorf("ten rounds with %d nodes take %d steps, want %d more than %d", nodes, got, 10*want, least)
+		}
+	}
+}
+
+// No error quotes a value, whatever operator or function it comes from (threats.md 18).
+func TestErrorsQuoteNoValue(t *testing.T) {
+	const (
+		canary = "kJ8canary"
+		number = "7391648205"
+		body   = `{"text":"` + canary + `","other":"` + canary + `!","list":["` + canary + `",` + number + `,null],"object":{"` + canary + `":"` + canary + `"},` +
+			`"integer":` + number + `,"decimal":` + number + `.5,"huge":` + number + number + number + `,"yes":true,"none":null,"odd":"\u0000"}`
+	)
+	operands := []string{"body.text", "body.other", "body.list", "body.object", "body.integer", "body.decimal", "body.huge", "body.yes", "body.none", "body.odd"}
+	var sources []string
+	for _, x := range operands {
+		sources = append(sources, "-"+x, "!"+x, x+" ? 1 : 2", x+"[1:]", "body.text["+x+":]", x+" matches 'a'", x+".a", x+"[9]", "let v = "+x+"; v.a.b")
+		for _, y := range operands {
+			for name := range operators {
+				sources = append(sources, x+" "+name+" "+y)
+			}
+			sources = append(sources, x+"["+y+"]", x+" && "+y, "from_json("+x+" + "+y+")", "int("+x+" + "+y+")", "base64_decode("+x+" + "+y+")")
+			for name := range rounds {
+				sources = append(sources, name+"("+x+", "+y+")", name+"("+y+", #["+x+"])")
+			}
+		}
+		for name, f := range functions {
+			if name != "get_secret" && name != "get_variable" {
+				most := min(f.maxArgs, len(arguments{}))
+				sources = append(sources, name+"("+strings.TrimSuffix(strings.Repeat(x+", ", max(f.minArgs, 1)), ", ")+")", name+"("+strings.TrimSuffix(strings.Repeat(x+", ", most), ", ")+")")
+			}
+		}
+	}
+	slices.Sort(sources)
+	failed := 0
+	for _, source := range slices.Compact(sources) {
+		w := &lookups{body: []byte(body)}
+		e, problems := compileWhole(source, w.language())
+		if len(problems) > 0 { // uuid takes no argument
+			continue
+		}
+		r := NewBodyRun(t.Context(), w, bodyLimits)
+		value, err := r.Evaluate(e)
+		if err == nil {
+			_, err = r.AppendText(nil, value)
+		}
+		if err == nil {
+			continue
+		}
+		failed++
+		if text := fmt.Sprintf("%v %+v", err, err.Err); strings.Contains(text, canary) || strings.Contains(text, number) {
+			t.Errorf("the error of %s quotes a value: %v", source, err)
+		}
+	}
+	if failed < 1000 {
+		t.Errorf("only %d expressions failed", failed)
 	}
 }

@@ -72,3 +72,85 @@ func TestPaths(t *testing.T) {
 		}
 	}
 }
+
+func TestNearest(t *testing.T) {
+	known := []string{"api_key", "jwt", "client_secret", "createdAt", "proxies"}
+	for name, want := range map[string]string{
+		"api_kye": "api_key", "apikey": "api_key", "jtw": "jwt", "jw": "jwt", "client_secrt": "client_secret", "clientsecret": "client_secret",
+		"CREATEDAT": "createdAt", "created_at": "createdAt", "proxy": "proxies", "jwts": "jwt", "none": "", "basic": "", "": "", "xyz": "", strings.Repeat("api_key", 100): "",
+	} {
+		if got, ok := problem.Nearest(name, known); got != want || ok != (want != "") {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// A name of up to 64 letters has room for two slips, a short one for one.
+func TestNearestDistance(t *testing.T) {
+	long := strings.Repeat("a", 64)
+	for _, c := range []struct {
+		name, known string
+		meant       bool
+	}{
+		{"jab", "jwt", false},
+		{"jwb", "jwt", true},
+		{"abc", "abcde", false},
+		{"badcef", "abcdef", true},
+		{"badcfe", "abcdef", false},
+		{"b" + long[1:], long, true},
+		{long[1:], long, true},
+		{long + "b", long, false},
+		{long, long + "b", false},
+	} {
+		if got, ok := problem.Nearest(c.name, []string{c.known}); ok != c.meant {
+			t.Errorf("%s for %s: %q, want it to be meant: %t", c.name, c.known, got, c.meant)
+		}
+	}
+}
+
+func TestSuggestions(t *testing.T) {
+	for name, want := range map[string]string{"api_kye": `; did you mean "api_key"?`, "basic": "; there are api_key, jwt"} {
+		if got := problem.DidYouMean(name, []string{"api_key", "jwt"}); got != want {
+			t.Errorf("%s: got = %s", name, got)
+		}
+	}
+}
+
+// threats.md 240, 250, 282: a line without its values keeps the members and the place.
+func TestALineWithoutItsValues(t *testing.T) {
+	const secret = "a-Credential-0815"
+	for name, c := range map[string]struct {
+		line, place, want, under string
+	}{
+		"misspelt":      {"    client_secrt: " + secret, "client_secrt", "    client_secrt: …", "    ^"},
+		"value":         {"  - auth: hello " + secret, "hello", "  - auth: …", "          ^"},
+		"braces":        {"  config: {key: '" + secret + ", x', value: " + secret + "}", "value", "  config: {key: …, value: …}", "                   ^"},
+		"list":          {"  method: [GET, " + secret + "]", secret, "  method: […, …]", "              ^"},
+		"comment":       {"  # " + secret + ": x", "#", "  …", "  ^"},
+		"key":           {"  " + secret + ": x", secret, "  …", "  ^"},
+		"continued":     {"  " + secret + " url: b", "url", "  …", "  ^"},
+		"colon":         {"  value: hunter: " + secret, "hunter", "  value: …", "         ^"},
+		"colons":        {"  config: {value: hunter: " + secret + ", key: - x}", "hunter", "  config: {value: …, key: …}", "                  ^"},
+		"end":           {"  url:", "", "  url:", "      ^"},
+		"open":          {"  auth: {type: \"" + secret, "\"", "  auth: {type: …", "               ^"},
+		"markup":        {"  url: <b>" + secret + "</b>", "<b>", "  url: …", "       ^"},
+		"carriage":      {"  url: x\r", "x", "  url: …", "       ^"},
+		"upper letters": {"  AKIAIOSFODNN: x", "AKIA", "  …", "  ^"},
+		"long":          {"  method: [" + strings.Repeat("a, ", 100) + "b]", "method", "  method: [" + strings.Repeat("…, ", 49) + "…,…", "  ^"},
+		"long, at end":  {strings.Repeat("- ", 90) + secret, secret, strings.Repeat("- ", 90) + "…", strings.Repeat(" ", 180) + "^"},
+		"empty":         {"", "", "", "^"},
+		"quoted":        {"a: {b: \"" + secret + ", c: x\", d: 'e}'}", "d:", "a: {b: …, d: …}", "          ^"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at := len([]rune(c.line))
+			if c.place != "" {
+				before, _, _ := strings.Cut(c.line, c.place)
+				at = len([]rune(before))
+			}
+			line, at := problem.WithoutValues(c.line, at)
+			if line != c.want || strings.Repeat(" ", at)+"^" != c.under || strings.Contains(line, secret) {
+				t.Errorf("the line is\n%s\n%s^", line, strings.Repeat(" ", at))
+			}
+		})
+	}
+}

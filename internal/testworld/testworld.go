@@ -4,7 +4,10 @@ package testworld
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -104,4 +107,46 @@ func WantError(t testing.TB, name string, err error, text string) {
 	if (err == nil) != (text == "") || err != nil && !strings.Contains(err.Error(), text) {
 		t.Errorf("%s: the error is %v, want %q", name, err, text)
 	}
+}
+
+// Trial lets package conform run many cases with one host.
+type Trial struct {
+	// HideSecret sets a secret of the host, of which only a part is searched for.
+	HideSecret func(name, value, part string)
+	// Begin begins a case, whose connectors have the name.
+	Begin func(connection string)
+	// Reseed has the randomness of the host begin anew.
+	Reseed func(seed string)
+	// Dropped reports whether the host has dropped the text of an error.
+	Dropped func(err error) bool
+	// End forgets the case, and returns its leaks.
+	End func() (leaks []string)
+}
+
+// NewTrial returns the Trial of a *hosttest.Harness that has not been used. Package hosttest sets it.
+var NewTrial func(harness any) Trial
+
+// File writes a file with a text into a new directory of the test, and returns its path.
+func File(t testing.TB, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	Check(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// InSharedDir sets dir to a new directory for all tests of a package, and calls run, which is the Run of a testing.M. It returns
+// the exit code. Hosts whose code cache is in the directory compile each plugin once: with the race detector, compiling takes most
+// of a test's time.
+func InSharedDir(dir *string, run func() int) int {
+	var err error
+	if *dir, err = os.MkdirTemp("", "keywright-tests-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	code := run()
+	if err := os.RemoveAll(*dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
 }

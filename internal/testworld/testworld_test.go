@@ -37,10 +37,7 @@ func TestFoundSecret(t *testing.T) {
 		}
 		outs["UTF-16 in a memory behind "+around] = testworld.Wide(wide)
 	}
-	inJSON, err := json.Marshal(map[string]string{"a": secret})
-	if err != nil {
-		t.Fatal(err)
-	}
+	inJSON := testworld.Must(json.Marshal(map[string]string{"a": secret}))(t)
 	outs["JSON"] = string(inJSON)
 	for name, out := range outs {
 		c := hiding(secret)

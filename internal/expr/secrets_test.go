@@ -1,10 +1,50 @@
 package expr
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 )
+
+// get_key names a key of a store, and perhaps its version. It has no text.
+func TestKeysOfAStore(t *testing.T) {
+	for source, want := range map[string]Key{
+		"get_key('api')":                              {"api", 0},
+		" (get_key('api', 1))":                        {"api", 1},
+		"get_key('0-A.b_', 2147483647)":               {"0-A.b_", 1<<31 - 1},
+		"'api' | get_key(7)":                          {"api", 7},
+		"get_key('" + strings.Repeat("k", 128) + "')": {strings.Repeat("k", 128), 0},
+	} {
+		e := mustCompile(t, source, ofTemplates)
+		if e.Key == nil || *e.Key != want || e.Kind != Text || len(e.Secrets) > 0 {
+			t.Errorf("%s names %v, want %v", source, e.Key, want)
+		}
+		r := NewRun(new(lookups), templateLimits)
+		if got := outcome(r.Evaluate(e)); !strings.HasSuffix(got, "get_key('"+want.Name+"') has no text") || !strings.HasPrefix(got, "column ") {
+			t.Errorf("%s is %s", source, got)
+		}
+	}
+	if e := mustCompile(t, "get_secret('api')", ofTemplates); e.Key != nil {
+		t.Errorf("get_secret names the key %v", e.Key)
+	}
+}
+
+// discover names an issuer and a member literally, and its value comes from outside.
+func TestDiscover(t *testing.T) {
+	e := mustCompile(t, "tenant_id == 'a' ? discover('https://a.test', 'm') : discover('https://b.test', 'n')", ofTemplates)
+	if want := []Discovery{{"https://a.test", "m"}, {"https://b.test", "n"}}; !slices.Equal(e.Discovered, want) || e.Secret || e.Kind != Text {
+		t.Errorf("the expression has %v, want %v", e.Discovered, want)
+	}
+	r := NewRun(new(lookups), templateLimits)
+	if _, err := r.Evaluate(mustCompile(t, "discover('https://other.test', 'm')", ofTemplates)); !errors.Is(err, errNoIssuer) {
+		t.Errorf("the error is %v", err)
+	}
+
+	checked := *ofTemplates
+	checked.CheckDiscovery = func(Discovery) (int, string) { return 1, "is nothing that there is" }
+	table{{"discover('https://login.test', 'x')", "column 32: is nothing that there is"}}.refused(t, &checked)
+}
 
 // The ids that are no part of a name: threats.md 117.
 var hostileIDs = []string{

@@ -1,0 +1,252 @@
+package expr
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+
+	"github.com/expr-lang/expr/ast"
+)
+
+// Key names a key of a store of keys.
+type Key struct {
+	Name string
+	// Version is the version of the key. 0 is the newest one.
+	Version int
+}
+
+// validName matches the names of secrets and variables, and longer ones.
+var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+
+// ValidName reports whether a secret or a variable may have a name. Such a name has no slash and is neither . nor .., so
+// that it can be part of a path.
+func ValidName(name string) bool { return len(name) <= 128 && validName.MatchString(name) }
+
+// literalName returns the argument of get_secret and get_variable. The error does not quote the argument, which may be the
+// secret itself.
+func (b *builder) literalName(n *ast.CallNode) (name string, ok bool) {
+	literal, ok := n.Arguments[0].(*ast.StringNode)
+	switch {
+	case !ok:
+		b.fail(n.Arguments[0], "the name must be a literal text, in quotes")
+	case !ValidName(literal.Value):
+		b.fail(literal, "the name must be 1 to 128 letters, digits, '.', '_' or '-', and begin with a letter or digit")
+	default:
+		return literal.Value, true
+	}
+	return "", false
+}
+
+func (b *builder) secret(n *ast.CallNode) operand {
+	name, ok := b.literalName(n)
+	if !ok {
+		return operand{}
+	}
+	if len(n.Arguments) > 1 {
+		argument, _ := n.Arguments[1].(*ast.StringNode)
+		if argument == nil || owners[argument.Value] == (owner{}) {
+			return b.fail(n.Arguments[1], "whose secret it is must be written 'tenant' or 'user'")
+		}
+		o := owners[argument.Value]
+		name = o.directory + anyone + "/" + name
+		b.Subject = append(b.Subject, o.subject)
+	}
+	b.Secrets, b.Secret = append(b.Secrets, name), true
+	called := SecretCall(name)
+	return b.lookup(n, func(r *Run) string {
+		value, err := r.Values.Secret(name)
+		if err != nil {
+			panic(&Error{Column: r.column, Message: called, Err: err})
+		}
+		if strings.TrimSpace(value) == "" {
+			panic(r.failure("%s: the secret is empty or blank", called))
+		}
+		return value
+	})
+}
+
+// key compiles get_key, which has to be the whole expression, because such a key has no text.
+func (b *builder) key(n *ast.CallNode) operand {
+	if n != b.root {
+		return b.fail(n, "get_key must stand alone: such a key stays in its store, and has no text")
+	}
+	name, ok := b.literalName(n)
+	if !ok {
+		return operand{}
+	}
+	key := &Key{Name: name}
+	if len(n.Arguments) > 1 {
+		version, literal := n.Arguments[1].(*ast.IntegerNode)
+		if !literal || version.Value < 1 || version.Value > 1<<31-1 {
+			return b.fail(n.Arguments[1], "the version must be a literal number from 1")
+		}
+		key.Version = version.Value
+	}
+	b.Key = key
+	column := b.columnOf(n)
+	return operand{Text, func(r *Run) any {
+		r.column = column
+		panic(r.failure("get_key('%s') has no text", name))
+	}}
+}
+
+// variable compiles get_variable. If optional is true, a missing variable is empty text and not an error.
+func (b *builder) variable(n *ast.CallNode, optional bool) operand {
+	name, ok := b.literalName(n)
+	if !ok {
+		return operand{}
+	}
+	b.Variables = append(b.Variables, name)
+	return b.lookup(n, func(r *Run) string {
+		value, ok := r.Values.Variable(name)
+		if !ok && !optional {
+			panic(r.failure("get_variable('%s'): there is no such variable", name))
+		}
+		return value
+	})
+}
+
+// lookup returns an operand whose value is a text from outside of the expression.
+func (b *builder) lookup(n ast.Node, get func(*Run) string) operand {
+	column := b.columnOf(n)
+	return operand{Text, func(r *Run) any {
+		r.enter(column)
+		value := get(r)
+		r.bound(len(value), r.limits.Text)
+		return value
+	}}
+}
+
+// Discovery is a call of discover: an authorization server, by its issuer identifier, and the member of its metadata with the
+// value (RFC 8414 section 2).
+type Discovery struct{ Issuer, Member string }
+
+// String returns the call.
+func (d Discovery) String() string { return "discover('" + d.Issuer + "', '" + d.Member + "')" }
+
+// inTemplatesOnly reports whether a function is for templates alone. The errors of call say why.
+func inTemplatesOnly(name string) bool {
+	return name == "get_secret" || name == "get_key" || name == "discover"
+}
+
+// discover compiles discover. Both arguments are literal, so that nobody but the author of the template chooses where
+// credentials go.
+func (b *builder) discover(n *ast.CallNode) operand {
+	var texts [2]string
+	for i, what := range []string{"issuer", "member"} {
+		literal, ok := n.Arguments[i].(*ast.StringNode)
+		if !ok {
+			return b.fail(n.Arguments[i], "the %s must be a literal text, in quotes", what)
+		}
+		texts[i] = literal.Value
+	}
+	d := Discovery{texts[0], texts[1]}
+	if b.CheckDiscovery != nil {
+		if argument, problem := b.CheckDiscovery(d); problem != "" {
+			return b.fail(n.Arguments[argument], "%s", problem)
+		}
+	}
+	b.Discovered = append(b.Discovered, d)
+	return b.lookup(n, func(r *Run) string {
+		value, err := r.Values.Discovered(d)
+		if err != nil {
+			panic(&Error{Column: r.column, Message: d.String(), Err: err})
+		}
+		return value
+	})
+}
+
+// A secret may belong to a tenant or to a user. Then an expression names it tenants/*/NAME or users/*/NAME, and its name in a
+// store has the id in place of the star.
+const (
+	tenants = "tenants/"
+	users   = "users/"
+	anyone  = "*"
+)
+
+// owner is a tenant or a user, as the second argument of get_secret.
+type owner struct {
+	// directory begins the names of its secrets.
+	directory string
+	// subject is the name in Expression.Subject that has the id.
+	subject string
+}
+
+// owners has the second arguments of get_secret.
+var owners = map[string]owner{"tenant": {tenants, "tenant_id"}, "user": {users, "user.id"}}
+
+// Errors of [StoredSecret]. They do not quote the id, which is not for everybody who sees an error.
+var (
+	errNoTenant = errors.New("the request has no tenant")
+	errNoUser   = errors.New("the request has no user with an id")
+	errTenantID = errors.New("the id of the tenant " + noPart)
+	errUserID   = errors.New("the id of the user " + noPart)
+)
+
+const noPart = "cannot be part of a secret's name: it must be 1 to 128 lower-case letters, digits, '_' or '-', and begin with a letter or digit"
+
+// ValidSecret reports whether a store may have a secret of a name: NAME, tenants/ID/NAME or users/ID/NAME. No part of such a
+// name is . or .., so that it can be a path.
+func ValidSecret(name string) bool {
+	directory, rest, owned := strings.Cut(name, "/")
+	if !owned {
+		return ValidName(name)
+	}
+	id, last, _ := strings.Cut(rest, "/")
+	return (directory+"/" == tenants || directory+"/" == users) && validID(id) && ValidName(last)
+}
+
+// validID reports whether an id can be part of a secret's name. It has no capitals, because many file systems and databases
+// take Acme for acme, and so one tenant for another.
+func validID(id string) bool {
+	for i := range len(id) {
+		switch b := id[i]; {
+		case 'a' <= b && b <= 'z', '0' <= b && b <= '9', i > 0 && (b == '-' || b == '_'):
+		default:
+			return false
+		}
+	}
+	return 0 < len(id) && len(id) <= 128
+}
+
+// Owned reports whether a name in [Expression].Secrets is one of a tenant or a user.
+func Owned(name string) bool { return strings.Contains(name, anyone) }
+
+// OfUser reports whether a name in [Expression].Secrets is one of a user.
+func OfUser(name string) bool { return strings.HasPrefix(name, users+anyone) }
+
+// EnvName returns the environment variable of a secret: KEYWRIGHT_SECRET_ and the name in capitals, with - and . replaced by _.
+func EnvName(name string) string {
+	return "KEYWRIGHT_SECRET_" + strings.NewReplacer("-", "_", ".", "_").Replace(strings.ToUpper(name))
+}
+
+// StoredSecret returns the name under which stores have a secret of [Expression].Secrets, for a tenant and a user with these
+// ids. It returns an error if the id is missing or cannot be part of a name. It never changes an id, so no two ids have the same
+// name.
+func StoredSecret(name, tenantID, userID string) (string, error) {
+	directory, last, owned := strings.Cut(name, anyone)
+	if !owned {
+		return name, nil
+	}
+	id, missing, invalid := tenantID, errNoTenant, errTenantID
+	if directory == users {
+		id, missing, invalid = userID, errNoUser, errUserID
+	}
+	switch {
+	case id == "":
+		return "", missing
+	case !validID(id):
+		return "", invalid
+	}
+	return directory + id + last, nil
+}
+
+// SecretCall returns the call of get_secret with a name of [Expression].Secrets.
+func SecretCall(name string) string {
+	for argument, o := range owners {
+		if last, ok := strings.CutPrefix(name, o.directory+anyone+"/"); ok {
+			return "get_secret('" + last + "', '" + argument + "')"
+		}
+	}
+	return "get_secret('" + name + "')"
+}
