@@ -33,10 +33,23 @@ var kindNames = map[byte]string{
 	kindFunction: "function", kindTable: "table", kindMemory: "memory", kindGlobal: "global", kindTag: "exception tag",
 }
 
-// order is the position of each section in a module, by its ID. It is 0 for custom sections, which may be anywhere.
-var order = [...]byte{
-	sectionType: 1, sectionImport: 2, sectionFunction: 3, sectionTable: 4, sectionMemory: 5, sectionGlobal: 6,
-	sectionExport: 7, sectionStart: 8, sectionElement: 9, sectionDataCount: 10, sectionCode: 11, sectionData: 12,
+// layout has, by the ID of a section, its position in a module and the method that reads it. Custom sections may be anywhere.
+var layout = [...]struct {
+	place int
+	read  func(*module, *reader)
+}{
+	sectionType:      {1, (*module).readTypes},
+	sectionImport:    {2, (*module).readImports},
+	sectionFunction:  {3, (*module).readFunctions},
+	sectionTable:     {4, (*module).readTables},
+	sectionMemory:    {5, (*module).readMemories},
+	sectionGlobal:    {6, (*module).readGlobals},
+	sectionExport:    {7, (*module).readExports},
+	sectionStart:     {8, (*module).readStart},
+	sectionElement:   {9, (*module).readElements},
+	sectionDataCount: {10, (*module).readDataCount},
+	sectionCode:      {11, (*module).readCode},
+	sectionData:      {12, (*module).readData},
 }
 
 // module is the state of reading a module. Its index spaces begin with the imports.
@@ -128,7 +141,7 @@ func (m *module) readAll(wasm []byte) {
 		m.refuse("it is no WebAssembly module, or of another version than 1")
 		return
 	}
-	for previous := byte(0); r.remaining() > 0 && !r.failed() && !m.broken; {
+	for previous := 0; r.remaining() > 0 && !r.failed() && !m.broken; {
 		where := r.pos
 		id := r.byte()
 		section := r.sub(r.u32())
@@ -137,11 +150,11 @@ func (m *module) readAll(wasm []byte) {
 			continue
 		case id == sectionTag:
 			r.fail(where, "it uses exceptions, which a plugin does not need")
-		case int(id) >= len(order) || order[id] <= previous:
+		case int(id) >= len(layout) || layout[id].place <= previous:
 			r.fail(where, fmt.Sprintf("there is a section %d that does not belong here", id))
 		default:
-			previous = order[id]
-			m.readSection(id, &section)
+			previous = layout[id].place
+			layout[id].read(m, &section)
 			if section.failed() {
 				r.fail(section.where, section.fault)
 			} else if section.remaining() > 0 && !m.broken {
@@ -187,34 +200,10 @@ func (m *module) checkTables() {
 	}
 }
 
-func (m *module) readSection(id byte, r *reader) {
-	switch id {
-	case sectionType:
-		m.readTypes(r)
-	case sectionImport:
-		m.readImports(r)
-	case sectionFunction:
-		m.readFunctions(r)
-	case sectionTable:
-		m.readTables(r)
-	case sectionMemory:
-		m.readMemories(r)
-	case sectionGlobal:
-		m.readGlobals(r)
-	case sectionExport:
-		m.readExports(r)
-	case sectionStart:
-		m.readStart(r)
-	case sectionElement:
-		m.readElements(r)
-	case sectionDataCount:
-		m.segments = int(r.u32())
-		m.announced = m.segments
-	case sectionCode:
-		m.readCode(r)
-	case sectionData:
-		m.readData(r)
-	}
+// readDataCount reads the data count section.
+func (m *module) readDataCount(r *reader) {
+	m.segments = int(r.u32())
+	m.announced = m.segments
 }
 
 // atMost reads the length of a vector, and fails if it is more than limit.

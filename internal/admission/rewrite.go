@@ -172,9 +172,9 @@ func (m *module) write() []byte {
 		size += len(s.bytes) + 12
 	}
 	out := append(make([]byte, 0, size), magic...)
-	for place := range order {
+	for place := range layout {
 		for id, s := range m.sections {
-			if int(order[id]) != place || !s.present {
+			if layout[id].place != place || !s.present {
 				continue
 			}
 			out = append(out, byte(id))

@@ -118,15 +118,7 @@ func TestSourceDigestErrors(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := SourceDigest(t.Context(), test.dir)
-			if err == nil {
-				t.Fatal("no error")
-			}
-			for _, want := range test.want {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("error %q does not say %q", err, want)
-				}
-			}
+			wantErrors(t, testworld.ErrorOf(SourceDigest(t.Context(), test.dir)), test.want)
 		})
 	}
 }
@@ -164,9 +156,7 @@ func TestRecordedDigest(t *testing.T) {
 			if got != test.digest {
 				t.Errorf("digest %q, want %q", got, test.digest)
 			}
-			if test.err == "" && err != nil || test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
-				t.Errorf("error %v, want %q", err, test.err)
-			}
+			testworld.WantError(t, test.name, err, test.err)
 			if (test.err == ErrNoDigest.Error()) != errors.Is(err, ErrNoDigest) {
 				t.Errorf("error %v: wrong kind", err)
 			}

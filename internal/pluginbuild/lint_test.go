@@ -53,15 +53,7 @@ func TestRefusalPlaces(t *testing.T) {
 			files["other.go"] = "package main\n\nvar other int\n"
 			files["word/word.go"] = "package word\n\nimport \"time\"\n\nvar Size = time.Now()\n"
 			packages := testworld.Must(listPackages(t.Context(), writeFiles(t, "echo", files)))(t)
-			_, err := lint(packages)
-			if (err == nil) != (test.want == nil) {
-				t.Fatalf("error %v", err)
-			}
-			for _, want := range test.want {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("error %q does not say %q", err, want)
-				}
-			}
+			wantErrors(t, testworld.ErrorOf(lint(packages)), test.want)
 		})
 	}
 }
