@@ -182,10 +182,7 @@ func (s *server) start() {
 func (s *server) consent(user string) {
 	s.t.Helper()
 	ctx := host.WithUser(s.t.Context(), host.User{ID: user})
-	target, err := s.nodes[0].BeginConsent(ctx, host.ConsentRequest{RedirectURI: callbackURL, Binding: cookie})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	target := testworld.Must(s.nodes[0].BeginConsent(ctx, host.ConsentRequest{RedirectURI: callbackURL, Binding: cookie}))(s.t)
 	testworld.Must(s.hosts[0].Callback(ctx, host.AuthorizationResponse{RedirectURI: callbackURL, Response: s.browse(target, user), Binding: cookie},
 		func(string) *host.Connector { return s.nodes[0] }))(s.t)
 }

@@ -116,10 +116,7 @@ func (s *consents) as(user string) context.Context {
 // begin returns where the browser of a user goes.
 func (s *consents) begin(user string) string {
 	s.t.Helper()
-	target, err := s.connector.BeginConsent(s.as(user), host.ConsentRequest{RedirectURI: callbackURL, Binding: cookie})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	target := testworld.Must(s.connector.BeginConsent(s.as(user), host.ConsentRequest{RedirectURI: callbackURL, Binding: cookie}))(s.t)
 	return target
 }
 

@@ -116,22 +116,16 @@ func (w *provider) connect(authType string, config object, purposes ...string) *
 	if authType == "dpop" {
 		c.Plugins = []host.Plugin{module(w.t, "../../plugins/dpop/dpop.wasm")}
 	}
-	h, err := host.New(w.t.Context(), c)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	h := testworld.Must(host.New(w.t.Context(), c))(w.t)
 	w.t.Cleanup(func() {
 		testworld.Check(w.t, h.Close(context.Background()))
 	})
 	if config["token_url"] == nil {
 		config["token_url"] = w.issuer + "/token"
 	}
-	connector, err := h.NewConnector(w.t.Context(), host.ConnectorConfig{
+	connector := testworld.Must(h.NewConnector(w.t.Context(), host.ConnectorConfig{
 		Name: "api", Origins: []string{w.issuer}, Auth: host.Auth{Type: authType, Config: config}, TLS: secure,
-	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	}))(w.t)
 	return &http.Client{Transport: connector.Transport(nil)}
 }
 
@@ -156,18 +150,13 @@ func module(t *testing.T, path string) host.Plugin {
 // get requests a path of the API for a user and decodes the answer.
 func (w *provider) get(client *http.Client, path string, user host.User) (answer object, status int, err error) {
 	w.t.Helper()
-	r, err := http.NewRequestWithContext(host.WithUser(w.t.Context(), user), http.MethodGet, w.issuer+path, nil)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	r := testworld.Must(http.NewRequestWithContext(host.WithUser(w.t.Context(), user), http.MethodGet, w.issuer+path, nil))(w.t)
 	response, err := client.Do(r)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer response.Body.Close()
-	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
-		w.t.Fatal(err)
-	}
+	testworld.Check(w.t, json.NewDecoder(response.Body).Decode(&answer))
 	return answer, response.StatusCode, nil
 }
 
@@ -190,19 +179,11 @@ func (w *provider) ask(method, path string, form url.Values, answer any) (status
 	w.t.Helper()
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: w.roots}}}
 	defer client.CloseIdleConnections()
-	r, err := http.NewRequestWithContext(w.t.Context(), method, w.issuer+path, strings.NewReader(form.Encode()))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	r := testworld.Must(http.NewRequestWithContext(w.t.Context(), method, w.issuer+path, strings.NewReader(form.Encode())))(w.t)
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	response, err := client.Do(r)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	response := testworld.Must(client.Do(r))(w.t)
 	defer response.Body.Close()
-	if err := json.NewDecoder(response.Body).Decode(answer); err != nil {
-		w.t.Fatal(err)
-	}
+	testworld.Check(w.t, json.NewDecoder(response.Body).Decode(answer))
 	return response.StatusCode
 }
 
