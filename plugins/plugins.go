@@ -132,49 +132,15 @@ func Types() []string {
 // Of returns the module of an auth type or alias. If there is none, it returns nil. A program that calls it contains all
 // modules.
 func Of(authType string) []byte {
-	switch authType {
-	case "none":
-		return None()
-	case "api_key", "apikey":
-		return APIKey()
-	case "oauth_client_credentials":
-		return OAuthClientCredentials()
-	case "jwt":
-		return JWT()
-	case "oauth_jwt_bearer":
-		return OAuthJWTBearer()
-	case "basic":
-		return Basic()
-	case "bearer":
-		return Bearer()
-	case "login":
-		return Login()
-	case "oauth_password":
-		return OAuthPassword()
-	case "oauth_refresh_token":
-		return OAuthRefreshToken()
-	case "token_exchange":
-		return TokenExchange()
-	case "dpop":
-		return DPoP()
-	case "hmac":
-		return HMAC()
-	case "http_signature":
-		return HTTPSignature()
-	case "oauth1":
-		return OAuth1()
-	case "digest":
-		return Digest()
-	case "aws_sigv4":
-		return AWSSigV4()
-	case "aws_assume_role":
-		return AWSAssumeRole()
-	case "github_app":
-		return GitHubApp()
-	case "google_service_account":
-		return GoogleServiceAccount()
-	case "oauth_authorization_code":
-		return OAuthAuthorizationCode()
+	module := map[string]func() []byte{
+		"none": None, "api_key": APIKey, "apikey": APIKey, "basic": Basic, "bearer": Bearer, "login": Login, "jwt": JWT, "dpop": DPoP,
+		"hmac": HMAC, "http_signature": HTTPSignature, "oauth1": OAuth1, "digest": Digest,
+		"oauth_client_credentials": OAuthClientCredentials, "oauth_jwt_bearer": OAuthJWTBearer, "oauth_password": OAuthPassword,
+		"oauth_refresh_token": OAuthRefreshToken, "oauth_authorization_code": OAuthAuthorizationCode, "token_exchange": TokenExchange,
+		"aws_sigv4": AWSSigV4, "aws_assume_role": AWSAssumeRole, "github_app": GitHubApp, "google_service_account": GoogleServiceAccount,
+	}[authType]
+	if module == nil {
+		return nil
 	}
-	return nil
+	return module()
 }

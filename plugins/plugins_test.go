@@ -96,10 +96,7 @@ func TestDescriptions(t *testing.T) {
 	for _, p := range builtIn {
 		config.BuiltIns = append(config.BuiltIns, host.Plugin{Name: p.dir, Wasm: plugins.Of(p.authType)})
 	}
-	h, err := host.New(context.Background(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := testworld.Must(host.New(context.Background(), config))(t)
 	defer h.Close(context.Background())
 	var types []string
 	for i, loaded := range h.Plugins() {
@@ -107,10 +104,7 @@ func TestDescriptions(t *testing.T) {
 		if loaded.Type != builtIn[i].authType || !loaded.BuiltIn {
 			t.Errorf("plugin %d has the type %s", i, loaded.Type)
 		}
-		got, err := json.MarshalIndent(loaded.Description, "", "  ")
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := testworld.Must(json.MarshalIndent(loaded.Description, "", "  "))(t)
 		compare(t, filepath.Join(builtIn[i].dir, "testdata", "describe.json"), append(got, '\n'))
 	}
 	if !slices.Equal(types, plugins.Types()) {
@@ -130,17 +124,10 @@ func TestDescriptions(t *testing.T) {
 func compare(t *testing.T, golden string, got []byte) {
 	t.Helper()
 	if *update {
-		if err := os.MkdirAll(filepath.Dir(golden), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(golden, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testworld.Check(t, os.MkdirAll(filepath.Dir(golden), 0o755))
+		testworld.Check(t, os.WriteFile(golden, got, 0o644))
 	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := testworld.Must(os.ReadFile(golden))(t)
 	if !bytes.Equal(got, want) {
 		t.Errorf("%s is not what the plugin says; if the change is meant: go test ./plugins -update\n%s", golden, got)
 	}
@@ -148,18 +135,12 @@ func compare(t *testing.T, golden string, got []byte) {
 
 // Each compiled plugin in the directory is a built-in module.
 func TestEmbeddedModules(t *testing.T) {
-	files, err := filepath.Glob("*/*.wasm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := testworld.Must(filepath.Glob("*/*.wasm"))(t)
 	if len(files) != len(builtIn) {
 		t.Errorf("the directory has %d modules, and %d are built in", len(files), len(builtIn))
 	}
 	for _, p := range builtIn {
-		file, err := os.ReadFile(filepath.Join(p.dir, p.dir+".wasm"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := testworld.Must(os.ReadFile(filepath.Join(p.dir, p.dir+".wasm")))(t)
 		if !bytes.Equal(file, plugins.Of(p.authType)) {
 			t.Errorf("Of(%q) is not the module in %s", p.authType, p.dir)
 		}

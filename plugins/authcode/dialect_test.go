@@ -1,12 +1,14 @@
 package main
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/plugins/internal/plugintest"
@@ -163,17 +165,15 @@ func masked(document, label, text string) string {
 // PKCE is left out only for a client that authenticates, and no field sets what another one sets (threats.md 150).
 func TestProblemsOfTheDialect(t *testing.T) {
 	for path, c := range map[string]hosttest.Config{
-		"auth.config.pkce":                        config("pkce", "none", "client_auth", "none", "client_secret", nil),
-		"auth.config.token_headers.Authorization": config("token_headers", map[string]any{"Authorization": "x"}, "client_auth", "client_secret_basic"),
-		"auth.config.key":                         config("key", "Host"),
-		"auth.config.token_from":                  config("token_from", "nowhere"),
-		"auth.config.refresh_parameters.scope":    config("refresh_parameters", map[string]any{"scope": "x"}),
+		"pkce":                        config("pkce", "none", "client_auth", "none", "client_secret", nil),
+		"token_headers.Authorization": config("token_headers", map[string]any{"Authorization": "x"}, "client_auth", "client_secret_basic"),
+		"key":                         config("key", "Host"),
+		"token_from":                  config("token_from", "nowhere"),
+		"refresh_parameters.scope":    config("refresh_parameters", map[string]any{"scope": "x"}),
 	} {
 		run(t, func(t *testing.T, h *hosttest.Harness) {
 			h.Canary("crm")
-			if problems := h.Problems(c); len(problems) != 1 || problems[0].Path != path {
-				t.Errorf("%v, want one at %s", problems, path)
-			}
+			plugintest.Problems(t, h, c, path)
 		})
 	}
 	run(t, func(t *testing.T, h *hosttest.Harness) {
@@ -184,4 +184,43 @@ func TestProblemsOfTheDialect(t *testing.T) {
 			t.Errorf("a code in state: %v", err)
 		}
 	})
+}
+
+// A browser sees no secret: one that it would see is a problem when the connector is loaded (threats.md 127).
+func TestTheBrowserSeesNoSecret(t *testing.T) {
+	for path, c := range map[string]hosttest.Config{
+		"auth.config.client_id":         config("client_id", "{{ get_secret('crm') }}"),
+		"auth.config.scope":             config("scope", "read {{ get_secret('crm') }}"),
+		"auth.config":                   config("authorization_parameters", map[string]any{"x": []any{"{{ get_secret('crm') }}"}}),
+		"auth.config.authorization_url": config("authorization_url", "https://login.test/?a={{ get_secret('crm') }}"),
+		"auth.config.issuer":            config("issuer", "https://login.test/{{ get_secret('crm') }}"),
+	} {
+		run.Case(t, path, func(t *testing.T, h *hosttest.Harness) {
+			problems := h.Problems(c)
+			if len(problems) != 1 || problems[0].Path != path || !strings.Contains(problems[0].Message, "a secret is in the authorization request") {
+				t.Errorf("the problems are %+v", problems)
+			}
+		})
+	}
+}
+
+// No configuration sets what the host does (threats.md 127).
+func TestReservedParameters(t *testing.T) {
+	for name, c := range map[string]hosttest.Config{
+		"state":    config("authorization_url", "https://login.test/?state=mine"),
+		"template": config("authorization_parameters", map[string]any{"x": "y"}, "authorization_url", "{{ get_variable('v') }}"),
+	} {
+		run.Case(t, name, func(t *testing.T, h *hosttest.Harness) {
+			h.Canary("crm")
+			h.Variable("v", "https://login.test/?response_type=token")
+			err := h.Consent(c, func(u *url.URL) url.Values {
+				t.Errorf("the browser goes to %s", u)
+				return url.Values{}
+			})
+			var failure *host.Error
+			if !errors.As(err, &failure) || failure.Stage != host.StageConfig {
+				t.Errorf("the error is %v", err)
+			}
+		})
+	}
 }

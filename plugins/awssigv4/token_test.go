@@ -286,11 +286,9 @@ func TestClockOffsetAcrossDays(t *testing.T) {
 
 // dated returns an answer of the API with a Date.
 func dated(status int, date string) hosttest.Answer {
-	return func(r *http.Request) (*http.Response, error) {
-		response, err := hosttest.JSON(status, `{"__type":"InvalidSignatureException"}`)(r)
-		if date != "" {
-			response.Header.Set("Date", date)
-		}
-		return response, err
+	answer := hosttest.JSON(status, `{"__type":"InvalidSignatureException"}`)
+	if date == "" {
+		return answer
 	}
+	return plugintest.Headed(answer, "Date", date)
 }

@@ -70,11 +70,8 @@ func TestReplacedStaleNonce(t *testing.T) {
 func TestEmptyOpaque(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Secret("lion", "the password of a lion")
-		h.API(func(r *http.Request) (*http.Response, error) {
-			response, err := hosttest.JSON(http.StatusUnauthorized, `{}`)(r)
-			response.Header.Set("WWW-Authenticate", `Digest realm="zoo", nonce="n1", qop="auth", opaque=""`)
-			return response, err
-		}, hosttest.JSON(http.StatusOK, `{}`))
+		challenge := plugintest.Headed(hosttest.JSON(http.StatusUnauthorized, `{}`), "WWW-Authenticate", `Digest realm="zoo", nonce="n1", qop="auth", opaque=""`)
+		h.API(challenge, hosttest.JSON(http.StatusOK, `{}`))
 		got := h.Authenticate(lion, hosttest.GET("https://api.test"))
 		if authorization := got.Header("Authorization"); got.Attempts != 2 || !strings.Contains(authorization, `, opaque=""`) {
 			t.Errorf("%d attempts, the last with %s", got.Attempts, authorization)
@@ -171,11 +168,7 @@ func TestNoChallenge(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		s := newServer(t, "SHA-256", "auth")
 		serve(h, s)
-		refuse := func(r *http.Request) (*http.Response, error) {
-			response, err := hosttest.JSON(401, `{"error":"not yours"}`)(r)
-			response.Header.Set("WWW-Authenticate", `Basic realm="x"`)
-			return response, err
-		}
+		refuse := plugintest.Headed(hosttest.JSON(401, `{"error":"not yours"}`), "WWW-Authenticate", `Basic realm="x"`)
 		h.API(refuse, s.answer, s.answer, refuse, s.answer)
 		for _, want := range []struct{ status, attempts int }{{401, 1}, {200, 2}, {401, 1}, {200, 1}} {
 			got := h.Authenticate(lion, once("body"))
@@ -186,4 +179,46 @@ func TestNoChallenge(t *testing.T) {
 		}
 		plugintest.Warns(t, h, "without a challenge of HTTP Digest")
 	})
+}
+
+// The headers are those of RFC 7616 section 3.9.1, for both algorithms, and of section 3.9.2. The userhash and the response
+// of the latter are wrong in the RFC; these are those of erratum 4897.
+func TestExamplesOfTheRFC(t *testing.T) {
+	const lions = `Digest realm="http-auth@example.org", qop="auth, auth-int", nonce="7ypf/xlj9XXwfDPEoM4URrv/xwf94BcCAzFZH4GiTo0v", ` +
+		`opaque="FQhe/qaU925kfnzjCev0ciny7QMkPqMAFRtzCUYo5tdS", algorithm=`
+	const lion = `Digest username="Mufasa", realm="http-auth@example.org", uri="/dir/index.html", algorithm=`
+	const cnonce = `, nonce="7ypf/xlj9XXwfDPEoM4URrv/xwf94BcCAzFZH4GiTo0v", nc=00000001, cnonce="f2/wE4q74E6zIJEtWaHKaf5wv/H5QzzpXusqGemxURZJ", qop=auth, response=`
+	const opaque = `, opaque="FQhe/qaU925kfnzjCev0ciny7QMkPqMAFRtzCUYo5tdS"`
+	for _, test := range []struct{ name, user, password, url, challenge, cnonce, want string }{
+		{
+			"3.9.1 with MD5", "Mufasa", "Circle of Life", "http://www.example.org/dir/index.html", lions + "MD5",
+			"f2/wE4q74E6zIJEtWaHKaf5wv/H5QzzpXusqGemxURZJ",
+			lion + "MD5" + cnonce + `"8ca523f5e9506fed4657c9700eebdbec"` + opaque,
+		},
+		{
+			"3.9.1 with SHA-256", "Mufasa", "Circle of Life", "http://www.example.org/dir/index.html", lions + "SHA-256",
+			"f2/wE4q74E6zIJEtWaHKaf5wv/H5QzzpXusqGemxURZJ",
+			lion + "SHA-256" + cnonce + `"753927fa0e85d155564e2e272a28d1802ca10daf4496794697cf8db5856cb6c1"` + opaque,
+		},
+		{
+			"3.9.2", "Jäsøn Doe", "Secret, or not?", "http://api.example.org/doe.json",
+			`Digest realm="api@example.org", qop="auth", algorithm=SHA-512-256, nonce="5TsQWLVdgBdmrQ0XsxbDODV+57QdFR34I9HAbC/RVvkK", ` +
+				`opaque="HRPCssKJSGjCrkzDg8OhwpzCiGPChXYjwrI2QmXDnsOS", charset=UTF-8, userhash=true`,
+			"NTg6RKcb9boFIAS3KrFK9BGeh+iDa/sm6jUMp2wds69v",
+			`Digest username="793263caabb707a56211940d90411ea4a575adeccb7e360aeb624ed06ece9b0b", realm="api@example.org", ` +
+				`uri="/doe.json", algorithm=SHA-512-256, nonce="5TsQWLVdgBdmrQ0XsxbDODV+57QdFR34I9HAbC/RVvkK", nc=00000001, ` +
+				`cnonce="NTg6RKcb9boFIAS3KrFK9BGeh+iDa/sm6jUMp2wds69v", qop=auth, ` +
+				`response="3798d4131c277846293534c3edc11bd8a5e4cdcbff78b05db9d95eeb1cec68a5", ` +
+				`opaque="HRPCssKJSGjCrkzDg8OhwpzCiGPChXYjwrI2QmXDnsOS", userhash=true`,
+		},
+	} {
+		run.Case(t, test.name, func(t *testing.T, h *hosttest.Harness) {
+			h.AllowHTTP()
+			h.Secret("password", test.password)
+			h.Random(test.cnonce)
+			h.API(plugintest.Headed(hosttest.JSON(401, "{}"), "WWW-Authenticate", test.challenge), hosttest.JSON(200, "{}"))
+			c := hosttest.Config{"username": test.user, "password": "{{ get_secret('password') }}"}
+			plugintest.Sends(t, h, c, hosttest.GET(test.url), test.want)
+		})
+	}
 }

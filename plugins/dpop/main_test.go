@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
 	"github.com/keywright/keywright/plugins/internal/plugintest"
 )
@@ -43,20 +45,9 @@ func bound(token string) hosttest.Answer {
 	return hosttest.JSON(200, `{"access_token":"`+token+`","token_type":"DPoP","expires_in":3600}`)
 }
 
-// with returns an answer with further headers, given as pairs.
-func with(answer hosttest.Answer, headers ...string) hosttest.Answer {
-	return func(r *http.Request) (*http.Response, error) {
-		response, err := answer(r)
-		for i := 0; i < len(headers); i += 2 {
-			response.Header.Set(headers[i], headers[i+1])
-		}
-		return response, err
-	}
-}
-
 // refusal returns the API's answer with an error of DPoP and a nonce.
 func refusal(code, nonce string) hosttest.Answer {
-	return with(hosttest.JSON(401, `{}`), "WWW-Authenticate", `DPoP realm="a, b", error="`+code+`", algs="ES256 PS256"`, "DPoP-Nonce", nonce)
+	return plugintest.Headed(hosttest.JSON(401, `{}`), "WWW-Authenticate", `DPoP realm="a, b", error="`+code+`", algs="ES256 PS256"`, "DPoP-Nonce", nonce)
 }
 
 // proof is a proof that a server has received: its claims, without jti and iat, which proofIn has checked.
@@ -167,7 +158,7 @@ func TestTargetWithASecret(t *testing.T) {
 // (specification.md 3.34).
 func TestNonceOfTheTokenEndpoint(t *testing.T) {
 	wants := func(nonce string) hosttest.Answer {
-		return with(hosttest.JSON(400, `{"error":"use_dpop_nonce"}`), "DPoP-Nonce", nonce)
+		return plugintest.Headed(hosttest.JSON(400, `{"error":"use_dpop_nonce"}`), "DPoP-Nonce", nonce)
 	}
 	for _, test := range []struct {
 		name     string
@@ -178,7 +169,7 @@ func TestNonceOfTheTokenEndpoint(t *testing.T) {
 		{"granted", []hosttest.Answer{wants("first-nonce"), bound(theToken)}, 2, ""},
 		{"another nonce", []hosttest.Answer{wants("first-nonce"), wants("second-nonce")}, 2, "400 (use_dpop_nonce)"},
 		{"no nonce", []hosttest.Answer{hosttest.JSON(400, `{"error":"use_dpop_nonce"}`)}, 1, "400 (use_dpop_nonce)"},
-		{"another error", []hosttest.Answer{with(hosttest.JSON(400, `{"error":"invalid_dpop_proof"}`), "DPoP-Nonce", "n")}, 1, "400 (invalid_dpop_proof)"},
+		{"another error", []hosttest.Answer{plugintest.Headed(hosttest.JSON(400, `{"error":"invalid_dpop_proof"}`), "DPoP-Nonce", "n")}, 1, "400 (invalid_dpop_proof)"},
 	} {
 		run.Case(t, test.name, func(t *testing.T, h *hosttest.Harness) {
 			h.TokenEndpoint(endpoint, test.answers...)
@@ -215,7 +206,7 @@ func TestNonceOfTheAPI(t *testing.T) {
 		h.API(refusal(useNonce, "first-nonce"), hosttest.JSON(200, `{}`))
 		ask(2, "first-nonce")
 		ask(1, "first-nonce")
-		h.API(with(hosttest.JSON(200, `{}`), "DPoP-Nonce", "second-nonce"), hosttest.JSON(200, `{}`))
+		h.API(plugintest.Headed(hosttest.JSON(200, `{}`), "DPoP-Nonce", "second-nonce"), hosttest.JSON(200, `{}`))
 		ask(1, "first-nonce")
 		ask(1, "second-nonce")
 		h.API(refusal(useNonce, "third-nonce"), hosttest.JSON(200, `{}`))
@@ -323,12 +314,119 @@ func TestClockOfTheAPI(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		future := h.Now().Add(10 * time.Minute)
 		h.TokenEndpoint(endpoint, bound(theToken))
-		h.API(with(refusal("invalid_dpop_proof", "a-nonce"), "Date", future.Format(http.TimeFormat)), hosttest.JSON(200, `{}`))
+		h.API(plugintest.Headed(refusal("invalid_dpop_proof", "a-nonce"), "Date", future.Format(http.TimeFormat)), hosttest.JSON(200, `{}`))
 		for range 2 {
 			got := h.Authenticate(config(), hosttest.GET(api))
 			if _, claims := h.JWT(got.Header("DPoP")); got.Response.StatusCode != http.StatusOK || len(h.Exchanges()) != 1 || claims["iat"] != json.Number(fmt.Sprint(future.Unix())) {
 				t.Errorf("the proof's claims are %v", claims)
 			}
+		}
+	})
+}
+
+// The grant can be a JWT bearer assertion, and the client can authenticate in each way. A repeated request has new
+// assertions, because endpoints accept each once.
+func TestGrantsAndClients(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Key("key", "ES256")
+		h.Secret("basic", "a:b c-secret")
+		key := []any{"private_key", "{{ get_secret('key') }}", "algorithm", "ES256"}
+		for _, c := range []hosttest.Config{
+			config(append(key, "client_secret", nil, "grant_type", "jwt_bearer", "assertion_subject", "{{ user.email | default('ann') }}", "assertion_audience",
+				"https://login.test", "client_auth", "none")...),
+			config(append(key, "client_secret", nil, "client_auth", "private_key_jwt")...),
+			config("client_auth", "client_secret_basic", "client_secret", "{{ get_secret('basic') }}", "audience", "urn:a", "resource", "urn:b"),
+		} {
+			h.TokenEndpoint(endpoint, plugintest.Headed(hosttest.JSON(400, `{"error":"use_dpop_nonce"}`), "DPoP-Nonce", "the-nonce"), bound(theToken))
+			h.Authenticate(c, hosttest.GET(api))
+		}
+		exchanges := h.Exchanges()
+		_, first := h.JWT(exchanges[0].Form.Get("assertion"))
+		_, second := h.JWT(exchanges[1].Form.Get("assertion"))
+		if first["iss"] != "me" || first["sub"] != "ann" || first["aud"] != "https://login.test" || first["jti"] == second["jti"] || len(exchanges[0].Form) != 3 {
+			t.Errorf("the assertions are %v and %v in %v", first, second, exchanges[0].Form)
+		}
+		_, first = h.JWT(exchanges[2].Form.Get("client_assertion"))
+		_, second = h.JWT(exchanges[3].Form.Get("client_assertion"))
+		if first["iss"] != "me" || first["aud"] != endpoint || first["jti"] == second["jti"] {
+			t.Errorf("the client's assertions are %v and %v", first, second)
+		}
+		if got := exchanges[5]; got.Body != "grant_type=client_credentials&audience=urn%3Aa&resource=urn%3Ab" || got.Header.Get("Authorization") != "Basic bWU6YSUzQWIrYy1zZWNyZXQ=" {
+			t.Errorf("the request is %s with %s", got.Body, got.Header.Get("Authorization"))
+		}
+	})
+}
+
+// The key of the proofs can be the configuration's. A generated one belongs to one configuration and its secrets
+// (specification.md "the key of the proofs").
+func TestKeyOfTheProofs(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Key("proof", "EdDSA")
+		h.TokenEndpoint(endpoint, bound(theToken))
+		thumbprint := func(algorithm string, pairs ...any) string {
+			return proofIn(t, h, h.Authenticate(config(pairs...), hosttest.GET(api)).Request.Header, algorithm).thumbprint
+		}
+		fields := []any{"proof_key", "{{ get_secret('proof') }}", "proof_algorithm", "EdDSA"}
+		if one, two := thumbprint("EdDSA", fields...), thumbprint("EdDSA", append(fields, "scope", "a")...); one != two {
+			t.Error("the given key is not used everywhere")
+		}
+		if one, two := thumbprint("ES256"), thumbprint("ES256", "scope", "a"); one == two {
+			t.Error("two configurations have the same generated key")
+		}
+		if one, two := thumbprint("EdDSA", "proof_algorithm", "EdDSA"), thumbprint("EdDSA", "proof_algorithm", "EdDSA"); one != two {
+			t.Error("one configuration has two generated keys")
+		}
+		err := h.AuthenticateError(config("proof_algorithm", "RS256"), hosttest.GET(api))
+		if err.Stage != host.StageSign || !strings.Contains(err.Error(), "proof_key") || !strings.Contains(err.Error(), "ES256") {
+			t.Errorf("stage %s: %v", err.Stage, err)
+		}
+	})
+}
+
+// The error of a refusal has the status and the code.
+func TestRefusals(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.TokenEndpoint(endpoint, hosttest.JSON(401, `{"error":"invalid_client","error_description":"no such client"}`))
+		err := h.AuthenticateError(config(), hosttest.GET(api))
+		var answer *host.TokenError
+		if !errors.As(err, &answer) || answer.Status != 401 || answer.Code != "invalid_client" || strings.Contains(err.Error(), "such") {
+			t.Errorf("the error is %v", err)
+		}
+	})
+}
+
+// A configuration that cannot work is refused when it is loaded.
+func TestProblems(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		for want, c := range map[string]hosttest.Config{
+			"assertion_subject: is missing, and grant_type is jwt_bearer: The sub of the assertion of jwt_bearer: whom the token is for": config("grant_type", "jwt_bearer", "assertion_audience", "a", "private_key", "k"),
+			"private_key: is missing, and grant_type is jwt_bearer: Key that signs assertions, in PEM, or the HMAC secret":               config("grant_type", "jwt_bearer", "assertion_audience", "a", "assertion_subject", "s"),
+			"private_key: is missing, and client_auth is private_key_jwt: Key that signs assertions, in PEM, or the HMAC secret":         config("client_secret", nil, "client_auth", "private_key_jwt"),
+			"private_key: has no effect unless grant_type is jwt_bearer, or client_auth is private_key_jwt: remove it, or change that":   config("private_key", "k"),
+			"certificate: has no effect unless grant_type is jwt_bearer, or client_auth is private_key_jwt: remove it, or change that":   config("certificate", "c"),
+			"client_secret: is missing, and client_auth is client_secret_post: OAuth client secret":                                      {"client_id": "me", "token_url": endpoint},
+			"assertion_audience: has no effect unless grant_type is jwt_bearer: remove it, or change that":                               config("assertion_audience", "https://api.test"),
+			"assertion_subject: has no effect unless grant_type is jwt_bearer: remove it, or change that":                                config("assertion_subject", "ann"),
+			"parameters.scope: is set by the type or by another field, remove it":                                                        config("parameters", map[string]any{"scope": "a"}),
+			"proof_algorithm: is none of ES256, ES384, ES512, EdDSA, RS256, RS384, RS512, PS256, PS384, PS512":                           config("proof_algorithm", "HS256"),
+		} {
+			plugintest.Problem(t, h, c, want)
+		}
+	})
+}
+
+// An explanation asks no endpoint, and shows the proofs without the token.
+func TestExplain(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		e := h.Explain(config(), hosttest.GET(api))
+		text := fmt.Sprintf("%+v", e.Added)
+		for _, want := range []string{"DPoP <access_token>", `"htu":"https://api.test/v1"`, `"ath":"base64url(sha256(<access_token>))"`} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the explanation has no %s: %s", want, text)
+			}
+		}
+		if len(e.Steps) == 0 || len(h.Exchanges()) != 0 {
+			t.Errorf("the steps are %+v", e.Steps)
 		}
 	})
 }

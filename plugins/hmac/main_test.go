@@ -321,14 +321,9 @@ func TestProblems(t *testing.T) {
 			{"secret_encoding", "none of", []any{"secret_encoding", "utf8"}},
 			{"in", "none of", []any{"in", "cookie"}},
 		} {
-			problems := h.Problems(config("{method}", test.fields...))
-			if len(problems) != 1 || problems[0].Path != "auth.config."+test.path || !strings.Contains(problems[0].Message, test.text) {
-				t.Errorf("%v: problems = %v", test.fields, problems)
-			}
+			plugintest.Problem(t, h, config("{method}", test.fields...), test.path+": "+test.text)
 		}
-		if problems := h.Problems(hosttest.Config{}); len(problems) != 3 {
-			t.Errorf("secret, message and key are required: %v", problems)
-		}
+		plugintest.Problems(t, h, hosttest.Config{}, "secret message key")
 		for _, fields := range [][]any{
 			{"message", "{verb} {{ user.id }}"},
 			{"value", "{{ user.id }}"},
@@ -366,5 +361,21 @@ func TestRefusedRequests(t *testing.T) {
 		} {
 			plugintest.Refuses(t, h, config("{method}", test.fields...), hosttest.GET("https://api.test/"), test.stage, test.text)
 		}
+	})
+}
+
+// Once the API has refused a request and its clock is ahead, later requests have its time (specification.md "the clock of an API
+// that checks signatures"). The refused request is not sent again.
+func TestClockOfTheAPI(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		key := h.Canary("key")
+		h.API(plugintest.Dated(h, hosttest.JSON(http.StatusUnauthorized, `{}`), 10*time.Minute), hosttest.JSON(http.StatusOK, `{}`))
+		const message = "{timestamp} {timestamp_ms} {iso8601} {time:%H:%M}"
+		got := h.Authenticate(config(message), hosttest.GET("https://api.test/"))
+		wantSigned(t, got, key, "1767323045 1767323045000 2026-01-02T03:04:05Z 03:04")
+		if got.Attempts != 1 {
+			t.Errorf("%d attempts", got.Attempts)
+		}
+		wantSigned(t, h.Authenticate(config(message), hosttest.GET("https://api.test/")), key, "1767323645 1767323645000 2026-01-02T03:14:05Z 03:14")
 	})
 }

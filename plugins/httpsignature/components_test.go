@@ -197,14 +197,9 @@ func TestProblems(t *testing.T) {
 			{"tag", "not printable ASCII", []any{"tag", "\x7f"}},
 			{"signature_agent", "not printable ASCII", []any{"components", "signature-agent", "signature_agent", "https://bücher.example"}},
 		} {
-			problems := h.Problems(config("ed25519", test.fields...))
-			if len(problems) != 1 || problems[0].Path != "auth.config."+test.path || !strings.Contains(problems[0].Message, test.text) {
-				t.Errorf("%v: problems = %v", test.fields, problems)
-			}
+			plugintest.Problem(t, h, config("ed25519", test.fields...), test.path+": "+test.text)
 		}
-		if problems := h.Problems(hosttest.Config{}); len(problems) != 2 {
-			t.Errorf("private_key and algorithm are required: %v", problems)
-		}
+		plugintest.Problems(t, h, hosttest.Config{}, "private_key algorithm")
 		plugintest.Problems(t, h, config("{{ user.id }}", "components", "{{ user.id }}", "label", "{{ user.id }}", "signature_agent", "{{ user.id }}"), "")
 	})
 }

@@ -42,9 +42,7 @@ func public(t *testing.T, text string) any {
 		Algorithm asn1.RawValue
 		Key       []byte
 	}
-	if _, err := asn1.Unmarshal(block.Bytes, &wrapped); err != nil {
-		t.Fatal(err)
-	}
+	testworld.Must(asn1.Unmarshal(block.Bytes, &wrapped))(t)
 	key := testworld.Must(x509.ParsePKCS1PrivateKey(wrapped.Key))(t)
 	return key.Public()
 }

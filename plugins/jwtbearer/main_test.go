@@ -1,12 +1,12 @@
 package main
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/plugins/internal/plugintest"
 	"github.com/keywright/keywright/sdk"
 )
@@ -170,10 +171,7 @@ func TestReservedClaims(t *testing.T) {
 			"jwt_headers":       {"Alg", "CRIT", "B64", "TYP", "tYp"},
 		} {
 			for _, name := range names {
-				problems := h.Problems(config(field, map[string]any{name: "x"}))
-				if len(problems) != 1 || problems[0].Path != "auth.config."+field+"."+name || !strings.Contains(problems[0].Message, "ignore case") {
-					t.Errorf("%s.%s: problems = %v", field, name, problems)
-				}
+				plugintest.Problem(t, h, config(field, map[string]any{name: "x"}), field+"."+name+": ignore case")
 			}
 		}
 		plugintest.Problems(t, h, config("additional_claims", map[string]any{"subject": "x", "su": "x", "NBF": 1, "": "x"}), "")
@@ -212,20 +210,11 @@ func TestAdditionalClaimsAndHeaders(t *testing.T) {
 // (threats.md 39, specification.md "additional_claims that are fixed" and "header").
 func TestFixedMembers(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
-		problems := h.Problems(config(
+		plugintest.Problems(t, h, config(
 			"additional_claims", map[string]any{"iss": "x", "sub": "x", "aud": "x", "iat": 1, "exp": "x", "jti": "x"},
 			"jwt_headers", map[string]any{"alg": "x", "crit": "x", "b64": "x", "kid": "x"},
-		))
-		var paths []string
-		for _, problem := range problems {
-			paths = append(paths, strings.TrimPrefix(problem.Path, "auth.config."))
-		}
-		slices.Sort(paths)
-		want := "additional_claims.aud additional_claims.exp additional_claims.iat additional_claims.iss additional_claims.sub " +
-			"jwt_headers.alg jwt_headers.b64 jwt_headers.crit"
-		if got := strings.Join(paths, " "); got != want {
-			t.Errorf("problems: %v", problems)
-		}
+		), "additional_claims.aud additional_claims.exp additional_claims.iat additional_claims.iss additional_claims.sub "+
+			"jwt_headers.alg jwt_headers.b64 jwt_headers.crit")
 	})
 }
 
@@ -303,6 +292,141 @@ func TestExplain(t *testing.T) {
 		e := h.Explain(config(), get())
 		if len(e.Added.Headers) != 1 || e.Added.Headers[0].Value != "Bearer <token>" || len(h.Exchanges()) != 0 {
 			t.Errorf("added: %+v, %d exchanges", e.Added, len(h.Exchanges()))
+		}
+	})
+}
+
+// Nothing but the grant and the assertion is sent unless the configuration has more. Then that follows
+// (specification.md 3.14 and 3.27).
+func TestClientAuth(t *testing.T) {
+	const grant = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion="
+	for _, test := range []struct {
+		name         string
+		config       hosttest.Config
+		more, header string
+	}{
+		{"by default", config(), "", ""},
+		{"none", config("client_auth", "none"), "", ""},
+		{"post", config("client_auth", "client_secret_post", "client_secret", "{{ get_secret('crm') }}"), "&client_id=me&client_secret=a%3Ab+c-secret", ""},
+		{
+			"basic", config("client_auth", "client_secret_basic", "client_secret", "{{ get_secret('crm') }}"), "",
+			"Basic " + base64.StdEncoding.EncodeToString([]byte("me:a%3Ab+c-secret")),
+		},
+		{"tls", config("client_auth", "tls_client_auth"), "&client_id=me", ""},
+		{"parameters", config("parameters", map[string]any{"scope": "a b", "resource": []any{"urn:a", "urn:b"}}), "&resource=urn%3Aa&resource=urn%3Ab&scope=a+b", ""},
+	} {
+		run.Case(t, test.name, func(t *testing.T, h *hosttest.Harness) {
+			h.Key("key", "ES256")
+			h.Secret("crm", "a:b c-secret")
+			h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 3600))
+			h.Authenticate(test.config, get())
+			got := h.Exchanges()[0]
+			if got.Body != grant+got.Form.Get("assertion")+test.more || got.Header.Get("Authorization") != test.header {
+				t.Errorf("the request is %s\nAuthorization: %s", got.Body, got.Header.Get("Authorization"))
+			}
+		})
+	}
+}
+
+// With private_key_jwt, the client's assertion is another one than that of the grant: it is about the client, for the token
+// endpoint.
+func TestPrivateKeyJWT(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		key := h.Key("key", "ES256")
+		h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 3600))
+		h.Authenticate(config("client_auth", "private_key_jwt", "jwt_headers", map[string]any{"kid": "k"}), get())
+		form := h.Exchanges()[0].Form
+		if form.Get("client_id") != "me" || form.Get("client_assertion_type") != "urn:ietf:params:oauth:client-assertion-type:jwt-bearer" || len(form) != 5 {
+			t.Errorf("the form is %v", form)
+		}
+		for name, want := range map[string][3]string{
+			"assertion": {"me", "service", "https://login.test"}, "client_assertion": {"me", "me", endpoint},
+		} {
+			parsed := testworld.Must(jwt.Parse(form.Get(name), func(*jwt.Token) (any, error) { return key, nil }, jwt.WithTimeFunc(h.Now)))(t)
+			issuer, _ := parsed.Claims.GetIssuer()
+			subject, _ := parsed.Claims.GetSubject()
+			audience, _ := parsed.Claims.GetAudience()
+			if got := [3]string{issuer, subject, strings.Join(audience, " ")}; got != want || parsed.Header["kid"] != "k" {
+				t.Errorf("%s is %v with the header %v, want %v", name, got, parsed.Header, want)
+			}
+		}
+	})
+}
+
+// What the type sets itself is no further parameter, and a client that authenticates needs what it does that with.
+func TestProblemsOfTheClient(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		for want, c := range map[string]hosttest.Config{
+			"client_secret: is missing, and client_auth is client_secret_basic: OAuth client secret":                                  config("client_auth", "client_secret_basic"),
+			"client_secret: has no effect unless client_auth is client_secret_post or client_secret_basic: remove it, or change that": config("client_secret", "{{ get_secret('crm') }}"),
+			"certificate: has no effect unless client_auth is private_key_jwt: remove it, or change that":                             config("certificate", "c"),
+			"client_assertion_audience: has no effect unless client_auth is private_key_jwt: remove it, or change that":               config("client_assertion_audience", "a"),
+			"parameters.assertion: is set by the type or by another field, remove it":                                                 config("parameters", map[string]any{"assertion": "a"}),
+			"parameters.client_id: is set by the type or by another field, remove it":                                                 config("parameters", map[string]any{"client_id": "a"}),
+		} {
+			plugintest.Problem(t, h, c, want)
+		}
+	})
+}
+
+// refusedAt returns a refusal by a server whose clock is ahead by a time.
+func refusedAt(h *hosttest.Harness, lead time.Duration) hosttest.Answer {
+	return plugintest.Dated(h, hosttest.JSON(http.StatusBadRequest, `{"error":"invalid_grant"}`), lead)
+}
+
+// A token endpoint whose clock differs from the host's gets a second assertion, with its own time, and later ones have that from the
+// beginning. If it refuses that one too, it gets no third (threats.md 351).
+func TestClockOfTheEndpoint(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Key("key", "ES256")
+		wantTime := func(exchanges int, lead time.Duration) {
+			t.Helper()
+			_, claims := sentAssertion(h)
+			if n := len(h.Exchanges()); n != exchanges || claims["iat"] != json.Number(fmt.Sprint(h.Now().Add(lead).Unix())) {
+				t.Errorf("%d exchanges, the last with the time %v", n, claims["iat"])
+			}
+		}
+		h.TokenEndpoint(endpoint, refusedAt(h, -40*time.Second), hosttest.Token("the-first-token", 3600),
+			hosttest.Token("the-second-token", 3600), refusedAt(h, time.Hour), refusedAt(h, time.Hour), refusedAt(h, time.Hour))
+		h.Authenticate(config(), get())
+		wantTime(2, -40*time.Second)
+		h.Advance(time.Hour)
+		h.Authenticate(config(), get())
+		wantTime(3, -40*time.Second)
+		h.Advance(time.Hour)
+		err := h.AuthenticateError(config(), get())
+		wantTime(5, time.Hour)
+		var refusal *host.TokenError
+		if !errors.As(err, &refusal) || refusal.RetryAfter == 0 {
+			t.Fatalf("a second refusal: %v", err)
+		}
+		h.Advance(refusal.RetryAfter)
+		h.AuthenticateError(config(), get())
+		wantTime(6, time.Hour)
+	})
+}
+
+// A Date that is more than a day away is not believed (threats.md 351).
+func TestDistantClockOfTheEndpoint(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Key("key", "ES256")
+		h.TokenEndpoint(endpoint, refusedAt(h, 25*time.Hour), hosttest.Token("the-access-token", 3600))
+		h.AuthenticateError(config(), get())
+		plugintest.Exchanges(t, h, 1)
+	})
+}
+
+// assertion_ttl is the lifetime of the assertion, as Box wants 60 seconds at most.
+func TestLifetimeOfTheAssertion(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Key("key", "ES256")
+		h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 3600))
+		h.Authenticate(config("assertion_ttl", 45), get())
+		if _, claims := sentAssertion(h); claims["exp"] != json.Number(fmt.Sprint(h.Now().Unix()+45)) {
+			t.Errorf("exp is %v", claims["exp"])
+		}
+		for _, ttl := range []int{0, 3601} {
+			plugintest.Problems(t, h, config("assertion_ttl", ttl), "assertion_ttl")
 		}
 	})
 }

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/plugins/internal/plugintest"
 )
 
@@ -41,13 +44,7 @@ func get() *http.Request { return hosttest.GET("https://api.test/v1?a=b") }
 
 // answer returns an answer with headers: pairs of a name and a value.
 func answer(status int, body string, headers ...string) hosttest.Answer {
-	return func(r *http.Request) (*http.Response, error) {
-		response, err := hosttest.JSON(status, body)(r)
-		for i := 0; i < len(headers); i += 2 {
-			response.Header.Add(headers[i], headers[i+1])
-		}
-		return response, err
-	}
+	return plugintest.Headed(hosttest.JSON(status, body), headers...)
 }
 
 // session returns the answer of an endpoint that issues a session.
@@ -353,6 +350,78 @@ func TestExplain(t *testing.T) {
 		}
 		if len(e.Steps) != 1 || e.Steps[0].Exchange == nil || e.Steps[0].Exchange.Body != `{"password":"{{ get_secret('pw') }}","username":"ann"}` {
 			t.Errorf("steps: %+v", e.Steps)
+		}
+	})
+}
+
+// threats.md 103: what a user chooses is no placeholder and no escape, in the body of either kind and in headers. The first
+// step replaces nothing.
+func TestPlaceholderInValuesOfUsers_threats_103(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.TokenEndpoint(endpoint, answer(200, `{"ticket":"the-first-answer"}`))
+		h.TokenEndpoint(second, session("first-session"))
+		for _, name := range []string{`{first_answer}`, `\{first_answer}`, `\\{first_answer}`, `CORP\tom "{"`, `\`, `{`} {
+			for _, kind := range []string{"json", "form"} {
+				h.As(host.User{ID: name + kind, Username: name})
+				h.Authenticate(config("second_url", second, "first_answer_from", "json:/ticket", "second_request", kind,
+					"login_body", object{"user": `\\{first_answer}{{ user.username }}`},
+					"second_body", object{"ticket": `{first_answer}\{first_answer}\n\\{{ user.username }}"`}, "second_headers", object{"X-User": "{{ user.username }}"}), get())
+				steps := h.Exchanges()
+				last, text := steps[len(steps)-1], `the-first-answer{first_answer}\n\`+name+`"`
+				want := `{"ticket":` + quoted(t, text) + `}`
+				if kind == "form" {
+					want = "ticket=" + url.QueryEscape(text)
+				}
+				if last.URL != second || last.Body != want || last.Header.Get("X-User") != name {
+					t.Errorf("%s: %s with X-User: %s\nwant %s", name, last.Body, last.Header.Get("X-User"), want)
+				}
+				if first := steps[len(steps)-2]; first.Body != `{"user":`+quoted(t, `\\{first_answer}`+name)+`}` {
+					t.Errorf("%s: first.Body = %s", name, first.Body)
+				}
+			}
+		}
+	})
+}
+
+// quoted returns text as a text of JSON.
+func quoted(t *testing.T, text string) string {
+	t.Helper()
+	document := testworld.Must(json.Marshal(text))(t)
+	return string(document)
+}
+
+// All problems are reported at once, each with its path.
+func TestProblems(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		for text, c := range map[string]hosttest.Config{
+			"login_url token_from key":                                    {},
+			"login_url login_request in token_ttl url":                    config("login_url", "http://api.test", "login_request", "xml", "in", "body", "token_ttl", 0, "url", "x"),
+			"token_from expires_at_from":                                  config("token_from", "body:/a", "expires_at_from", "{{ user.id }}"),
+			"first_answer_from":                                           config("second_url", second),
+			"extra_from":                                                  config("extra_header", "X-CSRF"),
+			"login_headers second_headers login_body":                     config("login_headers", object{"a": []any{}}, "second_url", second, "first_answer_from", "json:/a", "second_headers", object{"a": nil}, "login_request", "form", "login_body", object{"a": object{}}),
+			"login_headers.Host second_headers.a:b":                       config("login_headers", object{"Host": "a"}, "second_url", second, "first_answer_from", "json:/a", "second_headers", object{"a:b": "1", "X-A": "{first_answer}"}),
+			"extra_header":                                                config("extra_from", "header:X-CSRF", "extra_header", "X CSRF"),
+			"extra_header extra_from":                                     config("extra_header", " "),
+			"first_answer_from second_request second_body second_headers": config("first_answer_from", "json:/a", "second_request", "form", "second_body", object{}, "second_headers", object{}),
+			"login_again":                                                 config("login_again", "401 500"),
+			"key":                                                         config("key", "Host"),
+			"key prefix":                                                  config("in", "cookie", "key", "a b"),
+			"prefix":                                                      config("in", "query", "key", "Host"),
+			"":                                                            config("in", "cookie", "key", "Host", "prefix", nil),
+		} {
+			var paths []string
+			for _, problem := range h.Problems(c) {
+				paths = append(paths, strings.TrimPrefix(problem.Path, "auth.config."))
+			}
+			for _, path := range strings.Fields(text) {
+				if !strings.Contains(" "+strings.Join(paths, " ")+" ", " "+path+" ") {
+					t.Errorf("no problem at %s, but at %v", path, paths)
+				}
+			}
+			if len(paths) != len(strings.Fields(text)) {
+				t.Errorf("problems at %v, not at %s", paths, text)
+			}
 		}
 	})
 }

@@ -115,12 +115,9 @@ func (s *sender) RoundTrip(r *http.Request) (*http.Response, error) {
 // send sends a request with a configuration, and returns it as the API sees it.
 func (s *sender) send(config map[string]any, r *http.Request) verification {
 	s.t.Helper()
-	connector, err := s.host.NewConnector(s.t.Context(), host.ConnectorConfig{
+	connector := testworld.Must(s.host.NewConnector(s.t.Context(), host.ConnectorConfig{
 		Name: "api", Origins: []string{r.URL.Scheme + "://" + r.URL.Host}, Auth: host.Auth{Type: "oauth1", Config: config},
-	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	}))(s.t)
 	response, err := connector.Transport(s).RoundTrip(r)
 	if err != nil {
 		s.t.Fatalf("%s with %v: %v", r.URL, config, err)

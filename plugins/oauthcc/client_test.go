@@ -23,6 +23,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/plugins/internal/plugintest"
 	"github.com/keywright/keywright/sdk"
 )
@@ -156,14 +157,9 @@ func TestCertificateAndAudienceOfTheAssertion(t *testing.T) {
 
 func newCertificate(t *testing.T) (text string, der []byte) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testworld.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
-	if der, err = x509.CreateCertificate(rand.Reader, template, template, key.Public(), key); err != nil {
-		t.Fatal(err)
-	}
+	der = testworld.Must(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))(t)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), der
 }
 
@@ -224,13 +220,7 @@ func TestProblemsOfTheClient(t *testing.T) {
 			"parameters: cannot be sent: b is no text, number, true or false, nor a list of these":                                    config("parameters", map[string]any{"b": []any{nil}}),
 			"jwt_headers.alg: is fixed by the host, remove it":                                                                        assertionConfig("jwt_headers", map[string]any{"alg": "none"}),
 		} {
-			var got []string
-			for _, problem := range h.Problems(c) {
-				got = append(got, strings.TrimPrefix(problem.Path, "auth.config.")+": "+problem.Message)
-			}
-			if len(got) != 1 || got[0] != want {
-				t.Errorf("the problems are %q, want %q", got, want)
-			}
+			plugintest.Problem(t, h, c, want)
 		}
 	})
 }
@@ -268,6 +258,22 @@ func TestExplainTheClient(t *testing.T) {
 			}
 			if !strings.Contains(steps.String(), "get_secret('crm')") && !strings.Contains(steps.String(), `"iss":"me"`) {
 				t.Errorf("the explanation is %s", steps.String())
+			}
+		}
+	})
+}
+
+// The client's own assertion follows the clock of the token endpoint, and has the lifetime assertion_ttl.
+func TestClockOfTheClientsAssertion(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Key("key", "ES256")
+		h.TokenEndpoint(endpoint, plugintest.Dated(h, hosttest.JSON(http.StatusUnauthorized, `{"error":"invalid_client"}`), 5*time.Minute), hosttest.Token("the-access-token", 3600))
+		h.Authenticate(assertionConfig("assertion_ttl", 60), get())
+		for i, lead := range []int64{0, 300} {
+			_, claims := h.JWT(h.Exchanges()[i].Form.Get("client_assertion"))
+			moment := h.Now().Unix() + lead
+			if claims["iat"] != json.Number(fmt.Sprint(moment)) || claims["exp"] != json.Number(fmt.Sprint(moment+60)) {
+				t.Errorf("assertion %d: %v", i, claims)
 			}
 		}
 	})

@@ -110,10 +110,7 @@ func TestRefusals(t *testing.T) {
 			"jwt_headers.TYP: is typ to readers that ignore case, write it so":                             config("client_auth", "private_key_jwt", "client_id", "me", "private_key", "k", "jwt_headers", map[string]any{"TYP": "a"}),
 			"parameters.Scope: is scope to readers that ignore case, and that is set by":                   config("parameters", map[string]any{"Scope": "a"}),
 		} {
-			problems := h.Problems(c)
-			if len(problems) != 1 || !strings.HasPrefix(problems[0].Path+": "+problems[0].Message, "auth.config."+want) {
-				t.Errorf("the problems are %v, want %s", problems, want)
-			}
+			plugintest.Problem(t, h, c, want)
 		}
 	})
 }

@@ -232,10 +232,7 @@ func TestProblems(t *testing.T) {
 			"refresh_token: names user.token, which a grant would outlive: name a secret":                  config("refresh_token", "{{ user.token }}"),
 		} {
 			h.UserTokenHosts("login.test")
-			problems := h.Problems(c)
-			if len(problems) != 1 || !strings.HasPrefix(problems[0].Path+": "+problems[0].Message, "auth.config."+want) {
-				t.Errorf("the problems are %v, want %s", problems, want)
-			}
+			plugintest.Problem(t, h, c, want)
 			h.Restart()
 		}
 	})
@@ -248,5 +245,95 @@ func TestExplain(t *testing.T) {
 		if len(e.Steps) != 1 || e.Steps[0].Exchange.Body != "grant_type=refresh_token&refresh_token=<refresh_token>&client_id=me" || len(h.Exchanges()) != 0 {
 			t.Errorf("the steps are %+v", e.Steps)
 		}
+	})
+}
+
+// A refresh token is sent again, once, if the endpoint has refused the time of the client's assertion and not the grant. The token
+// lasts by the clock of the endpoint. Apigee's type of tokens is that of bearer tokens.
+func TestClockOfTheClientsAssertion(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		const behind = 5 * time.Minute
+		h.Key("key", "RS256")
+		h.TokenEndpoint(endpoint, plugintest.Dated(h, hosttest.JSON(http.StatusUnauthorized, `{"error":"invalid_client"}`), -behind), hosttest.JSON(http.StatusOK, fmt.Sprintf(`{"access_token":"the-access-token","token_type":"BearerToken","expires_at":%d}`,
+			h.Now().Add(10*time.Minute-behind).Unix())), hosttest.Token("another-token", 3600))
+		c := config("client_auth", "private_key_jwt", "private_key", "{{ get_secret('key') }}", "expires_at_from", "json:/expires_at")
+		plugintest.Sends(t, h, c, get(), "Bearer the-access-token")
+		if got := refreshTokens(h); got != seed+", "+seed {
+			t.Errorf("the refresh tokens are %s", got)
+		}
+		h.Advance(9*time.Minute - time.Second)
+		h.Authenticate(c, get())
+		plugintest.Exchanges(t, h, 2)
+		h.Advance(time.Second)
+		h.Authenticate(c, get())
+		plugintest.Exchanges(t, h, 3)
+	})
+}
+
+// The offset of the endpoint's clock was learnt before the host's clock was set right. A token that would be over at once by it lasts by
+// the host's clock.
+func TestStaleClockOffset(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		const behind = time.Hour
+		h.Key("key", "RS256")
+		answer := func(refusal bool, offset time.Duration) hosttest.Answer {
+			return func(r *http.Request) (*http.Response, error) {
+				a := hosttest.JSON(http.StatusOK, fmt.Sprintf(`{"access_token":"an-access-token","token_type":"Bearer","expires_at":%d}`, h.Now().Add(59*time.Minute+offset).Unix()))
+				if refusal {
+					a = hosttest.JSON(http.StatusUnauthorized, `{"error":"invalid_client"}`)
+				}
+				response, err := a(r)
+				response.Header.Set("Date", h.Now().Add(offset).UTC().Format(http.TimeFormat))
+				return response, err
+			}
+		}
+		h.TokenEndpoint(endpoint, answer(true, behind), answer(false, behind), answer(false, 0))
+		c := config("client_auth", "private_key_jwt", "private_key", "{{ get_secret('key') }}", "expires_at_from", "json:/expires_at")
+		h.Authenticate(c, get())
+		h.Advance(behind) // the host's clock is set right
+		for range 3 {
+			h.Authenticate(c, get())
+		}
+		plugintest.Exchanges(t, h, 3)
+	})
+}
+
+// A server that differs from RFC 6749 gets a refresh token as it wants, and the API gets the token in the header that it wants, for
+// as long as the answer or the configuration says (specification.md 3.46).
+func TestServerDialects(t *testing.T) {
+	c := config("token_request", "json", "token_headers", map[string]any{"X-Api-Key": "a-key"}, "audience", "a b", "key", "X-Token", "prefix", "Token",
+		"token_from", "json:/data/token", "refresh_token_from", "json:/data/refresh", "token_type", "any", "token_ttl", 600)
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.TokenEndpoint(endpoint,
+			hosttest.JSON(200, `{"token_type":"user","data":{"token":"the-access-token","refresh":"the-second-token"}}`),
+			hosttest.JSON(200, `{"data":{"token":"another-access-token"}}`))
+		for _, want := range []struct{ token, body string }{
+			{"Token the-access-token", `{"audience":["a","b"],"client_id":"me","grant_type":"refresh_token","refresh_token":"the first refresh-token"}`},
+			{"Token another-access-token", `{"audience":["a","b"],"client_id":"me","grant_type":"refresh_token","refresh_token":"the-second-token"}`},
+		} {
+			for range 2 { // the second one has the cached token
+				if got := h.Authenticate(c, get()); got.Header("X-Token") != want.token || len(got.Request.Header) != 1 {
+					t.Errorf("the API gets %v, want %s", got.Request.Header, want.token)
+				}
+				h.Advance(269 * time.Second)
+			}
+			exchanges := h.Exchanges()
+			if e := exchanges[len(exchanges)-1]; e.Body != want.body || e.Header.Get("X-Api-Key") != "a-key" {
+				t.Errorf("the endpoint gets %s with %v", e.Body, e.Header)
+			}
+			h.Advance(3 * time.Second)
+		}
+		plugintest.Exchanges(t, h, 2)
+	})
+}
+
+// Another token_type than bearer is refused unless the configuration allows it, and so is a header that another field sets.
+func TestProblemsOfTheDialect(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Secret("crm", "the secret")
+		h.TokenEndpoint(endpoint, hosttest.JSON(200, `{"access_token":"the-access-token","token_type":"bot","expires_in":300}`))
+		plugintest.Refuses(t, h, config(), get(), "", "another type than bearer")
+		basic := config("client_auth", "client_secret_basic", "client_secret", "{{ get_secret('crm') }}", "token_headers", map[string]any{"authorization": "x"})
+		plugintest.Problems(t, h, basic, "token_headers.authorization")
 	})
 }

@@ -302,10 +302,7 @@ func TestProblems(t *testing.T) {
 			"assertion_parameters.assertion: is set by the type or by another field, remove it":                                                           config("assertion_url", second, "assertion_parameters", map[string]any{"assertion": "a"}),
 			"grant_type: is none of token_exchange, on_behalf_of":                                                                                         config("grant_type", "obo"),
 		} {
-			problems := h.Problems(c)
-			if len(problems) != 1 || problems[0].Path+": "+problems[0].Message != "auth.config."+want {
-				t.Errorf("the problems are %v, want %s", problems, want)
-			}
+			plugintest.Problem(t, h, c, want)
 		}
 	})
 }

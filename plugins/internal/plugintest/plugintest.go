@@ -3,6 +3,7 @@ package plugintest
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,6 +54,16 @@ func Problems(t *testing.T, h *hosttest.Harness, c hosttest.Config, want string)
 	}
 	if got := strings.Join(paths, " "); got != want {
 		t.Errorf("problems at %q, want %q", got, want)
+	}
+}
+
+// Problem checks that a configuration has one problem. want has the field, a colon and a space, and a text of the message.
+func Problem(t *testing.T, h *hosttest.Harness, c hosttest.Config, want string) {
+	t.Helper()
+	field, text, _ := strings.Cut(want, ": ")
+	problems := h.Problems(c)
+	if len(problems) != 1 || problems[0].Path != "auth.config."+field || !strings.Contains(problems[0].Message, text) {
+		t.Errorf("problems = %v, want %s", problems, want)
 	}
 }
 
@@ -116,11 +127,20 @@ func Renews(t *testing.T, h *hosttest.Harness, c hosttest.Config, r *http.Reques
 	}
 }
 
-// Dated returns an answer with a Date of a clock that is ahead by a time.
-func Dated(h *hosttest.Harness, answer hosttest.Answer, ahead time.Duration) hosttest.Answer {
+// Headed returns an answer with further headers: pairs of a name and a value.
+func Headed(answer hosttest.Answer, headers ...string) hosttest.Answer {
 	return func(r *http.Request) (*http.Response, error) {
 		response, err := answer(r)
-		response.Header.Set("Date", h.Now().Add(ahead).UTC().Format(http.TimeFormat))
+		for pair := range slices.Chunk(headers, 2) {
+			response.Header.Add(pair[0], pair[1])
+		}
 		return response, err
+	}
+}
+
+// Dated returns an answer with a Date of a clock that is ahead by a time when it answers.
+func Dated(h *hosttest.Harness, answer hosttest.Answer, ahead time.Duration) hosttest.Answer {
+	return func(r *http.Request) (*http.Response, error) {
+		return Headed(answer, "Date", h.Now().Add(ahead).UTC().Format(http.TimeFormat))(r)
 	}
 }
