@@ -254,7 +254,7 @@ func TestTokenURLFromATemplate(t *testing.T) {
 			h.Secret("url", url)
 			plugintest.Refuses(t, h, config("token_url", "{{ get_secret('url') }}"), get(), host.StageConfig, text)
 		}
-		// Whoever chooses the host gets the credential.
+		// The host gets the credential, so that no value may choose it.
 		plugintest.Problem(t, h, config("token_url", "https://{{ tenant_id }}.login.test/token"), "token_url: only behind the host")
 	})
 }

@@ -116,9 +116,8 @@ func testTokenThatIsNotCached(t *testing.T, h *hosttest.Harness) {
 	}
 }
 
-// The secret that the endpoint returns in its error appears nowhere (threats.md 20).
 func testTokenEndpointRefuses(t *testing.T, h *hosttest.Harness) {
-	secret := h.Canary("crm")
+	secret := h.Canary("crm") // which the endpoint repeats, and which appears nowhere (threats.md 20)
 	h.TokenEndpoint(tokenURL, hosttest.JSON(http.StatusUnauthorized, fmt.Sprintf(`{"error":"invalid_client","error_description":%q}`, secret)))
 	err := h.AuthenticateError(tokenConfig("crm"), hosttest.GET(apiURL))
 	if err.AuthType != "as_token" || err.Stage != host.StageToken {
