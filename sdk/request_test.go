@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // Split returns the parts of a URL, and its target is that of the request line.
@@ -26,10 +28,7 @@ func TestSplit(t *testing.T) {
 		if scheme != test.scheme || authority != test.authority || target != test.target {
 			t.Errorf("%s: scheme = %s, authority = %s, target = %s", test.url, scheme, authority, target)
 		}
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, test.url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, test.url, nil))(t)
 		if uri := r.URL.RequestURI(); uri != target {
 			t.Errorf("%s: the target is %s, but %s is sent", test.url, target, uri)
 		}
