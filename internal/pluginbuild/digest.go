@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"os/exec"
@@ -67,33 +66,41 @@ func digestOf(packages []goPackage, dir string) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
+// runGo runs the go command in a directory, with variables beside those of the environment, and returns what it prints. what begins
+// the error.
+func runGo(ctx context.Context, what, dir string, variables []string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), variables...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return nil, commandError(ctx, what, err, stderr.Bytes())
+	}
+	return stdout.Bytes(), nil
+}
+
 // listPackages returns the packages that the plugin in dir is built from. The plugin's own package is the last one.
 func listPackages(ctx context.Context, dir string) ([]goPackage, error) {
 	if err := checkDirectory(dir); err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, "go", "list", "-deps", "-buildvcs=false", "-tags", strings.Join(buildTags, ","),
+	what := "list the sources of the plugin in " + dir
+	variables := []string{"GOOS=linux", "GOARCH=arm", "CGO_ENABLED=1"} // the values that TinyGo reports
+	output, err := runGo(ctx, what, dir, variables, "list", "-deps", "-buildvcs=false", "-tags", strings.Join(buildTags, ","),
 		"-json=ImportPath,Name,Dir,Standard,GoFiles,CgoFiles,CFiles,HFiles,SFiles,EmbedFiles", ".")
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=arm", "CGO_ENABLED=1") // the values that TinyGo reports
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		return nil, commandError(ctx, "list the sources of the plugin in "+dir, err, stderr.Bytes())
+	if err != nil {
+		return nil, err
 	}
 	var packages []goPackage
-	decoder := json.NewDecoder(&stdout)
-	for {
+	for decoder := json.NewDecoder(bytes.NewReader(output)); decoder.More(); {
 		var p goPackage
-		err := decoder.Decode(&p)
-		if errors.Is(err, io.EOF) {
-			return packages, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("list the sources of the plugin in %s: %w", dir, err)
+		if err := decoder.Decode(&p); err != nil {
+			return nil, fmt.Errorf("%s: %w", what, err)
 		}
 		packages = append(packages, p)
 	}
+	return packages, nil
 }
 
 // Section is the name of the custom section that holds the digest of a module's sources, as 64 lower-case hexadecimal

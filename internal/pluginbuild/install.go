@@ -6,9 +6,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -87,27 +85,35 @@ func Install(ctx context.Context, cache string, begin func()) error {
 		return patch(root) // an earlier version of Keywright may have changed it in another way
 	}
 	begin()
-	cache, err := filepath.Abs(cache) // go build runs in another directory
-	if err != nil {
+	if err := build(ctx, cache); err != nil {
 		return fmt.Errorf("build TinyGo: %w", err)
 	}
+	return nil
+}
+
+// build builds TinyGo in the directory cache.
+func build(ctx context.Context, cache string) error {
+	cache, err := filepath.Abs(cache) // go build runs in another directory
+	if err != nil {
+		return err
+	}
 	if err := os.MkdirAll(cache, 0o755); err != nil {
-		return fmt.Errorf("build TinyGo: %w", err)
+		return err
 	}
 	fresh, err := os.MkdirTemp(cache, "tinygo-new-")
 	if err != nil {
-		return fmt.Errorf("build TinyGo: %w", err)
+		return err
 	}
 	defer os.RemoveAll(fresh) //nolint:errcheck // a directory that stays behind harms nobody
 	if err := buildTinyGo(ctx, fresh); err != nil {
-		return fmt.Errorf("build TinyGo: %w", err)
+		return err
 	}
 	if _, err := os.Stat(compilerIn(cache)); err != nil {
 		_ = os.RemoveAll(rootIn(cache)) // a directory without the compiler: os.Rename reports it if it is still there
 	}
 	if err := os.Rename(fresh, rootIn(cache)); err != nil {
 		if _, there := os.Stat(compilerIn(cache)); there != nil { // otherwise another process was faster
-			return fmt.Errorf("build TinyGo: %w", err)
+			return err
 		}
 	}
 	return nil
@@ -128,16 +134,19 @@ func buildTinyGo(ctx context.Context, root string) error {
 			return err
 		}
 	}
-	if _, err := goIn(ctx, module, "build", "-tags", "llvm19", "-o", filepath.Join(root, "bin", "tinygo"), tinygoModule); err != nil {
+	// The workspace and the flags of the user do not count.
+	variables := []string{"GOWORK=off", "GOFLAGS=-mod=mod -trimpath", "CGO_ENABLED=1", "GOOS=", "GOARCH="}
+	tinygo := filepath.Join(root, "bin", "tinygo")
+	if _, err := runGo(ctx, "go build", module, variables, "build", "-tags", "llvm19", "-o", tinygo, tinygoModule); err != nil {
 		return err
 	}
-	output, err := goIn(ctx, module, "list", "-m", "-f", "{{.Dir}}", tinygoModule)
+	output, err := runGo(ctx, "go list", module, variables, "list", "-m", "-f", "{{.Dir}}", tinygoModule)
 	if err != nil {
 		return err
 	}
-	source := strings.TrimSpace(output)
+	source := strings.TrimSpace(string(output))
 	for _, name := range []string{"src", "targets"} {
-		if err := copyTree(filepath.Join(root, name), filepath.Join(source, name)); err != nil {
+		if err := os.CopyFS(filepath.Join(root, name), os.DirFS(filepath.Join(source, name))); err != nil {
 			return err
 		}
 	}
@@ -147,41 +156,6 @@ func buildTinyGo(ctx context.Context, root string) error {
 		return err
 	}
 	return errors.Join(patch(root), os.Chmod(root, 0o755))
-}
-
-// goIn runs the go command in a directory, without the workspace and the flags of the user, and returns what it prints.
-func goIn(ctx context.Context, dir string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod -trimpath", "CGO_ENABLED=1", "GOOS=", "GOARCH=")
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		return "", commandError(ctx, "go "+args[0], err, stderr.Bytes())
-	}
-	return stdout.String(), nil
-}
-
-// copyTree copies a directory, with files that can be written.
-func copyTree(to, from string) error {
-	return filepath.WalkDir(from, func(name string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		relative, err := filepath.Rel(from, name)
-		if err != nil {
-			return err
-		}
-		target := filepath.Join(to, relative)
-		if d.IsDir() {
-			return os.MkdirAll(target, 0o755)
-		}
-		content, err := os.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(target, content, 0o644)
-	})
 }
 
 // patch changes a TinyGo so that the text of a plugin's panic goes to the log of the host.

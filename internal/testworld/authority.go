@@ -44,11 +44,7 @@ var (
 
 func newKey(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
+	return Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 }
 
 // sign returns a certificate that the issuer signs, or that is self-signed if the issuer is nil.
@@ -58,15 +54,8 @@ func (a *Authority) sign(c, issuer *x509.Certificate, public *ecdsa.PublicKey) *
 	if issuer == nil {
 		issuer = c
 	}
-	der, err := x509.CreateCertificate(rand.Reader, c, issuer, public, a.key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return parsed
+	der := Must(x509.CreateCertificate(rand.Reader, c, issuer, public, a.key))(a.t)
+	return Must(x509.ParseCertificate(der))(a.t)
 }
 
 // PEM returns the certificate of the authority.
@@ -87,10 +76,7 @@ func (a *Authority) Client(name string, ends time.Time) (certificate, key string
 		Subject: pkix.Name{CommonName: name}, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 		NotAfter: ends,
 	}, a.certificate, &private.PublicKey)
-	der, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	der := Must(x509.MarshalPKCS8PrivateKey(private))(a.t)
 	return encode("CERTIFICATE", c.Raw), encode("PRIVATE KEY", der)
 }
 

@@ -7,7 +7,6 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -61,14 +60,8 @@ func (c *Canaries) Key(t testing.TB, kind string) string {
 	} else {
 		_, key, err = ed25519.GenerateKey(rand.Reader)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+	Check(t, err)
+	text := encode("PRIVATE KEY", Must(x509.MarshalPKCS8PrivateKey(key))(t))
 	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(line, "-----") {
 			c.Hide("a line of the key "+kind, strings.TrimSpace(line))
