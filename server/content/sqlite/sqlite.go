@@ -55,11 +55,7 @@ func OpenToRead(ctx context.Context, path string) (content.Database, error) {
 
 // openAs opens a database to read it, as one that others may write or as an immutable one.
 func openAs(ctx context.Context, path string, immutable bool) (*sqlstore.Store, error) {
-	absolute, err := filepath.Abs(path)
-	if err != nil {
-		return nil, err
-	}
-	f, err := fileOf(absolute)
+	f, err := fileOf(path)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +66,7 @@ func openAs(ctx context.Context, path string, immutable bool) (*sqlstore.Store, 
 		}
 		options.Set("immutable", "1")
 	}
-	reads, err := openReads(absolute, options)
+	reads, err := openReads(f.path, options)
 	if err != nil {
 		return nil, err
 	}
@@ -94,15 +90,16 @@ func openReads(absolute string, options url.Values) (*sql.DB, error) {
 
 // file is the file of a database as it was when it was opened.
 type file struct {
-	path string
+	path string // absolute
 	info os.FileInfo
 	// immutable reports whether nothing may write the file.
 	immutable bool
 }
 
-func fileOf(absolute string) (*file, error) {
+func fileOf(path string) (*file, error) {
+	absolute, errPath := filepath.Abs(path)
 	info, err := os.Stat(absolute)
-	return &file{path: absolute, info: info}, err
+	return &file{path: absolute, info: info}, errors.Join(errPath, err)
 }
 
 // hasLog reports whether a log of SQLite beside the file has something in it.
@@ -135,11 +132,11 @@ func open(ctx context.Context, path string, maxLog int64) (*sqlstore.Store, erro
 	if err := sqlitefile.Touch(path); err != nil {
 		return nil, err
 	}
-	absolute, err := filepath.Abs(path)
+	f, err := fileOf(path)
 	if err != nil {
 		return nil, err
 	}
-	writes, err := sql.Open("sqlite", source(absolute, url.Values{
+	writes, err := sql.Open("sqlite", source(f.path, url.Values{
 		"_txlock": {"immediate"}, "_journal_mode": {"WAL"}, "_synchronous": {"NORMAL"},
 		"_pragma": {
 			"page_size(8192)",    // bytes, for new files: records of 2 kB would leave much of the usual 4096 empty
@@ -154,16 +151,12 @@ func open(ctx context.Context, path string, maxLog int64) (*sqlstore.Store, erro
 	if err := migrate.Up(ctx, writes, migrate.SQLite, sqlstore.Schema); err != nil {
 		return nil, errors.Join(err, writes.Close())
 	}
-	f, err := fileOf(absolute)
-	var reads *sql.DB
-	if err == nil {
-		reads, err = openReads(absolute, url.Values{})
-	}
+	reads, err := openReads(f.path, url.Values{})
 	if err != nil {
 		return nil, errors.Join(err, writes.Close())
 	}
 	return sqlstore.New(ctx, sqlstore.Config{Reads: reads, Writes: writes, Away: away, Present: f.present, BeforeWrite: func(ctx context.Context) error {
-		if info, err := os.Stat(absolute + "-wal"); err == nil && info.Size() >= maxLog {
+		if info, err := os.Stat(f.path + "-wal"); err == nil && info.Size() >= maxLog {
 			return beginLog(ctx, writes)
 		}
 		return nil

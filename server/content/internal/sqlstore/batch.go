@@ -42,87 +42,63 @@ func gather(records []content.Record) (*batch, error) {
 		emptied: map[key][]any{},
 	}
 	for i, r := range records {
-		add := b.add
-		if r.Deleted {
-			add = b.remove
-		}
-		if err := add(r); err != nil {
+		if err := b.add(r); err != nil {
 			return nil, fmt.Errorf("record %d of %d: %w", i+1, len(records), err)
 		}
 	}
 	return b, nil
 }
 
+// add adds the row of a record, or its removal.
 func (b *batch) add(r content.Record) error {
+	row := func(columns ...any) []any {
+		if r.Deleted {
+			return nil
+		}
+		return columns
+	}
 	switch {
 	case r.ProductUpdate != nil:
-		text, err := checked("product update", r.ProductUpdate.ID, r.ProductUpdate)
-		b.productUpdates[key{id: r.ProductUpdate.ID}] = []any{r.ProductUpdate.ID, r.ProductUpdate.Trashed, text}
+		text, err := checked("product update", r.ProductUpdate.ID, r.ProductUpdate, r.Deleted)
+		b.productUpdates[key{id: r.ProductUpdate.ID}] = row(r.ProductUpdate.ID, r.ProductUpdate.Trashed, text)
 		return err
 	case r.Article != nil:
-		text, err := checked("article", r.Article.ID, r.Article)
-		b.articles[r.Article.ID] = article{id: r.Article.ID, trashed: r.Article.Trashed, table: instant(r.Article.LastActivityAt), record: text}
+		id := r.Article.ID
+		text, err := checked("article", id, r.Article, r.Deleted)
+		b.articles[id] = article{id: id, trashed: r.Article.Trashed, table: instant(r.Article.LastActivityAt), record: text, deleted: r.Deleted}
+		if r.Deleted {
+			b.emptied[key{id: id}] = []any{id}
+			maps.DeleteFunc(b.replies, func(k key, _ []any) bool { return k.first == id })
+		}
 		return err
 	case r.Reply != nil:
 		if err := content.CheckID(r.ArticleID); err != nil {
 			return fmt.Errorf("article of a reply: %w", err)
 		}
-		text, err := checked("reply", r.Reply.ID, r.Reply)
-		b.replies[key{r.ArticleID, r.Reply.ID}] = []any{r.ArticleID, r.Reply.ID, r.Reply.Visible(), instant(r.Reply.RepliedAt), text}
+		text, err := checked("reply", r.Reply.ID, r.Reply, r.Deleted)
+		b.replies[key{r.ArticleID, r.Reply.ID}] = row(r.ArticleID, r.Reply.ID, r.Reply.Visible(), instant(r.Reply.RepliedAt), text)
 		return err
 	case r.Moderator != nil:
-		if err := content.CheckID(r.Moderator.ID); err != nil {
-			return fmt.Errorf("moderator: %w", err)
-		}
-		b.moderators[key{id: r.Moderator.ID}] = []any{r.Moderator.ID}
-	default:
-		return errors.New("it is empty")
+		_, err := checked("moderator", r.Moderator.ID, r.Moderator, r.Deleted)
+		b.moderators[key{id: r.Moderator.ID}] = row(r.Moderator.ID)
+		return err
 	}
-	return nil
+	return errors.New("it is empty")
 }
 
-// remove adds the removal of a record.
-func (b *batch) remove(r content.Record) error {
-	var id string
-	switch {
-	case r.ProductUpdate != nil:
-		id = r.ProductUpdate.ID
-		b.productUpdates[key{id: id}] = nil
-	case r.Article != nil:
-		id = r.Article.ID
-		b.articles[id] = article{id: id, deleted: true}
-		b.emptied[key{id: id}] = []any{id}
-		maps.DeleteFunc(b.replies, func(k key, _ []any) bool { return k.first == id })
-	case r.Reply != nil:
-		id = r.Reply.ID
-		b.replies[key{r.ArticleID, id}] = nil
-		if err := content.CheckID(r.ArticleID); err != nil {
-			return fmt.Errorf("article of a reply: %w", err)
-		}
-	case r.Moderator != nil:
-		id = r.Moderator.ID
-		b.moderators[key{id: id}] = nil
-	default:
-		return errors.New("it is empty")
-	}
-	return content.CheckID(id)
-}
-
-// checked returns the encoded record. It decodes it again, since one unreadable record would fail a whole page.
-func checked[T any](name, id string, record *T) (text string, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("%s: %w", name, err)
-		}
-	}()
-	if err := content.CheckID(id); err != nil {
+// checked returns the encoded record. It decodes it again, since one unreadable record would fail a whole page. Of a record that is to be
+// removed, it checks the id only.
+func checked[T any](name, id string, record *T, deleted bool) (text string, err error) {
+	if err := content.CheckID(id); deleted {
 		return "", err
+	} else if err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
 	}
 	if text, err = encode(record); err != nil {
-		return "", fmt.Errorf("it cannot be stored: %w", err)
+		return "", fmt.Errorf("%s: it cannot be stored: %w", name, err)
 	}
 	if err := decode([]byte(text), new(T)); err != nil {
-		return "", fmt.Errorf("it could not be read again: %w", err)
+		return "", fmt.Errorf("%s: it could not be read again: %w", name, err)
 	}
 	return text, nil
 }

@@ -40,25 +40,20 @@ func (s *Store) Export(ctx context.Context, w io.Writer) (content.Status, error)
 
 // exportRows writes a line for each row of a query, and returns their number.
 func exportRows(ctx context.Context, tx *sql.Tx, query, begin string, out *bufio.Writer) (n int64, err error) {
-	rows, err := tx.QueryContext(ctx, query)
-	if err != nil {
-		return 0, err
-	}
-	defer rows.Close()
 	var id string
 	var record sql.RawBytes
-	for ; rows.Next(); n++ {
+	rows, err := tx.QueryContext(ctx, query)
+	err = each(rows, err, func(rows *sql.Rows) error {
 		if err := rows.Scan(&id, &record); err != nil {
-			return n, err
+			return err
 		}
+		n++
 		quoted, _ := encode(id) // a string can be encoded
 		_, _ = out.WriteString(strings.Replace(begin, "ID", quoted, 1))
 		_, _ = out.Write(record[1:])
-		if err := out.WriteByte('\n'); err != nil { // or an error of the writes before
-			return n, err
-		}
-	}
-	return n, rows.Err()
+		return out.WriteByte('\n') // or an error of the writes before
+	})
+	return n, err
 }
 
 // Status implements [content.Database].

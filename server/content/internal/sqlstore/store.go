@@ -60,23 +60,7 @@ type Store struct {
 // statement is a statement that reads. prepared is nil if it must not be prepared.
 type statement struct {
 	query    string
-	db       *sql.DB
 	prepared *sql.Stmt
-}
-
-func (s *statement) rows(ctx context.Context, arguments ...any) (*sql.Rows, error) {
-	if s.prepared == nil {
-		return s.db.QueryContext(ctx, s.query, arguments...)
-	}
-	return s.prepared.QueryContext(ctx, arguments...)
-}
-
-// row runs the statement, which returns at most one row.
-func (s *statement) row(ctx context.Context, arguments ...any) *sql.Row {
-	if s.prepared == nil {
-		return s.db.QueryRowContext(ctx, s.query, arguments...)
-	}
-	return s.prepared.QueryRowContext(ctx, arguments...)
 }
 
 var (
@@ -143,7 +127,7 @@ func New(ctx context.Context, config Config) (*Store, error) {
 		selectProductUpdate: &s.productUpdate, selectShownProductUpdate: &s.shownProductUpdate, selectArticles: &s.articles,
 		selectArticlesAfter: &s.articlesAfter, selectReply: &s.reply, selectShownReply: &s.shownReply, selectModerator: &s.moderator,
 	} {
-		*to = statement{query: query, db: config.Reads}
+		to.query = query
 		if config.Unprepared {
 			continue
 		}
@@ -247,24 +231,19 @@ func (s *Store) Reply(ctx context.Context, articleID, id string, audience conten
 
 // record reads the record that a statement selects. It returns content.ErrNotFound if there is none.
 func record[T any](ctx context.Context, s *Store, doing string, from *statement, ids ...any) (*T, error) {
-	ctx, done, err := s.reader(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
+	var found *T
+	err := s.read(ctx, doing, from, func(rows *sql.Rows) error {
+		var text sql.RawBytes
+		if err := rows.Scan(&text); err != nil {
+			return err
+		}
+		found = new(T)
+		return decode(text, found)
+	}, ids...)
+	if err == nil && found == nil {
+		err = fmt.Errorf("%s: %w", doing, content.ErrNotFound)
 	}
-	defer done()
-	var text []byte
-	r := new(T)
-	err = from.row(ctx, ids...).Scan(&text)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		err = content.ErrNotFound
-	case err == nil:
-		err = decode(text, r)
-	}
-	if err != nil {
-		return nil, s.failed(doing, err)
-	}
-	return r, nil
+	return found, err
 }
 
 // Moderator implements [content.Store].
@@ -272,16 +251,9 @@ func (s *Store) Moderator(ctx context.Context, id string) (bool, error) {
 	if invalid(id) {
 		return false, nil
 	}
-	ctx, done, err := s.reader(ctx)
-	if err != nil {
-		return false, fmt.Errorf("look for a moderator: %w", err)
-	}
-	defer done()
 	var found bool
-	if err := s.moderator.row(ctx, id).Scan(&found); err != nil {
-		return false, s.failed("look for a moderator", err)
-	}
-	return found, nil
+	err := s.read(ctx, "look for a moderator", &s.moderator, func(rows *sql.Rows) error { return rows.Scan(&found) }, id)
+	return found, err
 }
 
 // Articles implements [content.Store].
@@ -289,8 +261,7 @@ func (s *Store) Articles(ctx context.Context, skip int64, limit int) ([]content.
 	if skip < 0 || limit < 0 {
 		return nil, fmt.Errorf("read %d articles after %d: neither may be negative", limit, skip)
 	}
-	articles, err := s.page(ctx, &s.articles, skip, limit)
-	return articles, s.failed("read a page of articles", err)
+	return s.page(ctx, "read a page of articles", &s.articles, skip, limit)
 }
 
 // ArticlesAfter implements [content.Store].
@@ -298,35 +269,54 @@ func (s *Store) ArticlesAfter(ctx context.Context, id string, limit int) ([]cont
 	if limit < 0 || id != "" && invalid(id) {
 		return nil, fmt.Errorf("read %d articles after an id: the number may not be negative, and the id has to be one", limit)
 	}
-	articles, err := s.page(ctx, &s.articlesAfter, id, limit)
-	return articles, s.failed("read articles after an id", err)
+	return s.page(ctx, "read articles after an id", &s.articlesAfter, id, limit)
 }
 
-func (s *Store) page(ctx context.Context, from *statement, arguments ...any) ([]content.Article, error) {
-	ctx, done, err := s.reader(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	rows, err := from.rows(ctx, arguments...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var articles []content.Article
+func (s *Store) page(ctx context.Context, doing string, from *statement, arguments ...any) (articles []content.Article, err error) {
 	var text, activity sql.RawBytes
-	for rows.Next() {
+	err = s.read(ctx, doing, from, func(rows *sql.Rows) error {
 		if err := rows.Scan(&text, &activity); err != nil {
-			return nil, err
+			return err
 		}
 		var a content.Article
 		if err := decode(text, &a); err != nil {
-			return nil, err
+			return err
 		}
 		if string(activity) > instant(a.LastActivityAt) { // a reply is newer
 			a.LastActivityAt = timestamp(string(activity))
 		}
 		articles = append(articles, a)
+		return nil
+	}, arguments...)
+	return articles, err
+}
+
+// read calls scan for each row that a statement reads.
+func (s *Store) read(ctx context.Context, doing string, from *statement, scan func(*sql.Rows) error, arguments ...any) error {
+	ctx, done, err := s.reader(ctx)
+	if err != nil {
+		return s.failed(doing, err)
 	}
-	return articles, rows.Err()
+	defer done()
+	var rows *sql.Rows
+	if from.prepared == nil {
+		rows, err = s.config.Reads.QueryContext(ctx, from.query, arguments...)
+	} else {
+		rows, err = from.prepared.QueryContext(ctx, arguments...)
+	}
+	return s.failed(doing, each(rows, err, scan))
+}
+
+// each calls scan for each row of the result of a query, and closes it.
+func each(rows *sql.Rows, err error, scan func(*sql.Rows) error) error {
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }

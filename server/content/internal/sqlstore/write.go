@@ -147,18 +147,12 @@ FROM wanted LEFT JOIN articles ON articles.id = wanted.id`
 	states := make([]state, 0, len(ids))
 	err := inParts(ids, func(values string, arguments []any) error {
 		rows, err := tx.QueryContext(ctx, `WITH wanted (id) AS (`+values+query, arguments...)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+		return each(rows, err, func(rows *sql.Rows) error {
 			var s state
-			if err := rows.Scan(&s.id, &s.exists, &s.listed, &s.table, &s.activity, &s.newestReply); err != nil {
-				return err
-			}
+			err := rows.Scan(&s.id, &s.exists, &s.listed, &s.table, &s.activity, &s.newestReply)
 			states = append(states, s)
-		}
-		return rows.Err()
+			return err
+		})
 	})
 	return states, err
 }
@@ -254,21 +248,15 @@ func position(chunks []span, k key) int {
 }
 
 // readSpans returns the rows of a table of spans, the oldest first.
-func readSpans(ctx context.Context, tx *sql.Tx, table string) ([]span, error) {
+func readSpans(ctx context.Context, tx *sql.Tx, table string) (all []span, err error) {
 	rows, err := tx.QueryContext(ctx, `SELECT activity, id, articles FROM `+table+` ORDER BY activity, id`)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var all []span
-	for rows.Next() {
+	err = each(rows, err, func(rows *sql.Rows) error {
 		var s span
-		if err := rows.Scan(&s.end.first, &s.end.id, &s.articles); err != nil {
-			return nil, err
-		}
+		err := rows.Scan(&s.end.first, &s.end.id, &s.articles)
 		all = append(all, s)
-	}
-	return all, rows.Err()
+		return err
+	})
+	return all, err
 }
 
 // split splits the chunks that have too many articles. All parts are half full but the oldest, which may have more.
