@@ -3,6 +3,7 @@ package statetest
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -21,50 +22,16 @@ type Suite struct {
 	Sweep func(t *testing.T, s state.Store)
 }
 
+// test is a test of what its name says.
+type test struct {
+	name string
+	run  func(f *fixture)
+}
+
 // Run runs all tests of the suite.
 func Run(t *testing.T, suite Suite) {
 	t.Helper()
-	for _, test := range []struct {
-		name string
-		run  func(f *fixture)
-	}{
-		{"a row that is not there", absent},
-		{"put and get", putAndGet},
-		{"values of 32 KiB and any bytes", values},
-		{"rows are apart", separateRows},
-		{"callers own what they pass and get", copies},
-		{"only one has the lease", oneLease},
-		{"acquire compares the generation", acquireCompares},
-		{"a lease ends with its time", leaseEnds},
-		{"a lease from before the clock was set back is over", leaseOfLater},
-		{"a lease ends with release", releaseEnds},
-		{"put can end the lease or keep it", putReleases},
-		{"put compares the fence", putComparesFence},
-		{"put compares the generation", putComparesGeneration},
-		{"a late holder may write while nobody else has come", lateHolder},
-		{"release of a late holder does nothing", lateRelease},
-		{"values expire by the clock of the store", expires},
-		{"values have their age by the clock of the store", ages},
-		{"values that expire do when the clock is set back", valueOfLater},
-		{"values without expiry stay", staysForEver},
-		{"a value may live a hundred years", century},
-		{"delete compares the generation", deletes},
-		{"delete keeps the lease and stops its holder", deleteWhileLeased},
-		{"reseal changes the value and nothing else", reseals},
-		{"reseal compares the generation", resealCompares},
-		{"generations and fences rise and never return", neverReturn},
-		{"rows lists the values", lists},
-		{"rows ends with the error of its function", listEnds},
-		{"rows lets its function change rows", listAndChange},
-		{"wait returns at once if there is nothing to wait for", waitsForNothing},
-		{"wait returns after a change", waitWakes},
-		{"wait returns when the lease has ended by time", waitTime},
-		{"wait returns when its context is done", waitCancelled},
-		{"of many who acquire one succeeds", manyAcquire},
-		{"no update is lost", noLostUpdate},
-		{"of a put and an acquire one succeeds", putOrAcquire},
-		{"nothing changes when the context is done", cancelled},
-	} {
+	for _, test := range slices.Concat(rowTests, leaseTests) {
 		t.Run(test.name, func(t *testing.T) { test.run(&fixture{T: t, suite: suite, store: suite.New(t)}) })
 	}
 }
