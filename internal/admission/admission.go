@@ -142,7 +142,10 @@ func admit(wasm []byte, limits Limits, rules ruleset) (*Module, error) {
 			"it has %d bytes, and %d are allowed: build it without debug information, or raise the limit",
 			len(wasm), limits.ModuleBytes)}}}
 	}
-	m := &module{limits: limits, rules: rules}
+	m := &module{
+		limits: limits, rules: rules, segments: -1, start: -1,
+		exports: map[string]exported{}, declared: map[uint32]bool{}, rewriting: rewriting{wrappers: map[uint32]uint32{}},
+	}
 	m.readAll(wasm)
 	if len(m.reasons) == 0 {
 		m.checkContract()

@@ -13,12 +13,9 @@ type parts map[byte][]byte
 // build returns a module of the given sections.
 func build(sections parts) []byte {
 	out := []byte(magic)
-	for place := range layout {
-		for id, body := range sections {
-			if layout[id].place == place {
-				out = append(out, id)
-				out = appendText(out, string(body))
-			}
+	for _, l := range layout {
+		if body, ok := sections[l.id]; ok {
+			out = appendText(append(out, l.id), string(body))
 		}
 	}
 	return out

@@ -41,9 +41,6 @@ func (m *module) readCode(r *reader) {
 		r.fail(r.pos, "there is more or less code than functions")
 		return
 	}
-	if m.declared == nil {
-		m.declared = make([]bool, len(m.functions))
-	}
 	out := make([]byte, 0, r.remaining()+r.remaining()/8)
 	for ; m.bodies < n && !m.broken; m.bodies++ {
 		code := r.sub(r.u32())
@@ -174,9 +171,6 @@ func (b *body) open(op byte) {
 	b.push(start)
 }
 
-// singles holds the list that has only the given value type. Lookups do not allocate.
-var singles = map[byte]string{i32: ofI32, i64: ofI64, f32: ofF32, f64: ofF64, funcref: "\x70", externref: "\x6f"}
-
 func (b *body) blockType() (start, end string) {
 	where := b.pos
 	switch first := b.wasm[min(b.pos, len(b.wasm)-1)]; {
@@ -195,7 +189,7 @@ func (b *body) blockType() (start, end string) {
 		}
 		return t.Params, t.Results
 	}
-	return "", singles[b.valueType()]
+	return "", string([]byte{b.valueType()})
 }
 
 // close removes the innermost block, checks that exactly its results are on the stack, and returns it.

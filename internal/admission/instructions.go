@@ -279,7 +279,7 @@ func (b *body) more(where int) {
 		if b.m.segments < 0 {
 			b.fail(where, "it uses data segments, but their number is not announced")
 		}
-		b.index(b.m.announced, "data segment")
+		b.index(b.m.segments, "data segment")
 		if op == moreDataDrop {
 			b.stateful("data.drop")
 			return

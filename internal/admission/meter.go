@@ -162,9 +162,6 @@ func (m *module) meteredRef(function uint32) uint32 {
 		code = append(code, opLocalGet, byte(i))
 	}
 	code = append(appendNumber(append(code, opCall), function), opEnd)
-	if m.wrappers == nil {
-		m.wrappers = map[uint32]uint32{}
-	}
 	m.wrappers[function] = m.add(t, code)
 	return m.wrappers[function]
 }

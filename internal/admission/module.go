@@ -1,6 +1,9 @@
 package admission
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // IDs of sections, and kinds of imports and exports.
 // https://www.w3.org/TR/wasm-core-2/#binary-modules
@@ -33,23 +36,29 @@ var kindNames = map[byte]string{
 	kindFunction: "function", kindTable: "table", kindMemory: "memory", kindGlobal: "global", kindTag: "exception tag",
 }
 
-// layout has, by the ID of a section, its position in a module and the method that reads it. Custom sections may be anywhere.
-var layout = [...]struct {
-	place int
-	read  func(*module, *reader)
-}{
-	sectionType:      {1, (*module).readTypes},
-	sectionImport:    {2, (*module).readImports},
-	sectionFunction:  {3, (*module).readFunctions},
-	sectionTable:     {4, (*module).readTables},
-	sectionMemory:    {5, (*module).readMemories},
-	sectionGlobal:    {6, (*module).readGlobals},
-	sectionExport:    {7, (*module).readExports},
-	sectionStart:     {8, (*module).readStart},
-	sectionElement:   {9, (*module).readElements},
-	sectionDataCount: {10, (*module).readDataCount},
-	sectionCode:      {11, (*module).readCode},
-	sectionData:      {12, (*module).readData},
+// sectionKind is a kind of section. It is a list of at most limit things, which item reads one by one, unless read reads the section.
+type sectionKind struct {
+	id     byte
+	limit  int
+	things string
+	item   func(*module, *reader, *patch)
+	read   func(*module, *reader)
+}
+
+// layout has the sections in the order in which they are in a module. Custom sections may be anywhere.
+var layout = []sectionKind{
+	{id: sectionType, limit: maxTypes, things: "types", item: (*module).readType},
+	{id: sectionImport, limit: maxImports, things: "imports", item: (*module).readImport},
+	{id: sectionFunction, limit: maxFunctions, things: "functions", item: (*module).readFunction},
+	{id: sectionTable, limit: maxTables, things: "tables", item: (*module).readTable},
+	{id: sectionMemory, limit: 1, things: "memories", item: (*module).readMemory},
+	{id: sectionGlobal, limit: maxGlobals, things: "globals", item: (*module).readGlobal},
+	{id: sectionExport, limit: maxExports, things: "exports", item: (*module).readExport},
+	{id: sectionStart, read: (*module).readStart},
+	{id: sectionElement, limit: maxSegments, things: "element segments", item: (*module).readElementSegment},
+	{id: sectionDataCount, read: (*module).readDataCount},
+	{id: sectionCode, read: (*module).readCode},
+	{id: sectionData, limit: maxSegments, things: "data segments", item: (*module).readDataSegment},
 }
 
 // module is the state of reading a module. Its index spaces begin with the imports.
@@ -81,8 +90,8 @@ type module struct {
 	segments int
 	// start is the index of the start function, or -1.
 	start int
-	// declared is set for each function that an export, a global or an element refers to. ref.func may refer to these.
-	declared []bool
+	// declared has the functions that an export, a global or an element refers to. ref.func may refer to these.
+	declared map[uint32]bool
 	// bodies is the number of function bodies that have been read.
 	bodies int
 	// locals is the number of locals of these functions, and work and joins are their estimates of effort.
@@ -133,7 +142,6 @@ func (m *module) refuseAt(text string, function, offset int) {
 
 // readAll reads the module and fills the sections of the metered one.
 func (m *module) readAll(wasm []byte) {
-	m.segments, m.start, m.exports = -1, -1, map[string]exported{}
 	m.pristine.module = m
 	r := reader{wasm: wasm, end: len(wasm)}
 	if string(r.bytes(uint32(len(magic)))) != magic {
@@ -141,20 +149,21 @@ func (m *module) readAll(wasm []byte) {
 		m.refuse("it is no WebAssembly module, or of another version than 1")
 		return
 	}
-	for previous := 0; r.remaining() > 0 && !r.failed() && !m.broken; {
+	for rest := layout; r.remaining() > 0 && !r.failed() && !m.broken; {
 		where := r.pos
 		id := r.byte()
 		section := r.sub(r.u32())
+		place := slices.IndexFunc(rest, func(s sectionKind) bool { return s.id == id })
 		switch {
 		case r.failed() || id == sectionCustom: // custom sections have no effect on execution
 			continue
 		case id == sectionTag:
 			r.fail(where, "it uses exceptions, which a plugin does not need")
-		case int(id) >= len(layout) || layout[id].place <= previous:
+		case place < 0:
 			r.fail(where, fmt.Sprintf("there is a section %d that does not belong here", id))
 		default:
-			previous = layout[id].place
-			layout[id].read(m, &section)
+			m.readSection(&section, rest[place])
+			rest = rest[place+1:]
 			if section.failed() {
 				r.fail(section.where, section.fault)
 			} else if section.remaining() > 0 && !m.broken {
@@ -163,6 +172,27 @@ func (m *module) readAll(wasm []byte) {
 		}
 	}
 	m.finish(&r)
+}
+
+// readSection reads a section. It also writes a list, with the numbers that items replace.
+func (m *module) readSection(r *reader, s sectionKind) {
+	if s.read != nil {
+		s.read(m, r)
+		return
+	}
+	where := r.pos
+	n := r.atMost(s.limit, s.things)
+	if s.id == sectionData {
+		if m.segments >= 0 && m.segments != n {
+			r.fail(where, "there is more or less data than announced")
+		}
+		m.segments = 0
+	}
+	p := patch{wasm: r.wasm, copied: r.pos}
+	for i := 0; i < n && !r.failed(); i++ {
+		s.item(m, r, &p)
+	}
+	m.begin(s.id, n, p.upTo(r.pos))
 }
 
 // finish makes the checks that need the whole module.
@@ -200,10 +230,9 @@ func (m *module) checkTables() {
 	}
 }
 
-// readDataCount reads the data count section.
 func (m *module) readDataCount(r *reader) {
 	m.segments = int(r.u32())
-	m.announced = m.segments
+	m.begin(sectionDataCount, m.segments, nil)
 }
 
 // atMost reads the length of a vector, and fails if it is more than limit.

@@ -124,10 +124,8 @@ func (p *pristine) reach() []bool {
 		}
 		if p.indirect[code] && !tables {
 			tables = true
-			for i, declared := range m.declared {
-				if declared {
-					visit(uint32(i))
-				}
+			for declared := range m.declared {
+				visit(declared)
 			}
 		}
 	}

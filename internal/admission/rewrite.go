@@ -3,6 +3,7 @@ package admission
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/keywright/keywright/internal/contract"
@@ -12,9 +13,7 @@ import (
 // references to imported functions change.
 type rewriting struct {
 	sections [sectionDataCount + 1]section
-	// announced is the number of data segments in the data count section, or 0 without that section.
-	announced int
-	added     []added
+	added    []added
 	// wrappers has the index of the wrapper of an imported function, which charges and calls it.
 	wrappers map[uint32]uint32
 	// chargeIndex is the index of the function that chargeFunction returns, or 0 before its first call.
@@ -23,12 +22,10 @@ type rewriting struct {
 	scratch []byte
 }
 
-// section is a section of the metered module. It is written as the number of its items and bytes, or if raw is set as
-// bytes only.
+// section is a section of the metered module: the number of its items, and their bytes.
 type section struct {
-	present, raw bool
-	items        int
-	bytes        []byte
+	items int
+	bytes []byte
 }
 
 // added is a function that metering adds.
@@ -40,17 +37,11 @@ type added struct {
 
 // begin sets a section that append may extend.
 func (m *module) begin(id byte, items int, bytes []byte) {
-	m.sections[id] = section{present: true, items: items, bytes: bytes[:len(bytes):len(bytes)]}
-}
-
-// keep sets a section to bytes, which include the number of items.
-func (m *module) keep(id byte, bytes []byte) {
-	m.sections[id] = section{present: true, raw: true, bytes: bytes}
+	m.sections[id] = section{items, bytes[:len(bytes):len(bytes)]}
 }
 
 func (m *module) append(id byte, item []byte) {
 	s := &m.sections[id]
-	s.present = true
 	s.items++
 	s.bytes = append(s.bytes, item...)
 }
@@ -81,10 +72,9 @@ type patch struct {
 	copied int
 }
 
-// number replaces the number from begin to end by v.
-func (p *patch) number(begin, end int, v uint32) {
-	p.out = append(p.out, p.wasm[p.copied:begin]...)
-	p.out = appendNumber(p.out, v)
+// replace replaces what is from begin to end.
+func (p *patch) replace(begin, end int, by []byte) {
+	p.out = append(append(p.out, p.wasm[p.copied:begin]...), by...)
 	p.copied = end
 }
 
@@ -127,12 +117,10 @@ func (m *module) add(s Signature, code []byte) uint32 {
 // admitted assembles the metered module.
 func (m *module) admitted() *Module {
 	out := &Module{Functions: len(m.functions) - len(m.imports), Exports: m.names}
-	imports := map[Import]bool{}
 	for _, i := range m.imports {
-		if !imports[i] {
+		if !slices.Contains(out.Imports, i) { // which has no more than the ruleset
 			out.Imports = append(out.Imports, i)
 		}
-		imports[i] = true
 	}
 	for i, g := range m.globals {
 		if g.mutable && g.value != funcref && g.value != externref {
@@ -158,9 +146,6 @@ func (m *module) admitted() *Module {
 		m.append(sectionType, appendText(t, f.signature.Results))
 		m.append(sectionCode, appendText(nil, string(f.code)))
 	}
-	if m.announced > 0 {
-		m.keep(sectionDataCount, appendNumber(nil, uint32(m.announced)))
-	}
 	out.Wasm = m.write()
 	return out
 }
@@ -172,20 +157,11 @@ func (m *module) write() []byte {
 		size += len(s.bytes) + 12
 	}
 	out := append(make([]byte, 0, size), magic...)
-	for place := range layout {
-		for id, s := range m.sections {
-			if layout[id].place != place || !s.present {
-				continue
-			}
-			out = append(out, byte(id))
-			if s.raw {
-				out = appendNumber(out, uint32(len(s.bytes)))
-			} else {
-				count := appendNumber(nil, uint32(s.items))
-				out = appendNumber(out, uint32(len(count)+len(s.bytes)))
-				out = append(out, count...)
-			}
-			out = append(out, s.bytes...)
+	for _, l := range layout {
+		if s := m.sections[l.id]; s.items > 0 {
+			count := appendNumber(nil, uint32(s.items))
+			out = appendNumber(append(out, l.id), uint32(len(count)+len(s.bytes)))
+			out = append(append(out, count...), s.bytes...)
 		}
 	}
 	return out

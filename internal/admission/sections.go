@@ -2,19 +2,14 @@ package admission
 
 import "fmt"
 
-func (m *module) readTypes(r *reader) {
-	n := r.atMost(maxTypes, "types")
-	begin := r.pos
-	for i := 0; i < n && !r.failed(); i++ {
-		where := r.pos
-		if form := r.byte(); form != 0x60 {
-			r.fail(where, "a type is not that of a function: garbage collection is nothing that a plugin needs")
-		}
-		t := Signature{Params: r.typeList(maxParams, "parameters of a type"), Results: r.typeList(maxResults, "results of a type")}
-		m.types = append(m.types, t)
-		m.work += (len(t.Params) + len(t.Results)) / 8 // wazero makes an entry for each
+func (m *module) readType(r *reader, _ *patch) {
+	where := r.pos
+	if form := r.byte(); form != 0x60 {
+		r.fail(where, "a type is not that of a function: garbage collection is nothing that a plugin needs")
 	}
-	m.begin(sectionType, n, r.wasm[begin:r.pos])
+	t := Signature{Params: r.typeList(maxParams, "parameters of a type"), Results: r.typeList(maxResults, "results of a type")}
+	m.types = append(m.types, t)
+	m.work += (len(t.Params) + len(t.Results)) / 8 // wazero makes an entry for each
 }
 
 func (r *reader) typeList(limit int, things string) string {
@@ -26,64 +21,44 @@ func (r *reader) typeList(limit int, things string) string {
 	return string(r.wasm[begin:r.pos])
 }
 
-func (m *module) readImports(r *reader) {
-	n := r.atMost(maxImports, "imports")
-	begin := r.pos
-	for i := 0; i < n && !r.failed(); i++ {
-		where := r.pos
-		imported := Import{r.name(), r.name()}
-		kind := r.byte()
-		var t Signature
-		switch kind {
-		case kindFunction:
-			function := r.index(len(m.types), "type")
-			if r.failed() {
-				return
-			}
-			t = m.types[function]
-			m.imports = append(m.imports, imported)
-			m.functions = append(m.functions, function)
-		case kindTable:
-			m.readTable(r)
-		case kindMemory:
-			m.readMemory(r)
-		case kindGlobal:
-			m.readGlobal(r)
-			m.importedGlobals++
-		default:
-			r.fail(where, "an import is of a kind that a plugin does not need")
-			return
-		}
+func (m *module) readImport(r *reader, p *patch) {
+	where := r.pos
+	imported := Import{r.name(), r.name()}
+	kind := r.byte()
+	var t Signature
+	switch kind {
+	case kindFunction:
+		function := r.index(len(m.types), "type")
 		if r.failed() {
 			return
 		}
-		if reason := m.rules.checkImport(imported, kind, t); reason != "" {
-			m.refuseAt(reason, -1, where)
-		}
-		m.pristine.imported(imported)
+		t = m.types[function]
+		m.imports = append(m.imports, imported)
+		m.functions = append(m.functions, function)
+	case kindTable:
+		m.readTable(r, p)
+	case kindMemory:
+		m.readMemory(r, p)
+	case kindGlobal:
+		m.readGlobalType(r)
+		m.importedGlobals++
+	default:
+		r.fail(where, "an import is of a kind that a plugin does not need")
 	}
-	m.begin(sectionImport, n, r.wasm[begin:r.pos])
+	if r.failed() {
+		return
+	}
+	if reason := m.rules.checkImport(imported, kind, t); reason != "" {
+		m.refuseAt(reason, -1, where)
+	}
+	m.pristine.imported(imported)
 }
 
-func (m *module) readFunctions(r *reader) {
-	n := r.atMost(maxFunctions, "functions")
-	begin := r.pos
-	for i := 0; i < n && !r.failed(); i++ {
-		m.functions = append(m.functions, r.index(len(m.types), "type"))
-	}
-	m.begin(sectionFunction, n, r.wasm[begin:r.pos])
+func (m *module) readFunction(r *reader, _ *patch) {
+	m.functions = append(m.functions, r.index(len(m.types), "type"))
 }
 
-func (m *module) readTables(r *reader) {
-	begin := r.pos
-	n := r.atMost(maxTables, "tables")
-	for i := 0; i < n && !r.failed(); i++ {
-		m.readTable(r)
-	}
-	m.keep(sectionTable, r.wasm[begin:r.pos])
-}
-
-func (m *module) readTable(r *reader) {
+func (m *module) readTable(r *reader, _ *patch) {
 	t := table{element: r.refType()}
 	where := r.pos
 	flags := r.byte()
@@ -100,21 +75,10 @@ func (m *module) readTable(r *reader) {
 	m.tables = append(m.tables, t)
 }
 
-// readMemories reads the memory section, and writes it with a maximum. The limit is not the maximum: the host refuses to grow a
-// memory beyond its limit, and so knows that the guest wanted more.
-func (m *module) readMemories(r *reader) {
-	n := r.atMost(1, "memories")
-	for i := 0; i < n && !r.failed(); i++ {
-		m.readMemory(r)
-	}
-	if n == 1 && !r.failed() {
-		limits := m.memories[len(m.memories)-1]
-		out := appendNumber([]byte{1, 1}, limits.min)
-		m.keep(sectionMemory, appendNumber(out, limits.max))
-	}
-}
-
-func (m *module) readMemory(r *reader) {
+// readMemory reads a memory, and writes it with a maximum. The limit is not the maximum: the host refuses to grow a memory beyond its
+// limit, and so knows that the guest wanted more.
+func (m *module) readMemory(r *reader, p *patch) {
+	begin := r.pos
 	where := r.pos
 	flags := r.byte()
 	switch {
@@ -141,19 +105,15 @@ func (m *module) readMemory(r *reader) {
 	if len(m.memories) > 1 {
 		r.fail(where, "it has more than one memory, which a plugin does not need")
 	}
+	p.replace(begin, r.pos, appendNumber(appendNumber([]byte{1}, limits.min), limits.max))
 }
 
-func (m *module) readGlobals(r *reader) {
-	n := r.atMost(maxGlobals, "globals")
-	p := patch{wasm: r.wasm, copied: r.pos}
-	for i := 0; i < n && !r.failed(); i++ {
-		g := m.readGlobal(r)
-		m.readConstant(r, &p, g.value)
-	}
-	m.begin(sectionGlobal, n, p.upTo(r.pos))
+func (m *module) readGlobal(r *reader, p *patch) {
+	g := m.readGlobalType(r)
+	m.readConstant(r, p, g.value)
 }
 
-func (m *module) readGlobal(r *reader) global {
+func (m *module) readGlobalType(r *reader) global {
 	g := global{value: r.valueType()}
 	where := r.pos
 	mutable := r.byte()
@@ -168,30 +128,24 @@ func (m *module) readGlobal(r *reader) global {
 	return g
 }
 
-func (m *module) readExports(r *reader) {
-	n := r.atMost(maxExports, "exports")
-	p := patch{wasm: r.wasm, copied: r.pos}
-	for i := 0; i < n && !r.failed(); i++ {
-		where := r.pos
-		name, kind := r.name(), r.byte()
-		number := r.pos
-		var index uint32
-		switch kind {
-		case kindFunction:
-			index = m.reference(r, &p, number)
-			m.pristine.exported(name, index)
-		case kindTable:
-			index = r.index(len(m.tables), "table")
-		case kindMemory:
-			index = r.index(len(m.memories), "memory")
-		case kindGlobal:
-			index = r.index(len(m.globals), "global")
-		default:
-			r.fail(where, "an export is of a kind that a plugin does not need")
-		}
-		m.addExport(name, exported{kind, index}, r, where)
+func (m *module) readExport(r *reader, p *patch) {
+	where := r.pos
+	name, kind := r.name(), r.byte()
+	var index uint32
+	switch kind {
+	case kindFunction:
+		index = m.reference(r, p)
+		m.pristine.exported(name, index)
+	case kindTable:
+		index = r.index(len(m.tables), "table")
+	case kindMemory:
+		index = r.index(len(m.memories), "memory")
+	case kindGlobal:
+		index = r.index(len(m.globals), "global")
+	default:
+		r.fail(where, "an export is of a kind that a plugin does not need")
 	}
-	m.begin(sectionExport, n, p.upTo(r.pos))
+	m.addExport(name, exported{kind, index}, r, where)
 }
 
 // readStart reads the start section but does not copy it. If a start function failed while wazero makes an instance,
@@ -210,25 +164,19 @@ func (m *module) readStart(r *reader) {
 	m.start = int(start)
 }
 
-// reference reads the index of a function at offset where, and replaces it by that of the function's wrapper if there is
-// one. A reference makes the function callable through tables and exports.
-func (m *module) reference(r *reader, p *patch, where int) uint32 {
+// reference reads the index of a function, and replaces it by that of the function's wrapper if there is one. A reference makes the
+// function callable through tables and exports.
+func (m *module) reference(r *reader, p *patch) uint32 {
+	where := r.pos
 	function := r.index(len(m.functions), "function")
 	if r.failed() {
 		return 0
 	}
-	m.declare(function)
+	m.declared[function] = true
 	if metered := m.meteredRef(function); metered != function {
-		p.number(where, r.pos, metered)
+		p.replace(where, r.pos, appendNumber(nil, metered))
 	}
 	return function
-}
-
-func (m *module) declare(function uint32) {
-	if m.declared == nil {
-		m.declared = make([]bool, len(m.functions))
-	}
-	m.declared[function] = true
 }
 
 // readConstant reads a constant expression of type want: an offset, an element, or the initial value of a global. constant
@@ -255,7 +203,7 @@ func (m *module) readConstant(r *reader, p *patch, want byte) (value uint32, con
 	case opRefNull:
 		got = r.refType()
 	case opRefFunc:
-		m.reference(r, p, r.pos)
+		m.reference(r, p)
 		got = funcref
 	default:
 		r.fail(where, "what has to be a constant is none that a plugin needs")
@@ -270,18 +218,8 @@ func (m *module) readConstant(r *reader, p *patch, want byte) (value uint32, con
 	return value, constant
 }
 
-// readElements reads the element section. A segment has flags. 1: the segment is not active. 2: an active segment has
-// the index of a table, and a segment that is not active is declarative. 4: the elements are expressions instead of
-// indices of functions.
-func (m *module) readElements(r *reader) {
-	n := r.atMost(maxSegments, "element segments")
-	p := patch{wasm: r.wasm, copied: r.pos}
-	for i := 0; i < n && !r.failed(); i++ {
-		m.readElementSegment(r, &p)
-	}
-	m.begin(sectionElement, n, p.upTo(r.pos))
-}
-
+// readElementSegment reads an element segment, which has flags. 1: the segment is not active. 2: an active segment has the index of a
+// table, and a segment that is not active is declarative. 4: the elements are expressions instead of indices of functions.
 func (m *module) readElementSegment(r *reader, p *patch) {
 	where := r.pos
 	flags := r.u32()
@@ -316,7 +254,7 @@ func (m *module) readElementSegment(r *reader, p *patch) {
 		if flags&4 != 0 {
 			m.readConstant(r, p, element)
 		} else {
-			m.reference(r, p, r.pos)
+			m.reference(r, p)
 		}
 	}
 	m.elements = append(m.elements, element)
@@ -332,20 +270,7 @@ func (m *module) readElementSegment(r *reader, p *patch) {
 	}
 }
 
-func (m *module) readData(r *reader) {
-	begin := r.pos
-	n := r.atMost(maxSegments, "data segments")
-	if m.segments >= 0 && m.segments != n {
-		r.fail(begin, "there is more or less data than announced")
-	}
-	m.segments = 0
-	for i := 0; i < n && !r.failed(); i++ {
-		m.readDataSegment(r)
-	}
-	m.keep(sectionData, r.wasm[begin:r.pos])
-}
-
-func (m *module) readDataSegment(r *reader) {
+func (m *module) readDataSegment(r *reader, p *patch) {
 	where := r.pos
 	flags := r.u32()
 	var offset uint32
@@ -358,7 +283,7 @@ func (m *module) readDataSegment(r *reader) {
 		if len(m.memories) == 0 {
 			r.fail(where, "there is no memory for a data segment")
 		}
-		offset, constant = m.readConstant(r, &patch{wasm: r.wasm, copied: r.pos}, i32)
+		offset, constant = m.readConstant(r, p, i32)
 	case 1:
 	default:
 		r.fail(where, "a data segment is of a kind that a plugin does not need")
