@@ -69,7 +69,6 @@ type Limits struct {
 // maxPages is the number of pages of 64 KiB that WebAssembly can address.
 const maxPages = 1 << 16
 
-// pages returns the maximum size of the memory in pages of 64 KiB.
 func (l Limits) pages() uint32 { return uint32(l.MemoryBytes >> 16) }
 
 // Limits that no plugin comes near. Modules beyond them would only cost memory or time.

@@ -138,7 +138,6 @@ func (b *body) popAll(types string) {
 	}
 }
 
-// setUnreachable marks the rest of the current block as unreachable.
 func (b *body) setUnreachable() {
 	in := &b.blocks[len(b.blocks)-1]
 	b.values = b.values[:in.height]

@@ -37,7 +37,6 @@ type ruleset struct {
 	maxTargets int
 }
 
-// host is a host function.
 type host struct {
 	Signature
 	meter meter

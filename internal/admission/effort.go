@@ -61,7 +61,6 @@ func (b *body) branch(n int) {
 // carry counts a call or a target of a branch that passes this many values.
 func (b *body) carry(values int) { b.work += 1 + values/4 }
 
-// beginLoop counts a loop and enters it.
 func (b *body) beginLoop() {
 	b.branch(loopBranches)
 	b.depth++

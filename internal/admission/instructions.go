@@ -2,7 +2,6 @@ package admission
 
 import "fmt"
 
-// instruction validates the next instruction and adds its weight to the current charge.
 func (b *body) instruction() {
 	where := b.pos
 	op := b.byte()
@@ -99,7 +98,6 @@ func (b *body) call() uint64 {
 	return weightCall + passing(t)
 }
 
-// passing returns the weight of a call's parameters and results.
 func passing(t Signature) uint64 { return weightPassed * uint64(len(t.Params)+len(t.Results)) }
 
 func (b *body) callIndirect() uint64 {

@@ -98,7 +98,6 @@ func (m *module) appendDeduct(out []byte) []byte {
 	return append(out, opI64Const, 0, opI64LtS, opIf, emptyBlock, opUnreachable, opEnd)
 }
 
-// appendLength appends code that charges for the length in a local.
 func (m *module) appendLength(out []byte, local uint32, kind uint64) []byte {
 	switch kind {
 	case meterBytes: // 16 MiB take 1.6 ms the first time

@@ -140,7 +140,6 @@ func (m *module) refuseAt(text string, function, offset int) {
 	}
 }
 
-// readAll reads the module and fills the sections of the metered one.
 func (m *module) readAll(wasm []byte) {
 	m.pristine.module = m
 	r := reader{wasm: wasm, end: len(wasm)}
@@ -212,7 +211,6 @@ func (m *module) finish(r *reader) {
 	m.checkTables()
 }
 
-// checkTables checks the maximum size of all tables together against the limit.
 func (m *module) checkTables() {
 	var total uint64
 	for i, t := range m.tables {
@@ -257,7 +255,6 @@ func (r *reader) index(n int, thing string) uint32 {
 	return i
 }
 
-// valueType reads a value type.
 func (r *reader) valueType() byte {
 	where := r.pos
 	t := r.byte()

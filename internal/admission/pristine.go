@@ -76,7 +76,6 @@ func (p *pristine) callIndirect() {
 	}
 }
 
-// reason returns the reason why an instance cannot be reset, or "".
 func (p *pristine) reason() string {
 	if p.notPooled != "" || len(p.draws) == 0 {
 		return p.notPooled

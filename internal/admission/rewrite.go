@@ -28,7 +28,6 @@ type section struct {
 	bytes []byte
 }
 
-// added is a function that metering adds.
 type added struct {
 	signature Signature
 	// code has the locals and the instructions.
@@ -72,13 +71,11 @@ type patch struct {
 	copied int
 }
 
-// replace replaces what is from begin to end.
 func (p *patch) replace(begin, end int, by []byte) {
 	p.out = append(append(p.out, p.wasm[p.copied:begin]...), by...)
 	p.copied = end
 }
 
-// upTo returns the copy up to the offset end.
 func (p *patch) upTo(end int) []byte {
 	if p.out == nil {
 		return p.wasm[min(p.copied, end):end]
@@ -108,13 +105,11 @@ func (m *module) addExport(name string, e exported, r *reader, where int) {
 // fuel returns the index of the global that holds the fuel.
 func (m *module) fuel() uint32 { return uint32(len(m.globals)) }
 
-// add adds a function and returns its index.
 func (m *module) add(s Signature, code []byte) uint32 {
 	m.added = append(m.added, added{s, code})
 	return uint32(len(m.functions) + len(m.added) - 1)
 }
 
-// admitted assembles the metered module.
 func (m *module) admitted() *Module {
 	out := &Module{Functions: len(m.functions) - len(m.imports), Exports: m.names}
 	for _, i := range m.imports {
@@ -150,7 +145,6 @@ func (m *module) admitted() *Module {
 	return out
 }
 
-// write returns the module's bytes.
 func (m *module) write() []byte {
 	size := len(magic)
 	for _, s := range m.sections {

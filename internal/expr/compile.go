@@ -34,10 +34,8 @@ type Expression struct {
 	slots int
 }
 
-// eval evaluates a part of an expression.
 type eval func(*Run) any
 
-// operand is a compiled part of an expression.
 type operand struct {
 	kind Kind
 	run  eval
@@ -179,7 +177,7 @@ func constant(k Kind, value any) operand {
 func (b *builder) let(n *ast.VariableDeclaratorNode, output bool) operand {
 	_, isFunction := builtin.Index[n.Name]
 	_, ours := functions[n.Name]
-	isLocal := slices.ContainsFunc(b.locals, func(l local) bool { return l.name == n.Name })
+	_, isLocal := b.local(n.Name)
 	name, _ := b.Name("", n.Name)
 	if isFunction || ours || isLocal || n.Name[0] == '$' || name != nil || n.Name == "tenant_id" || b.Group(n.Name) {
 		return b.fail(n, "%s has a meaning already: give the value another name", problem.Quote(n.Name))
@@ -288,7 +286,6 @@ func (b *builder) call(n *ast.CallNode, output bool) operand {
 	return f.operand(b.columnOf(n), args)
 }
 
-// operand returns an operand that calls a function.
 func (f function) operand(column int, args []operand) operand {
 	call, all := f.call, f.maxArgs > len(arguments{})
 	return operand{f.result, func(r *Run) any {

@@ -104,7 +104,6 @@ func ofText(where bool, f func(r *Run, s string) string) function {
 	}, false}
 }
 
-// text returns an argument that must be text.
 func (r *Run) text(argument any) string {
 	s, ok := argument.(string)
 	if !ok {
@@ -113,7 +112,6 @@ func (r *Run) text(argument any) string {
 	return s
 }
 
-// list returns an argument that must be a list.
 func (r *Run) list(argument any) *List {
 	l, ok := argument.(*List)
 	if !ok {

@@ -38,7 +38,6 @@ type Object struct {
 	values []any
 }
 
-// find returns the value of a member, and reports whether there is one of that name.
 func (o *Object) find(name string) (value any, ok bool) {
 	if i := slices.Index(o.order, name); i >= 0 {
 		return o.values[i], true
@@ -49,7 +48,6 @@ func (o *Object) find(name string) (value any, ok bool) {
 
 func (o *Object) len() int { return len(o.members) + len(o.order) }
 
-// all is an iterator over the members.
 func (o *Object) all(yield func(name string, value any) bool) {
 	for name, value := range o.members {
 		if !yield(name, value) {
@@ -100,7 +98,6 @@ func (r *Run) DecodeNext(d *jsontext.Decoder, document []byte) (value any, err *
 	return value, nil
 }
 
-// reader decodes the values of a document.
 type reader struct {
 	*Run
 	d        *jsontext.Decoder
@@ -125,7 +122,9 @@ func (j *reader) read(depth int) (value any, exact Number) {
 		panic(j.failure("JSON that is nested more than %d deep", j.limits.Depth))
 	case kind == '0':
 		text, err := j.d.ReadValue()
-		j.check(err)
+		if err != nil {
+			panic(j.malformed(err))
+		}
 		if value, exact = parseNumber(text); exact != "" {
 			j.values += 4 // the number and its text are kept
 		}
@@ -182,12 +181,6 @@ func (j *reader) readList(depth int) any {
 }
 
 func (j *reader) token() jsontext.Token { return j.Run.token(j.d) }
-
-func (j *reader) check(err error) {
-	if err != nil {
-		panic(j.malformed(err))
-	}
-}
 
 // SkipToken reads one JSON token and discards it.
 func SkipToken(d *jsontext.Decoder) *Error {
@@ -345,7 +338,6 @@ func jsonGet(r *Run, a arguments) any {
 	return text
 }
 
-// findMember reads an object up to the value of the member with a name.
 func (r *Run) findMember(d *jsontext.Decoder, name string) {
 	if kind := d.PeekKind(); kind != '{' && kind != 0 {
 		panic(r.failure("json_get: what should have the member is no object"))
@@ -362,7 +354,6 @@ func (r *Run) findMember(d *jsontext.Decoder, name string) {
 	panic(r.failure("json_get: there is no such member"))
 }
 
-// token reads the next token of a document.
 func (r *Run) token(d *jsontext.Decoder) jsontext.Token {
 	token, err := d.ReadToken()
 	if err != nil {
@@ -371,7 +362,6 @@ func (r *Run) token(d *jsontext.Decoder) jsontext.Token {
 	return token
 }
 
-// malformed returns the error for a document that is not well-formed.
 func (r *Run) malformed(err error) *Error {
 	malformed := Malformed(err)
 	malformed.Column = r.column

@@ -142,7 +142,6 @@ func (l *Language) FunctionNames() []string {
 	return names
 }
 
-// kindName returns the kind of a value in words, for error messages.
 func kindName(value any) string {
 	switch value.(type) {
 	case nil:

@@ -9,7 +9,6 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// operator is an operator with two operands.
 type operator struct {
 	// If templates is false, the operator is available in bodies only.
 	templates bool
@@ -185,7 +184,6 @@ func (b *builder) unary(n *ast.UnaryNode) operand {
 	}}
 }
 
-// truth evaluates an operand that must be a boolean.
 func (o operand) truth(r *Run, column int) bool {
 	yes, ok := o.run(r).(bool)
 	if !ok {
@@ -195,7 +193,6 @@ func (o operand) truth(r *Run, column int) bool {
 	return yes
 }
 
-// apply returns an operand that evaluates both sides and then the operation.
 func apply(column int, result Kind, op operation, first, right operand) operand {
 	return operand{result, func(r *Run) any {
 		x := first.run(r)
@@ -243,7 +240,6 @@ func (b *builder) either(x, y Kind) Kind {
 	return x | y
 }
 
-// in reports whether a list has an element equal to value, or an object has a member of that name.
 func in(r *Run, value, object any) any {
 	switch of := object.(type) {
 	case nil:

@@ -76,11 +76,7 @@ func (p *Source) compile(source string) (_ *pattern, problem string) {
 	case p.all.program > MaxPrograms:
 		return nil, "all patterns together are too large: repeat less in them, or use fewer"
 	}
-	compiled, err := regexp.Compile(source)
-	if err != nil { // cannot happen, because the pattern has been parsed
-		return nil, "the pattern cannot be compiled"
-	}
-	return &pattern{compiled, size}, ""
+	return &pattern{regexp.MustCompile(source), size}, "" // it has been parsed
 }
 
 // reading estimates the cost of parsing a pattern. A unit is one character of a range in a pattern that ignores case: for

@@ -78,7 +78,6 @@ func (b *builder) builtin(n *ast.BuiltinNode, output bool) operand {
 	}}
 }
 
-// round compiles the expression of a function in rounds.
 func (b *builder) round(n *ast.PredicateNode, hasName, output bool) *round {
 	b.visited[n] = true
 	each := &round{slot: b.slots, hasName: hasName, column: b.columnOf(n)}
@@ -91,7 +90,6 @@ func (b *builder) round(n *ast.PredicateNode, hasName, output bool) *round {
 	return each
 }
 
-// pointer compiles # and #index.
 func (b *builder) pointer(n *ast.PointerNode) operand {
 	each := b.rounds[len(b.rounds)-1]
 	slot, kind := each.slot, Any
@@ -105,7 +103,6 @@ func (b *builder) pointer(n *ast.PointerNode) operand {
 	return operand{kind, func(r *Run) any { return r.slots[slot] }}
 }
 
-// evaluate evaluates the expression for element i.
 func (each *round) evaluate(r *Run, i int, element any) any {
 	r.slots[each.slot] = element
 	if each.indexed {
@@ -157,7 +154,6 @@ func (r *Run) through(l *List, each *round, name string, column int) (results []
 	return results, result
 }
 
-// sorting implements sort.Interface for a list and its keys.
 type sorting struct {
 	*Run
 	list, keys []any
@@ -179,7 +175,6 @@ func (s *sorting) Less(i, j int) bool {
 	return lessThan(s.Run, s.keys[i], s.keys[j]).(bool)
 }
 
-// lessThan is the operator < of the language.
 var lessThan = operators["<"].apply
 
 // sort returns a list of the elements, sorted by keys. There is one key for each element.

@@ -108,12 +108,10 @@ func (r *Run) failure(format string, arguments ...any) *Error {
 	return &Error{Column: r.column, Message: fmt.Sprintf(format, arguments...)}
 }
 
-// misfit returns the error for a value of a wrong kind.
 func (r *Run) misfit() *Error {
 	return r.failure("a value is missing, or of a kind that does not go here")
 }
 
-// unfit returns the error for an operator that does not take x and y.
 func (r *Run) unfit(operator string, x, y any) *Error {
 	return r.failure("%s does not take %s and %s", operator, kindName(x), kindName(y))
 }
@@ -180,7 +178,6 @@ func (r *Run) makeList(elements int) {
 	r.make(list + element*elements)
 }
 
-// makeObject counts the bytes of an object.
 func (r *Run) makeObject(members int) {
 	const object, member = 512, 32 // approximate bytes
 	r.make(object + member*members)

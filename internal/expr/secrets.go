@@ -172,7 +172,6 @@ type owner struct {
 	subject string
 }
 
-// owners has the second arguments of get_secret.
 var owners = map[string]owner{"tenant": {tenants, "tenant_id"}, "user": {users, "user.id"}}
 
 // Errors of [StoredSecret]. They do not quote the id, which is not for everybody who sees an error.
@@ -199,14 +198,8 @@ func ValidSecret(name string) bool {
 // validID reports whether an id can be part of a secret's name. It has no capitals, because many file systems and databases
 // take Acme for acme, and so one tenant for another.
 func validID(id string) bool {
-	for i := range len(id) {
-		switch b := id[i]; {
-		case 'a' <= b && b <= 'z', '0' <= b && b <= '9', i > 0 && (b == '-' || b == '_'):
-		default:
-			return false
-		}
-	}
-	return 0 < len(id) && len(id) <= 128
+	const first = "abcdefghijklmnopqrstuvwxyz0123456789"
+	return 0 < len(id) && len(id) <= 128 && strings.IndexByte(first, id[0]) >= 0 && strings.Trim(id, first+"-_") == ""
 }
 
 // Owned reports whether a name in [Expression].Secrets is one of a tenant or a user.

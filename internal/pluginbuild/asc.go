@@ -17,9 +17,6 @@ const (
 	asconfigFile = "asconfig.json"
 )
 
-// NodePackages returns the Debian packages that plugins in AssemblyScript are built with.
-func NodePackages() []string { return []string{"nodejs", "npm"} }
-
 // FindAssemblyScript returns the compiler in node_modules of the plugin in dir. If it is not there, npm installs what package.json
 // names, or package-lock.json. FindAssemblyScript calls begin before that, with the command.
 func FindAssemblyScript(ctx context.Context, dir string, begin func(command string)) (Compiler, error) {
@@ -66,7 +63,6 @@ func installNode(ctx context.Context, dir string, begin func(command string)) er
 	return nil
 }
 
-// noNode returns the error for a program of Node.js that is not on PATH.
 func noNode(name string) error {
-	return fmt.Errorf("%s is not on PATH, and plugins in AssemblyScript are built with it. Debian has it: apt-get install --no-install-recommends %s", name, strings.Join(NodePackages(), " "))
+	return fmt.Errorf("%s is not on PATH, and plugins in AssemblyScript are built with it. Debian has it: apt-get install --no-install-recommends %s", name, strings.Join(AssemblyScript.Packages(), " "))
 }

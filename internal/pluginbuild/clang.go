@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -18,9 +17,6 @@ const OptionsFile = "keywright.cfg"
 
 // minClang is the oldest version of clang that compiles the SDK for C.
 const minClang = 16
-
-// ClangPackages returns the Debian packages that plugins in C are built with.
-func ClangPackages() []string { return []string{"clang-19", "lld-19"} }
 
 // clangs are the names of clang on PATH, the preferred one first. Versions differ in the bytes that they make, so every machine that
 // has the tested one uses it.
@@ -54,7 +50,7 @@ func FindClang(ctx context.Context) (Compiler, error) {
 		return Compiler{Path: path, Version: version[0], Language: C}, findLinker(ctx, path, version[1])
 	}
 	return Compiler{}, errors.Join(append(tooOld, fmt.Errorf("no clang found on PATH, which compiles plugins in C. Debian 12 or later has it: apt-get install --no-install-recommends %s",
-		strings.Join(ClangPackages(), " ")))...)
+		strings.Join(C.Packages(), " ")))...)
 }
 
 // linkCommand matches the program of the last command that clang -### shows.
@@ -89,13 +85,9 @@ func clangArguments(dir, out string) ([]string, error) {
 		return nil, fmt.Errorf("plugin directory %s: %w", dir, err)
 	}
 	// The bytes must not depend on the place of the directory, which the macro __FILE__ may have.
-	return slices.Concat([]string{"--config=./" + OptionsFile, "-ffile-prefix-map=" + absolute + "=.", "-o", out}, prefixed(files)), nil
-}
-
-// prefixed returns names of files as paths, so that none is taken for an option.
-func prefixed(names []string) (paths []string) {
-	for _, name := range names {
-		paths = append(paths, "./"+name)
+	args := []string{"--config=./" + OptionsFile, "-ffile-prefix-map=" + absolute + "=.", "-o", out}
+	for _, name := range files {
+		args = append(args, "./"+name) // a path, so that no name is taken for an option
 	}
-	return paths
+	return args, nil
 }

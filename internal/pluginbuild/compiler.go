@@ -33,7 +33,6 @@ var targetJSON []byte
 // linkFile is a file, or a program on PATH, and the Debian package that contains it.
 type linkFile struct{ path, debian string }
 
-// missing reports whether the file is not there.
 func (f linkFile) missing() bool {
 	_, err := os.Stat(f.path)
 	if !filepath.IsAbs(f.path) {
@@ -42,7 +41,6 @@ func (f linkFile) missing() bool {
 	return err != nil
 }
 
-// linkFiles lists the files that linking a plugin needs.
 var linkFiles = []linkFile{
 	{"/usr/lib/wasm32-wasi/libc.a", "wasi-libc"},
 	{"/usr/lib/llvm-19/lib/clang/19/lib/wasi/libclang_rt.builtins-wasm32.a", "libclang-rt-19-dev-wasm32"},
@@ -117,8 +115,7 @@ func probe(ctx context.Context, path string) (Compiler, error) {
 	if err != nil {
 		return Compiler{}, fmt.Errorf("find the compiler: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, path, "version")
-	output, err := cmd.CombinedOutput()
+	output, err := exec.CommandContext(ctx, path, "version").CombinedOutput()
 	if err != nil {
 		return Compiler{}, commandError(ctx, path+" version", err, output)
 	}
@@ -147,7 +144,6 @@ func requireFiles(files []linkFile) error {
 	return fmt.Errorf("what plugins are built with is missing, it comes with Debian 12 or later: apt-get install --no-install-recommends %s", strings.Join(packages, " "))
 }
 
-// withLinker returns an environment with the directory of wasm-ld on PATH.
 func withLinker(env []string) []string {
 	path := llvmBin
 	if old := os.Getenv("PATH"); old != "" {

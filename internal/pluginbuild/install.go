@@ -12,7 +12,6 @@ import (
 	"strings"
 )
 
-// tinygoModule is the Go module that has TinyGo.
 const tinygoModule = "github.com/tinygo-org/tinygo"
 
 // The go.mod and go.sum of the module in which Install builds TinyGo.
@@ -47,18 +46,13 @@ func Cache() (string, error) {
 }
 
 // Packages returns the Debian packages that this machine needs to build plugins. If the user has a TinyGo, they are those that
-// plugins are linked with, and otherwise AllPackages.
+// plugins are linked with, and otherwise those that TinyGo is built with, too.
 func Packages(ctx context.Context) []string {
 	if _, err := findTinyGo(ctx); err != nil {
-		return AllPackages()
+		return Go.Packages()
 	}
 	return packagesOf(linkFiles)
 }
-
-// AllPackages returns the Debian packages that plugins and TinyGo are built with.
-func AllPackages() []string { return packagesOf(allFiles()) }
-
-func allFiles() []linkFile { return slices.Concat(linkFiles, buildFiles) }
 
 func packagesOf(files []linkFile) (names []string) {
 	for _, f := range files {
@@ -70,19 +64,17 @@ func packagesOf(files []linkFile) (names []string) {
 // Install builds the version Pinned of TinyGo in the directory cache, unless it is there already or the user has a TinyGo that is
 // new enough. That takes about two minutes. If it has to build, it calls begin before.
 func Install(ctx context.Context, cache string, begin func()) error {
-	if _, err := findTinyGo(ctx); err == nil {
+	switch _, err := findTinyGo(ctx); {
+	case err == nil:
 		return requireFiles(linkFiles)
-	}
-	if os.Getenv(CompilerVariable) != "" {
-		_, err := findTinyGo(ctx)
+	case os.Getenv(CompilerVariable) != "":
 		return err
 	}
-	if err := requireFiles(allFiles()); err != nil {
+	if err := requireFiles(slices.Concat(linkFiles, buildFiles)); err != nil {
 		return err
 	}
-	root := rootIn(cache)
 	if _, err := os.Stat(compilerIn(cache)); err == nil {
-		return patch(root) // an earlier version of Keywright may have changed it in another way
+		return patch(rootIn(cache)) // an earlier version of Keywright may have changed it in another way
 	}
 	begin()
 	if err := build(ctx, cache); err != nil {
@@ -91,7 +83,6 @@ func Install(ctx context.Context, cache string, begin func()) error {
 	return nil
 }
 
-// build builds TinyGo in the directory cache.
 func build(ctx context.Context, cache string) error {
 	cache, err := filepath.Abs(cache) // go build runs in another directory
 	if err != nil {
@@ -172,16 +163,16 @@ func patch(root string) error {
 		return fmt.Errorf("change TinyGo: %s has no function putchar", name)
 	}
 	added := filepath.Join(runtime, "keywright_panic.go")
-	if there, err := os.ReadFile(added); err != nil || !bytes.Equal(there, panicSource) {
-		if err := os.WriteFile(added, panicSource, 0o644); err != nil {
+	for _, f := range []struct {
+		name string
+		text []byte
+	}{{added, panicSource}, {name, changed}} {
+		if there, err := os.ReadFile(f.name); err == nil && bytes.Equal(there, f.text) {
+			continue
+		}
+		if err := os.WriteFile(f.name, f.text, 0o644); err != nil {
 			return fmt.Errorf("change TinyGo: %w", err)
 		}
-	}
-	if bytes.Equal(changed, text) {
-		return nil
-	}
-	if err := os.WriteFile(name, changed, 0o644); err != nil {
-		return fmt.Errorf("change TinyGo: %w", err)
 	}
 	return nil
 }

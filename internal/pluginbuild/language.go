@@ -23,6 +23,13 @@ const (
 // Languages returns all languages. Go comes first.
 func Languages() []Language { return []Language{Go, C, AssemblyScript} }
 
+var packages = map[Language][]string{
+	Go: packagesOf(slices.Concat(linkFiles, buildFiles)), C: {"clang-19", "lld-19"}, AssemblyScript: {"nodejs", "npm"},
+}
+
+// Packages returns the Debian packages that plugins in l are built with. Those of Go include what TinyGo is built with.
+func (l Language) Packages() []string { return packages[l] }
+
 // LanguageOf returns the language of the plugin in dir. A directory with Go files, other than tests, has a plugin in Go, one with C
 // files has one in C, and one with package.json and asconfig.json has one in AssemblyScript.
 func LanguageOf(dir string) (Language, error) {
@@ -54,7 +61,6 @@ func LanguageOf(dir string) (Language, error) {
 	return "", fmt.Errorf("%s has no plugin: there is neither a Go file nor a C file, nor %s of AssemblyScript. `keywright plugin new NAME` writes the directory of a plugin", dir, asconfigFile)
 }
 
-// checkDirectory returns an error unless dir is a directory.
 func checkDirectory(dir string) error {
 	if info, err := os.Stat(dir); err != nil {
 		return fmt.Errorf("plugin directory: %w", err)
@@ -108,7 +114,6 @@ func Newer(dir string) (string, error) {
 	return "", nil
 }
 
-// isThere reports whether dir has a file.
 func isThere(dir, name string) bool {
 	_, err := os.Stat(filepath.Join(dir, name))
 	return !errors.Is(err, fs.ErrNotExist)

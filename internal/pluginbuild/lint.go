@@ -70,8 +70,7 @@ var library = []string{
 func lint(packages []goPackage) ([]escape, error) {
 	l := linter{findings: findings{fset: token.NewFileSet()}}
 	for _, p := range packages {
-		main := packages[len(packages)-1].ImportPath
-		l.own = p.ImportPath == main || strings.HasPrefix(p.ImportPath, main+"/")
+		l.own = strings.HasPrefix(p.ImportPath+"/", packages[len(packages)-1].ImportPath+"/")
 		if p.Standard || isLibrary(p.ImportPath) {
 			continue
 		}
@@ -91,7 +90,6 @@ func lint(packages []goPackage) ([]escape, error) {
 	return l.escapes, errors.Join(l.problems...)
 }
 
-// findings are the problems in files.
 type findings struct {
 	fset     *token.FileSet
 	problems []error
@@ -102,12 +100,7 @@ func (f *findings) refuse(n ast.Node, what, why string) {
 }
 
 func isLibrary(path string) bool {
-	for _, prefix := range library {
-		if path == prefix || strings.HasPrefix(path, prefix+"/") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(library, func(above string) bool { return strings.HasPrefix(path+"/", above+"/") })
 }
 
 type linter struct {
@@ -162,7 +155,7 @@ func (l *linter) imported(spec *ast.ImportSpec) {
 	l.imports[name] = path
 }
 
-// selected returns the import path and the name if n selects a name from a package.
+// selected returns the import path and the name that n selects from a package.
 func (l *linter) selected(n *ast.SelectorExpr) (pkg, name string) {
 	if x, ok := n.X.(*ast.Ident); ok && x.Obj == nil { // names that the file declares have an object
 		return l.imports[x.Name], n.Sel.Name
@@ -170,7 +163,6 @@ func (l *linter) selected(n *ast.SelectorExpr) (pkg, name string) {
 	return "", ""
 }
 
-// call records the configuration fields in the argument of a function in escaping or cutting.
 func (l *linter) call(n *ast.CallExpr) {
 	selector, ok := n.Fun.(*ast.SelectorExpr)
 	if !ok || len(n.Args) == 0 {
@@ -231,7 +223,6 @@ func configField(n *ast.CallExpr) []string {
 	return []string{name}
 }
 
-// assigned returns the values with which the file defines a variable.
 func assigned(n *ast.Ident) (values []ast.Expr) {
 	if n.Obj == nil {
 		return nil

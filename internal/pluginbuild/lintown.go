@@ -13,7 +13,6 @@ const (
 
 var refusedBuiltins = map[string]string{"recover": noRecovery, "print": noPrinting, "println": noPrinting}
 
-// ownLinter checks one package of the plugin.
 type ownLinter struct {
 	findings
 	// specs are the declarations of package variables, and variables and functions the names at the top of the package.
@@ -44,7 +43,6 @@ func lintOwn(fset *token.FileSet, files []*ast.File) []error {
 	return l.problems
 }
 
-// declare records the names at the top of a file.
 func (l *ownLinter) declare(file *ast.File) {
 	for _, decl := range file.Decls {
 		switch decl := decl.(type) {

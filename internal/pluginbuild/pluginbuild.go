@@ -151,10 +151,8 @@ const patience = 10 * time.Minute
 // stop one that loops.
 var errEndless = errors.New("the compiler did not end: it runs functions init and makes package variables while it compiles, see whether one of them loops")
 
-// errSlow is the error for another compiler that was stopped.
 var errSlow = errors.New("the compiler did not end in ten minutes")
 
-// link runs the compiler and returns the module, without a digest.
 func (c Compiler) link(ctx context.Context, dir string) ([]byte, error) {
 	scratch, err := os.MkdirTemp("", "keywright-build-")
 	if err != nil {

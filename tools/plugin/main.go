@@ -87,7 +87,6 @@ func accept(ctx context.Context, name string, wasm []byte) (sealed []string, err
 	return info.SealedFields(), err
 }
 
-// build builds a plugin, and prints the name and the size of the module.
 func build(ctx context.Context, compiler pluginbuild.Compiler, dir string) error {
 	if err := compiler.Build(ctx, dir); err != nil {
 		return err

@@ -64,15 +64,10 @@ func language(name string) (pluginbuild.Language, error) {
 	return "", fmt.Errorf("--lang %s is not a language of plugins%s", problem.Quote(host.Printable(name)), problem.DidYouMean(name, names))
 }
 
-// packages are the Debian packages that plugins are built with.
-var packages = map[pluginbuild.Language][]string{
-	pluginbuild.Go: pluginbuild.AllPackages(), pluginbuild.C: pluginbuild.ClangPackages(), pluginbuild.AssemblyScript: pluginbuild.NodePackages(),
-}
-
 // newPlugin writes the directory of a plugin, and prints what to do next.
 func (a *app) newPlugin(ctx context.Context, p scaffold.Plugin, dir, checkout string) (err error) {
 	p.Version = scaffold.Published()
-	switch p.Packages = strings.Join(packages[p.Language], " "); {
+	switch p.Packages = strings.Join(p.Language.Packages(), " "); {
 	case p.Language != pluginbuild.Go && checkout != "":
 		return fmt.Errorf("--keywright is for plugins in Go: one with --lang %s needs no checkout", p.Language)
 	case p.Language == pluginbuild.Go && (p.Version == "" || checkout != ""):

@@ -89,7 +89,6 @@ func (l *listener) start(wake func(state.ID)) {
 	})
 }
 
-// stop ends the connection.
 func (l *listener) stop() {
 	l.cancel()
 	l.done.Wait()
@@ -119,7 +118,6 @@ func (l *listener) listen(wake func(state.ID)) error {
 	}
 }
 
-// connect returns a connection that listens.
 func (l *listener) connect() (*pgx.Conn, error) {
 	ctx, cancel := context.WithTimeout(l.ctx, usual.limit)
 	defer cancel()

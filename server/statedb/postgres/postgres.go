@@ -70,7 +70,6 @@ func open(ctx context.Context, address string, options Options, times tuning) (s
 	return connect(ctx, config, options, times)
 }
 
-// connect opens the database of a configuration.
 func connect(ctx context.Context, config *pgx.ConnConfig, options Options, times tuning) (statedb.Database, error) {
 	connections := cmp.Or(options.Connections, 16)
 	if connections < 2 {

@@ -90,7 +90,6 @@ func open(ctx context.Context, path string, options Options, times tuning) (stat
 	return store, nil
 }
 
-// source returns the data source name for the driver.
 func source(path string, options url.Values) string {
 	options.Set("_busy_timeout", busyTimeout)
 	options.Set("_dqs", "false")

@@ -45,7 +45,7 @@ const (
 	maxRetained = maxPending / 4
 )
 
-// A Log is an audit log. It is safe for concurrent use.
+// A Log is an audit log. It is safe for concurrent use. Err, Failure and Close of a nil Log return nil.
 type Log struct {
 	config Config
 	// wake has an element once a line waits, flush has the channels of calls of Flush, and stop is closed by Close.
@@ -76,7 +76,6 @@ type Log struct {
 	writing, unwritten []byte
 }
 
-// target takes the lines.
 type target interface {
 	io.Writer
 	// started is called once the first line of the process is written. It returns an error if the line is not on the disk.
@@ -154,7 +153,7 @@ func (l *Log) Add(r *Record) {
 
 // Err returns an error if no credential must be used now, because its use could not be recorded.
 func (l *Log) Err() error {
-	if l.config.Lossy {
+	if l == nil || l.config.Lossy {
 		return nil
 	}
 	l.mu.Lock()
@@ -169,6 +168,9 @@ var errSlow = errors.New("the audit log is written too slowly")
 
 // Failure returns the error of the last write, or nil.
 func (l *Log) Failure() error {
+	if l == nil {
+		return nil
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err
@@ -180,6 +182,9 @@ func (l *Log) Lines() (lines, lost uint64) { return l.lines.Load(), l.lost.Load(
 // Close writes all records and the last line. No record may be added afterwards. It returns an error if not all could be written,
 // also if the disk hangs.
 func (l *Log) Close() error {
+	if l == nil {
+		return nil
+	}
 	close(l.stop)
 	select {
 	case <-l.done:
@@ -207,7 +212,6 @@ func (l *Log) end() error {
 	return nil
 }
 
-// run writes records until Close.
 func (l *Log) run() {
 	defer close(l.done)
 	head, sync := time.NewTicker(headInterval), time.NewTicker(syncInterval)
@@ -309,7 +313,6 @@ func reuse(b []byte) []byte {
 	return b[:0]
 }
 
-// note notes the result of a write or a sync.
 func (l *Log) note(err error) {
 	l.mu.Lock()
 	previous := l.err

@@ -34,7 +34,6 @@ type file struct {
 	cut bool
 }
 
-// openFile opens a file, locks it, and finds the place in the chain.
 func openFile(path string, syncFile func(*os.File) error) (*file, error) {
 	f := &file{path: path, syncFile: syncFile}
 	if err := f.reopen(); err != nil {
@@ -229,7 +228,6 @@ func (f *file) close(head *link) error {
 	return errors.Join(err, f.shut())
 }
 
-// shut closes the file and ends the lock.
 func (f *file) shut() (err error) {
 	if f.open == nil {
 		return nil

@@ -157,7 +157,6 @@ type link struct {
 	hash [sha256.Size]byte
 }
 
-// text returns the hash in hex.
 func (l *link) text() string { return hex.EncodeToString(l.hash[:]) }
 
 const (

@@ -102,7 +102,6 @@ func Verify(paths []string, hash string) (Report, error) {
 	return v.Report, nil
 }
 
-// A source is a file of a log.
 type source struct {
 	name string
 	// first is the number of its first line, or 0 if that is none.
@@ -182,7 +181,6 @@ type head struct {
 	foreign bool
 }
 
-// readHead reads the head beside the file at a path, if there is one.
 func (v *verifier) readHead(path string) error {
 	headLink, err := readHead(path)
 	if err != nil {
@@ -229,7 +227,6 @@ func (v *verifier) verify(s *source) error {
 	return s.close()
 }
 
-// read verifies the lines of one file.
 func (v *verifier) read(r *bufio.Reader) error {
 	for {
 		text, err := r.ReadSlice('\n')
@@ -346,7 +343,6 @@ func (v *verifier) fits(m *members) bool {
 	return false
 }
 
-// count counts a line that fits.
 func (v *verifier) count(m *members, sum [32]byte) {
 	if v.Lines == 0 {
 		v.First, v.from = m.N, m.Time

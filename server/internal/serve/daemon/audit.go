@@ -15,8 +15,9 @@ import (
 	"github.com/keywright/keywright/server/internal/serve/audit"
 )
 
-// auditor writes the uses of credentials to the audit log of the file. A nil auditor writes none.
+// auditor writes the uses of credentials to the audit log of the file.
 type auditor struct {
+	// log is nil if the file has no gateway.audit. It cannot change while the daemon runs.
 	log   *audit.Log
 	clock func() time.Time
 
@@ -33,10 +34,9 @@ type subject struct {
 	origin string
 }
 
-// newAuditor opens the audit log, or returns nil if settings is nil.
-func (d *daemon) newAuditor(settings *connectors.Audit, stdout io.Writer) (*auditor, error) {
+func (d *daemon) openAudit(settings *connectors.Audit, stdout io.Writer) (err error) {
 	if settings == nil {
-		return nil, nil
+		return nil
 	}
 	node, _ := os.Hostname() // a line without one is a line
 	c := audit.Config{Path: settings.File, Node: node, Lossy: settings.OnError == connectors.AuditContinue, Logger: d.config.Logger, Clock: d.clock}
@@ -45,31 +45,22 @@ func (d *daemon) newAuditor(settings *connectors.Audit, stdout io.Writer) (*audi
 	}
 	log, err := audit.Open(c)
 	if err != nil {
-		return nil, fmt.Errorf("gateway.audit: %w", err)
+		return fmt.Errorf("gateway.audit: %w", err)
 	}
-	a := &auditor{log: log, clock: d.clock, subjects: map[*host.Connector]*subject{}}
-	a.observe(d.metrics)
-	return a, nil
-}
-
-// observe adds the metrics of the audit log.
-func (a *auditor) observe(m *gatewayMetrics) {
-	m.Total("audit_lines_total", "Lines that were written to the audit log.", func() float64 {
-		lines, _ := a.log.Lines()
+	d.audit.log = log
+	d.metrics.Total("audit_lines_total", "Lines that were written to the audit log.", func() float64 {
+		lines, _ := log.Lines()
 		return float64(lines)
 	})
-	m.Total("audit_lost_total", "Uses of credentials that are not in the audit log.", func() float64 {
-		_, lost := a.log.Lines()
+	d.metrics.Total("audit_lost_total", "Uses of credentials that are not in the audit log.", func() float64 {
+		_, lost := log.Lines()
 		return float64(lost)
 	})
-	m.Flag("audit_writable", "1 while the audit log can be written, 0 since it could not be.", func() bool { return a.log.Failure() == nil })
+	d.metrics.Flag("audit_writable", "1 while the audit log can be written, 0 since it could not be.", func() bool { return log.Failure() == nil })
+	return nil
 }
 
-// add adds the connectors of a set that is to be used.
 func (a *auditor) add(set *connectors.Set) {
-	if a == nil {
-		return
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, c := range set.Connectors {
@@ -82,11 +73,7 @@ func (a *auditor) add(set *connectors.Set) {
 	}
 }
 
-// remove removes the connectors of a set that has ended.
 func (a *auditor) remove(set *connectors.Set) {
-	if a == nil {
-		return
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, c := range set.Connectors {
@@ -105,7 +92,7 @@ func (a *auditor) subject(c *host.Connector) *subject {
 
 // request records a request that has used a credential.
 func (a *auditor) request(e *gateway.Event) {
-	if a == nil || e.Use == "" {
+	if a.log == nil || e.Use == "" {
 		return
 	}
 	s := a.subject(e.Served.Upstream())
@@ -118,7 +105,7 @@ func (a *auditor) request(e *gateway.Event) {
 // attempted records that a token endpoint was asked, or that a key of the store of keys was used. The request that an attempt was
 // made for has a line of its own, and may have ended before.
 func (a *auditor) attempted(ctx context.Context, attempt *host.Attempt) {
-	if a == nil || attempt.Exchanges == 0 && attempt.KeyRequests == 0 {
+	if a.log == nil || attempt.Exchanges == 0 && attempt.KeyRequests == 0 {
 		return
 	}
 	use := "key"
@@ -138,28 +125,4 @@ func (a *auditor) attempted(ctx context.Context, attempt *host.Attempt) {
 		Time: a.clock(), Use: use, RequestID: gateway.RequestID(ctx), Tenant: user.TenantID, User: user.ID, Subject: a.subject(attempt.Source).token,
 		Origin: attempt.Endpoint, Stage: stage, TokenRequests: attempt.Exchanges, KeyRequests: attempt.KeyRequests,
 	})
-}
-
-// writable returns an error if the use of a credential could not be recorded now.
-func (a *auditor) writable() error {
-	if a == nil {
-		return nil
-	}
-	return a.log.Err()
-}
-
-// failure returns the error of the last write or sync, also if credentials may be used meanwhile.
-func (a *auditor) failure() error {
-	if a == nil {
-		return nil
-	}
-	return a.log.Failure()
-}
-
-// close writes what was recorded. It is called once no credential is in use any more.
-func (a *auditor) close() error {
-	if a == nil {
-		return nil
-	}
-	return a.log.Close()
 }

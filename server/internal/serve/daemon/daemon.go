@@ -102,12 +102,12 @@ func Run(ctx context.Context, c Config) (err error) {
 		return err
 	}
 	defer closeTraces()
-	if d.audit, err = d.newAuditor(first.Settings.Audit, c.Stdout); err != nil {
+	if err := d.openAudit(first.Settings.Audit, c.Stdout); err != nil {
 		first.close(nil)
 		return err
 	}
-	defer func() { err = errors.Join(err, d.audit.close()) }()
-	d.gateway = gateway.New(gateway.Config{Logger: c.Logger, Clock: d.clock, Observe: d.request, Trace: begin, Recordable: d.audit.writable})
+	defer func() { err = errors.Join(err, d.audit.log.Close()) }()
+	d.gateway = gateway.New(gateway.Config{Logger: c.Logger, Clock: d.clock, Observe: d.request, Trace: begin, Recordable: d.audit.log.Err})
 	var secure *tls.Config
 	if first.pair != nil {
 		d.certificate = &httpserver.Certificate{Logger: c.Logger, Clock: d.clock}
@@ -148,8 +148,7 @@ type daemon struct {
 	shared *sharedState
 	// retired counts the sets that are no longer in use and not yet closed.
 	retired sync.WaitGroup
-	// audit is nil if the file has no gateway.audit. It cannot change while the daemon runs.
-	audit *auditor
+	audit   auditor
 	// certificate is nil if callers use plain HTTP.
 	certificate *httpserver.Certificate
 	// traces is the file's gateway.traces. It cannot change while the daemon runs.
@@ -170,6 +169,7 @@ func newDaemon(c Config) *daemon {
 	if d.clock == nil {
 		d.clock = time.Now
 	}
+	d.audit = auditor{clock: d.clock, subjects: map[*host.Connector]*subject{}}
 	d.metrics, d.recorder = newMetrics(d), console.NewRecorder(d.clock)
 	d.shared = &sharedState{logger: c.Logger, clock: d.clock}
 	options := c.Options
@@ -198,7 +198,6 @@ func newDaemon(c Config) *daemon {
 	return d
 }
 
-// started logs that the servers listen, and calls Config.Started.
 func (d *daemon) started(callers, operators string) {
 	d.config.Logger.LogAttrs(context.Background(), slog.LevelInfo, "serving", slog.String("file", d.config.File),
 		slog.Int("connectors", len(d.current().Connectors)), slog.String("callers", callers), slog.String("operators", operators))
@@ -207,9 +206,8 @@ func (d *daemon) started(callers, operators string) {
 	}
 }
 
-// ready reports whether requests can be served.
 func (d *daemon) ready() error {
-	return errors.Join(d.audit.writable(), d.current().sessions.Ready(context.Background()))
+	return errors.Join(d.audit.log.Err(), d.current().sessions.Ready(context.Background()))
 }
 
 // notice returns a notice for /readyz if the file on disk is not in use, the audit log cannot be written, or the store of state fails.
@@ -219,7 +217,7 @@ func (d *daemon) notice() string {
 	if since := d.since(); !since.IsZero() {
 		lines = append(lines, "the configuration on disk is not in use, but the one before it: it has been refused since "+since.UTC().Format(time.RFC3339)+", and the log says why")
 	}
-	if err := d.audit.failure(); err != nil {
+	if err := d.audit.log.Failure(); err != nil {
 		lines = append(lines, "the audit log cannot be written: "+err.Error())
 	}
 	if notice := d.shared.notice(); notice != "" {
@@ -261,7 +259,6 @@ func (d *daemon) login() (func(http.Handler) http.Handler, error) {
 	return l.Guard, nil
 }
 
-// operate returns the handlers for operators, by their patterns.
 func (d *daemon) operate() map[string]http.Handler {
 	routes := map[string]http.Handler{"POST /connectors/{permalink}/test": d.gateway.Test(), "GET /metrics": d.metrics.Handler()}
 	node, _ := os.Hostname() // the page does without
@@ -272,12 +269,11 @@ func (d *daemon) operate() map[string]http.Handler {
 	return routes
 }
 
-// consoleState returns what the console shows.
 func (d *daemon) consoleState() console.State {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	state := d.status
-	if err := d.audit.failure(); err != nil {
+	if err := d.audit.log.Failure(); err != nil {
 		state.Unrecorded = err.Error()
 	}
 	if d.certificate != nil {

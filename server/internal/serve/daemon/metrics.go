@@ -57,7 +57,6 @@ type connectorMetrics struct {
 	requests             metrics.Memo[outcome, prometheus.Counter]
 }
 
-// An outcome is the result of a request.
 type outcome struct {
 	status  int
 	problem string
@@ -69,7 +68,6 @@ const (
 	resultRefused = "refused"
 )
 
-// newMetrics returns the metrics of a daemon.
 func newMetrics(d *daemon) *gatewayMetrics {
 	r := metrics.New()
 	r.Flag("configuration_last_reload_successful", "1 when the file on disk is what is in use, 0 when it was refused.", func() bool { return d.since().IsZero() })
@@ -107,7 +105,6 @@ func newMetrics(d *daemon) *gatewayMetrics {
 	return m
 }
 
-// ofConnector makes the metrics of a connector.
 func (m *gatewayMetrics) ofConnector(connector string) *connectorMetrics {
 	c := &connectorMetrics{
 		upstream: m.upstream.WithLabelValues(connector), total: m.total.WithLabelValues(connector),
@@ -138,14 +135,9 @@ func (m *gatewayMetrics) request(e gateway.Event) {
 	}
 }
 
-// forget removes the metrics of a connector.
 func (m *gatewayMetrics) forget(connector string) {
-	m.connectors.Remove(func(name string) bool {
-		if name == connector {
-			m.Forget("connector", connector)
-		}
-		return name == connector
-	})
+	m.connectors.Remove(func(name string) bool { return name == connector })
+	m.Forget("connector", connector)
 }
 
 // attempted counts an attempt to authenticate a request, to replace a token ahead of its end, or a part of a consent.
@@ -209,7 +201,6 @@ type pluginMetrics struct {
 	types    metrics.Memo[string, *typeMetrics]
 }
 
-// typeMetrics holds the metrics of one auth type.
 type typeMetrics struct {
 	calls    prometheus.Counter
 	fuel     prometheus.Histogram
@@ -218,7 +209,6 @@ type typeMetrics struct {
 	maxFuel atomic.Int64
 }
 
-// fuelBuckets are the upper bounds of the fuel of a run.
 var fuelBuckets = []float64{10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000}
 
 func newPluginMetrics(r *metrics.Registry) *pluginMetrics {

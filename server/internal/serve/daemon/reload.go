@@ -284,7 +284,6 @@ func (d *daemon) reload(ctx context.Context) error {
 	return nil
 }
 
-// report logs the result of a reload.
 func (d *daemon) report(err error) {
 	log := d.config.Logger.With(slog.String("file", d.config.File))
 	if err == nil {

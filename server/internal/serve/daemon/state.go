@@ -41,16 +41,11 @@ type sharedState struct {
 	stop    context.CancelFunc
 	probing sync.WaitGroup
 
-	metrics *stateMetrics
-	// failing is the time of the first failure of the store since it last answered. It is zero while the store answers.
-	failing time.Time
-}
-
-// stateMetrics holds the metrics of the store of state.
-type stateMetrics struct {
 	errors              *prometheus.CounterVec
 	degraded            prometheus.Counter
 	waits, waitsSeconds prometheus.Counter
+	// failing is the time of the first failure of the store since it last answered. It is zero while the store answers.
+	failing time.Time
 }
 
 // open is the OpenState of the options with which the file is read.
@@ -76,7 +71,7 @@ func (d *daemon) open(ctx context.Context, settings *connectors.State, c *host.C
 func (s *sharedState) start(ctx context.Context, settings *connectors.State, c host.Config, metrics *gatewayMetrics) (*statestore.Store, error) {
 	s.observe(metrics)
 	store, err := statestore.Open(ctx, settings, statestore.Options{
-		Logger: s.logger, Clock: c.Clock, Degraded: func(error) { s.metrics.degraded.Inc() },
+		Logger: s.logger, Clock: c.Clock, Degraded: func(error) { s.degraded.Inc() },
 		Wrap: func(inner state.Store) state.Store { return &observedStore{inner, s} },
 	})
 	if err != nil {
@@ -138,14 +133,11 @@ func (s *sharedState) close() error {
 	return store.Close(ctx)
 }
 
-// observe adds the metrics of the store to those of the daemon.
 func (s *sharedState) observe(r *gatewayMetrics) {
-	s.metrics = &stateMetrics{
-		errors:       r.Counter("state_errors_total", "Calls of the store of state that failed.", "operation"),
-		degraded:     r.Counter("state_degraded_exchanges_total", "Token requests that this process made for itself, because the store of state failed.").WithLabelValues(),
-		waits:        r.Counter("state_waits_total", "Waits for a token request of another process.").WithLabelValues(),
-		waitsSeconds: r.Counter("state_wait_seconds_total", "Time of these waits.").WithLabelValues(),
-	}
+	s.errors = r.Counter("state_errors_total", "Calls of the store of state that failed.", "operation")
+	s.degraded = r.Counter("state_degraded_exchanges_total", "Token requests that this process made for itself, because the store of state failed.").WithLabelValues()
+	s.waits = r.Counter("state_waits_total", "Waits for a token request of another process.").WithLabelValues()
+	s.waitsSeconds = r.Counter("state_wait_seconds_total", "Time of these waits.").WithLabelValues()
 	r.Gauge("state_unwritten", "Grants with a new token that the store of state has not taken yet.", func() float64 {
 		s.mu.Lock()
 		store := s.store
@@ -179,7 +171,7 @@ func (s *sharedState) called(ctx context.Context, operation string, err error) {
 		return
 	}
 	if err != nil {
-		s.metrics.errors.WithLabelValues(operation).Inc()
+		s.errors.WithLabelValues(operation).Inc()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -230,7 +222,7 @@ func (o *observedStore) Delete(ctx context.Context, id state.ID, generation int6
 func (o *observedStore) Wait(ctx context.Context, id state.ID, generation int64) error {
 	began := o.shared.clock()
 	err := o.Store.Wait(ctx, id, generation)
-	o.shared.metrics.waits.Inc()
-	o.shared.metrics.waitsSeconds.Add(max(0, o.shared.clock().Sub(began).Seconds()))
+	o.shared.waits.Inc()
+	o.shared.waitsSeconds.Add(max(0, o.shared.clock().Sub(began).Seconds()))
 	return err
 }

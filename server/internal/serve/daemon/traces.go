@@ -51,7 +51,6 @@ func newTraces(ctx context.Context, url string, logger *slog.Logger) (*traces, e
 	return &traces{provider, provider.Tracer("github.com/keywright/keywright")}, nil
 }
 
-// close sends the remaining spans.
 func (t *traces) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), lastExport)
 	defer cancel()

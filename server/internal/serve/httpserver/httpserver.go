@@ -137,7 +137,6 @@ func (c Config) delay(failed <-chan error) error {
 	}
 }
 
-// callers returns the handler for callers.
 func (c Config) callers() http.Handler {
 	handler := c.Handler
 	if c.Local {
@@ -150,7 +149,6 @@ func (c Config) callers() http.Handler {
 	return handler
 }
 
-// serve serves on a listener, with TLS if the server has a configuration of it.
 func serve(s *http.Server, l net.Listener) error {
 	if s.TLSConfig == nil {
 		return s.Serve(l)
@@ -236,7 +234,6 @@ type deadlines struct {
 	writing time.Time
 }
 
-// read sets the deadline of a read.
 func (d *deadlines) read(limit time.Duration) { _ = d.control.SetReadDeadline(time.Now().Add(limit)) }
 
 // write sets the deadline of a write, unless it was set within the last second. It sets a read deadline too if there is a
@@ -251,7 +248,6 @@ func (d *deadlines) write() {
 	}
 }
 
-// end removes the deadlines.
 func (d *deadlines) end() {
 	if d.body && !d.stalled.Load() {
 		_ = d.control.SetReadDeadline(time.Time{})
@@ -287,7 +283,6 @@ func (b *timedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// timedWriter is a ResponseWriter whose writes have a deadline.
 type timedWriter struct {
 	http.ResponseWriter
 	deadlines deadlines

@@ -34,7 +34,6 @@ func loopback(address net.Addr) bool {
 	return ok && tcp.IP.IsLoopback()
 }
 
-// urlOf returns the URL of a server.
 func urlOf(s *http.Server, address net.Addr) string {
 	if s.TLSConfig != nil {
 		return "https://" + address.String()
@@ -42,7 +41,6 @@ func urlOf(s *http.Server, address net.Addr) string {
 	return "http://" + address.String()
 }
 
-// operate returns the handler for operators.
 func (c Config) operate(draining *atomic.Bool) http.Handler {
 	open, protected := http.NewServeMux(), http.NewServeMux()
 	open.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })

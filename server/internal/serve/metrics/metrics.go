@@ -97,7 +97,6 @@ func (r *Registry) Gauges(name, help, label string, values func() map[string]flo
 	r.registry.MustRegister(&gauges{prometheus.NewDesc("keywright_"+name, help, []string{label}, nil), values})
 }
 
-// gauges is the collector of Gauges.
 type gauges struct {
 	description *prometheus.Desc
 	values      func() map[string]float64

@@ -43,7 +43,6 @@ func (s *Store) Rows(ctx context.Context, f func(state.ID, state.Row) error) err
 	}
 }
 
-// listed is a row with its id.
 type listed struct {
 	id []byte
 	columns
@@ -106,7 +105,6 @@ func (s *Store) sweepNowAndThen() {
 	}
 }
 
-// fault returns the error of a call.
 func (s *Store) fault(ctx context.Context, op string, err error) error {
 	return Fault(ctx, op, err, s.config.Explain)
 }

@@ -15,7 +15,6 @@ type statements struct {
 	get, create, acquire, put, release, delete, reseal, rows, sweep string
 }
 
-// newStatements returns the statements for a dialect.
 func newStatements(now, changed string) statements {
 	fill := strings.NewReplacer("{now}", now, "{changed}", changed, "{slack}", strconv.FormatInt(state.Slack.Microseconds(), 10), "{clock}", "(SELECT "+now+" AS now) AS clock").Replace
 	return statements{

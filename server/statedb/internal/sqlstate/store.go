@@ -60,12 +60,15 @@ type Config struct {
 type Store struct {
 	config     Config
 	statements statements
-	waiters    waiters
 	prepared   map[string]*sql.Stmt
 
 	done       context.Context
 	end        context.CancelFunc
 	background sync.WaitGroup
+
+	mutex sync.Mutex
+	// waiters are the channels of the calls that wait, by row.
+	waiters map[state.ID]map[chan struct{}]bool
 }
 
 var _ statedb.Database = (*Store)(nil)
@@ -73,7 +76,10 @@ var _ statedb.Database = (*Store)(nil)
 // New returns a store. It takes over config.Reads and config.Writes: [Store.Close] closes them, and New does if it returns
 // an error.
 func New(ctx context.Context, config Config) (*Store, error) {
-	s := &Store{config: config, statements: newStatements(config.Now, config.Changed), prepared: map[string]*sql.Stmt{}}
+	s := &Store{
+		config: config, statements: newStatements(config.Now, config.Changed), prepared: map[string]*sql.Stmt{},
+		waiters: map[state.ID]map[chan struct{}]bool{},
+	}
 	s.done, s.end = context.WithCancel(context.Background())
 	if config.Prepare {
 		if err := s.prepare(ctx); err != nil {
@@ -226,7 +232,6 @@ func micros(d time.Duration) int64 {
 	return n
 }
 
-// columns are the columns of a row.
 type columns struct {
 	generation, now              int64
 	value                        []byte

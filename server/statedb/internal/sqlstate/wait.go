@@ -3,7 +3,6 @@ package sqlstate
 import (
 	"context"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/keywright/keywright/host/state"
@@ -12,7 +11,7 @@ import (
 // Wait implements [state.Store]. The waiter is registered before it looks at the row, so no change is lost between the
 // look and the wait.
 func (s *Store) Wait(ctx context.Context, id state.ID, generation int64) error {
-	woken, done := s.waiters.add(id)
+	woken, done := s.addWaiter(id)
 	defer done()
 	for {
 		listening, turned := false, (<-chan struct{})(nil)
@@ -43,44 +42,33 @@ func (s *Store) Wait(ctx context.Context, id state.ID, generation int64) error {
 	}
 }
 
-// Wake wakes those of this process who wait for a row.
-func (s *Store) Wake(id state.ID) { s.waiters.wake(id) }
-
 // jitter returns a time around d, so that many nodes do not do the same at once.
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 
-// waiters are the calls of a process that wait.
-type waiters struct {
-	mutex   sync.Mutex
-	waiters map[state.ID]map[chan struct{}]struct{}
-}
-
-// add returns a channel that is closed when somebody wakes the waiters of the row, and a function that ends the waiting.
-func (w *waiters) add(id state.ID) (woken <-chan struct{}, done func()) {
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	if w.waiters == nil {
-		w.waiters = map[state.ID]map[chan struct{}]struct{}{}
-	}
-	if w.waiters[id] == nil {
-		w.waiters[id] = map[chan struct{}]struct{}{}
+// addWaiter returns a channel that is closed when somebody wakes the waiters of the row, and a function that ends the waiting.
+func (s *Store) addWaiter(id state.ID) (woken <-chan struct{}, done func()) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.waiters[id] == nil {
+		s.waiters[id] = map[chan struct{}]bool{}
 	}
 	channel := make(chan struct{})
-	w.waiters[id][channel] = struct{}{}
+	s.waiters[id][channel] = true
 	return channel, func() {
-		w.mutex.Lock()
-		defer w.mutex.Unlock()
-		if delete(w.waiters[id], channel); len(w.waiters[id]) == 0 {
-			delete(w.waiters, id)
+		s.mutex.Lock()
+		defer s.mutex.Unlock()
+		if delete(s.waiters[id], channel); len(s.waiters[id]) == 0 {
+			delete(s.waiters, id)
 		}
 	}
 }
 
-func (w *waiters) wake(id state.ID) {
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	for channel := range w.waiters[id] {
+// Wake wakes those of this process who wait for a row.
+func (s *Store) Wake(id state.ID) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	for channel := range s.waiters[id] {
 		close(channel)
 	}
-	delete(w.waiters, id)
+	delete(s.waiters, id)
 }
