@@ -71,8 +71,8 @@ type patch struct {
 	copied int
 }
 
-func (p *patch) replace(begin, end int, by []byte) {
-	p.out = append(append(p.out, p.wasm[p.copied:begin]...), by...)
+func (p *patch) replace(begin, end int, text []byte) {
+	p.out = append(append(p.out, p.wasm[p.copied:begin]...), text...)
 	p.copied = end
 }
 
