@@ -1,6 +1,7 @@
 package testworld
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"testing"
 )
 
 // Answer answers a request, whose body it may read. It is an [http.RoundTripper].
@@ -117,4 +119,35 @@ func (s *Server) Count() int { return len(s.Received()) }
 func (s *Server) Last() Request {
 	all := s.Received()
 	return all[len(all)-1]
+}
+
+// Serve runs a server, such as a gateway, until end is called or the test ends. It sets started, which run has to call with the URLs of the
+// server, and returns them. A server that fails, before or at its end, fails the test.
+func Serve(
+	t testing.TB, started *func(callers, operators string), run func(context.Context) error,
+) (callers, operators string, end func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	listens, result := make(chan struct{}), make(chan error, 1)
+	*started = func(c, o string) {
+		callers, operators = c, o
+		close(listens)
+	}
+	go func() { result <- run(ctx) }()
+	select {
+	case <-listens:
+	case err := <-result:
+		cancel()
+		t.Fatal(err)
+	}
+	end = sync.OnceValue(func() error {
+		cancel()
+		return <-result
+	})
+	t.Cleanup(func() {
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+	})
+	return callers, operators, end
 }

@@ -120,24 +120,13 @@ func batches(c community, size int) iter.Seq[[]content.Record] {
 // serve runs the server of a database, and checks that the pages that are measured are full and have no article twice.
 func (server *contentServer) serve(database string) (address string) {
 	store := openContent(server, database)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(server.Context()))
-	started, ended := make(chan string, 1), make(chan error, 1)
-	go func() {
-		ended <- contentserver.Run(ctx, contentserver.Config{
-			Store: store, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler),
-			Started: func(callers, _ string) { started <- callers },
-		})
-	}()
-	server.Cleanup(func() {
-		cancel()
-		testworld.Check(server, <-ended)
-		testworld.Check(server, store.Close())
-	})
-	address = <-started
+	server.Cleanup(func() { testworld.Check(server, store.Close()) })
+	config := contentserver.Config{Store: store, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)}
+	address, _, _ = testworld.Serve(server, &config.Started, func(ctx context.Context) error { return contentserver.Run(ctx, config) })
 	seen := map[string]bool{}
 	for _, number := range []int{1, server.lastPage() / 2, server.lastPage()} {
 		var body bytes.Buffer
-		testworld.Check(server, fetch(ctx, newClient(server), page(address, number)(), &body))
+		testworld.Check(server, fetch(server.Context(), newClient(server), page(address, number)(), &body))
 		var answer struct{ Result []content.Article }
 		testworld.Check(server, json.Unmarshal(body.Bytes(), &answer))
 		for _, article := range answer.Result {

@@ -150,21 +150,13 @@ func serveWire(t *testing.T, a *wire) (address string) {
 	d.URL = "http://" + a.listener.Addr().String() + "/v1"
 	w.api.URL = "http://" + a.listener.Addr().String() // the origin for the definition
 	w.gateway.Use(gateway.Setup{Connectors: []*gateway.Connector{w.connector(d)}})
-	ctx, cancel := context.WithCancel(context.Background())
-	started, ended := make(chan string, 1), make(chan error, 1)
-	go func() {
-		ended <- httpserver.Run(ctx, httpserver.Config{
-			Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Handler: w.gateway.Handler(), Logger: slog.New(slog.DiscardHandler),
-			Started: func(callers, _ string) { started <- strings.TrimPrefix(callers, "http://") },
-		})
-	}()
 	t.Cleanup(func() {
-		cancel()
-		testworld.Check(t, <-ended)
 		_ = w.host.Close(context.Background()) // closes the connections to the API, for which a.close waits
 		a.close()
 	})
-	return <-started
+	config := httpserver.Config{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Handler: w.gateway.Handler(), Logger: slog.New(slog.DiscardHandler)}
+	callers, _, _ := testworld.Serve(t, &config.Started, func(ctx context.Context) error { return httpserver.Run(ctx, config) })
+	return strings.TrimPrefix(callers, "http://")
 }
 
 // exchange sends the bytes of a caller, reads this number of answers, and returns their statuses. If closed is set, it then

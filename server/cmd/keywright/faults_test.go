@@ -81,29 +81,11 @@ func faultyGateway(t *testing.T, canaries *testworld.Canaries) (callers, operato
 		query = append(query, fmt.Sprintf("{name: a%d, value: %s}", i, strings.Repeat("x", 100)))
 	}
 	text := strings.NewReplacer("$API", api.URL, "$DOWN", down.URL, "$QUERY", strings.Join(query, ", ")).Replace(faulty)
-	file := testworld.File(t, "connectors.yaml", text)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended, started := make(chan error, 1), make(chan struct{})
 	config := daemon.Config{
-		File: file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler),
+		File: testworld.File(t, "connectors.yaml", text), Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler),
 		Options: connectors.Options{Host: host.Config{Secrets: secrets, Egress: host.Egress{AllowHTTP: true}, Limits: host.Limits{Fuel: 500_000}}},
-		Started: func(c, o string) {
-			callers, operators = c, o
-			close(started)
-		},
 	}
-	go func() { ended <- daemon.Run(ctx, config) }()
-	select {
-	case <-started:
-	case err := <-ended:
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	callers, operators, _ = testworld.Serve(t, &config.Started, func(ctx context.Context) error { return daemon.Run(ctx, config) })
 	return callers, operators
 }
 

@@ -95,9 +95,11 @@ func TestTheBodiesOfTheGateway(t *testing.T) {
 		}
 	}
 	api := &exampleAPI{answer: example["API answers"]}
-	url := serve(t, daemon.Config{
-		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), Text: []byte(example["file"]), Options: connectors.Options{Host: host.Config{Base: api}},
-	})
+	config := daemon.Config{
+		Text: []byte(example["file"]), Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Options: connectors.Options{Host: host.Config{Base: api}},
+	}
+	url, _, _ := testworld.Serve(t, &config.Started, func(ctx context.Context) error { return daemon.Run(ctx, config) })
 	request := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/connectors/notes", strings.NewReader(example["caller sends"])))(t)
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("X-Forwarded-Email", "ann@example.com")
@@ -109,28 +111,6 @@ func TestTheBodiesOfTheGateway(t *testing.T) {
 	}
 	if !sameJSON(t, answer, []byte(example["caller gets"])) {
 		t.Errorf("the caller gets\n%s\nwant\n%s", answer, example["caller gets"])
-	}
-}
-
-// serve runs a gateway until the test ends, and returns the URL for its callers.
-func serve(t *testing.T, config daemon.Config) string {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	started, ended := make(chan string, 1), make(chan error, 1)
-	config.Listen, config.Admin = "127.0.0.1:0", "127.0.0.1:0"
-	config.Started = func(callers, _ string) { started <- callers }
-	go func() { ended <- daemon.Run(ctx, config) }()
-	t.Cleanup(func() {
-		cancel()
-		testworld.Check(t, <-ended)
-	})
-	select {
-	case address := <-started:
-		return address
-	case err := <-ended:
-		ended <- nil
-		t.Fatal(err)
-		return ""
 	}
 }
 

@@ -195,33 +195,9 @@ func (w *deployment) write(content string) string {
 
 // run runs the gateway until the test ends.
 func (w *deployment) run(file string, options connectors.Options) {
-	t := w.t
-	ctx, cancel := context.WithCancel(context.Background())
-	started, ended := make(chan struct{}), make(chan error, 1)
-	go func() {
-		ended <- daemon.Run(ctx, daemon.Config{
-			File: file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0",
-			Logger:  w.log.Logger(),
-			Options: options,
-			Started: func(callers, _ string) {
-				w.gateway = callers
-				close(started)
-			},
-		})
-	}()
-	select {
-	case <-started:
-	case err := <-ended:
-		cancel()
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		w.Out("the gateway's log", w.log.String())
-	})
+	w.t.Cleanup(func() { w.Out("the gateway's log", w.log.String()) })
+	config := daemon.Config{File: file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: w.log.Logger(), Options: options}
+	w.gateway, _, _ = testworld.Serve(w.t, &config.Started, func(ctx context.Context) error { return daemon.Run(ctx, config) })
 }
 
 // session returns a session token of a user.

@@ -139,26 +139,9 @@ func (w *deployment) write(name, content string) string {
 // run runs the gateway until the test ends.
 func (w *deployment) run(config daemon.Config) {
 	w.t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	started, ended := make(chan struct{}), make(chan error, 1)
-	config.Started = func(callers, operators string) {
-		w.callers, w.operators = callers, strings.Replace(operators, "[::]", "127.0.0.1", 1)
-		close(started)
-	}
-	go func() { ended <- daemon.Run(ctx, config) }()
-	select {
-	case <-started:
-	case err := <-ended:
-		cancel()
-		w.t.Fatal(err)
-	}
-	w.t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			w.t.Error(err)
-		}
-		w.Out("the log", w.log.String())
-	})
+	w.t.Cleanup(func() { w.Out("the log", w.log.String()) })
+	w.callers, w.operators, _ = testworld.Serve(w.t, &config.Started, func(ctx context.Context) error { return daemon.Run(ctx, config) })
+	w.operators = strings.Replace(w.operators, "[::]", "127.0.0.1", 1)
 }
 
 // use has the operator's test send a request of each connector, so that there is something to see.

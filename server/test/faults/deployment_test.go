@@ -142,27 +142,13 @@ var codeCache string
 func TestMain(m *testing.M) { os.Exit(testworld.InSharedDir(&codeCache, m.Run)) }
 
 // serve runs a gateway from a file. It returns the URL for callers, and a function that ends the gateway.
-func serve(t *testing.T, file string, log io.Writer, secrets host.Secrets) (callers string, end func()) {
+func serve(t *testing.T, file string, log io.Writer, secrets host.Secrets) (callers string, end func() error) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	started, ended := make(chan string, 1), make(chan error, 1)
-	go func() {
-		ended <- daemon.Run(ctx, daemon.Config{
-			File: file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.NewJSONHandler(log, nil)),
-			Options: connectors.Options{Host: host.Config{Secrets: secrets, CodeCache: codeCache, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}}},
-			Started: func(callers, _ string) { started <- callers },
-		})
-	}()
-	end = func() {
-		cancel()
-		testworld.Check(t, <-ended)
+	config := daemon.Config{
+		File: file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.NewJSONHandler(log, nil)),
+		Options: connectors.Options{Host: host.Config{Secrets: secrets, CodeCache: codeCache, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}}},
 	}
-	select {
-	case callers = <-started:
-	case err := <-ended:
-		cancel()
-		t.Fatal(err)
-	}
+	callers, _, end = testworld.Serve(t, &config.Started, func(ctx context.Context) error { return daemon.Run(ctx, config) })
 	return callers, end
 }
 
@@ -192,10 +178,7 @@ func newDeployment(t *testing.T, f fault, text string, secrets host.Secrets) *de
 		_, _ = fmt.Fprintf(rw, `{"access_token":%q,"token_type":"Bearer","expires_in":3600%s}`, token, strings.Repeat(" ", 5000))
 	})
 	text = strings.NewReplacer("API", w.api.url, "LOGIN", w.login.url, "TIMEOUT", f.timeout().String()).Replace(text)
-	var end func()
-	w.callers, end = serve(t, testworld.File(t, "connectors.yaml", text), &w.log, secrets)
 	t.Cleanup(func() {
-		end()
 		if n := w.unauthenticated.Load(); n > 0 {
 			t.Errorf("the API received %d requests that were not authenticated", n)
 		}
@@ -203,6 +186,7 @@ func newDeployment(t *testing.T, f fault, text string, secrets host.Secrets) *de
 			t.Error("the log holds a credential")
 		}
 	})
+	w.callers, _ = serve(t, testworld.File(t, "connectors.yaml", text), &w.log, secrets)
 	return w
 }
 

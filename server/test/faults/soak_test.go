@@ -240,7 +240,7 @@ func TestSoak(t *testing.T) {
 	s.rotate(0)
 	replace(t, s.file, s.text("api_key", 0))
 	callers, end := serve(t, s.file, s, nil)
-	defer end()
+	defer func() { testworld.Check(t, end()) }() // before goroutines are counted
 	s.callers = callers
 
 	transport := &http.Transport{MaxIdleConnsPerHost: soakClients}

@@ -12,8 +12,6 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -78,33 +76,17 @@ func newDeployment(t *testing.T, s *store, definitions string, secrets host.Secr
 	entries := func(names []string) string {
 		return "{name: " + strings.Join(names, `, value: "", overridable: true}, {name: `) + `, value: "", overridable: true}`
 	}
-	file := filepath.Join(t.TempDir(), "connectors.yaml")
 	definitions = strings.NewReplacer("STORE", s.address, "HEADERS", entries(headers), "QUERY", entries(query)).Replace(definitions)
-	testworld.Check(t, os.WriteFile(file, []byte(definitions), 0o600))
-	ctx, cancel := context.WithCancel(context.Background())
-	started, ended := make(chan string, 1), make(chan error, 1)
-	go func() {
-		ended <- daemon.Run(ctx, daemon.Config{
-			File: file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
-			Options: connectors.Options{Host: host.Config{Secrets: secrets, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}}},
-			Started: func(callers, _ string) { started <- callers },
-		})
-	}()
-	select {
-	case w.gateway = <-started:
-	case err := <-ended:
-		cancel()
-		t.Fatal(err)
-	}
 	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
 		if t.Failed() {
 			t.Log(w.log.String())
 		}
 	})
+	config := daemon.Config{
+		File: testworld.File(t, "connectors.yaml", definitions), Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
+		Options: connectors.Options{Host: host.Config{Secrets: secrets, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}}},
+	}
+	w.gateway, _, _ = testworld.Serve(t, &config.Started, func(ctx context.Context) error { return daemon.Run(ctx, config) })
 	return w
 }
 

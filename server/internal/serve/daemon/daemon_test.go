@@ -16,7 +16,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -140,38 +139,20 @@ func start(t *testing.T, api http.HandlerFunc, text string, change ...func(*daem
 	w.api = httptest.NewServer(api)
 	t.Cleanup(w.api.Close)
 	w.write(text)
-	ctx, cancel := context.WithCancel(context.Background())
-	started, ended := make(chan struct{}), make(chan error, 1)
 	config := daemon.Config{
 		File: w.file, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.NewJSONHandler(w, nil)),
 		Options: connectors.Options{Host: host.Config{
 			Secrets: host.MapSecrets{"key": secret}, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}, CodeCache: codeCache,
 		}},
-		Started: func(callers, operators string) {
-			w.callers, w.operators = callers, operators
-			close(started)
-		},
 	}
 	for _, c := range change {
 		c(&config)
 	}
-	go func() { ended <- daemon.Run(ctx, config) }()
-	select {
-	case <-started:
-	case err := <-ended:
-		t.Fatal(err)
-	}
+	t.Cleanup(func() { w.Out("the log", w.log.String()) })
+	w.callers, w.operators, w.end = testworld.Serve(t, &config.Started, func(ctx context.Context) error { return daemon.Run(ctx, config) })
 	if log := w.log.String(); !strings.Contains(log, fmt.Sprintf(`"msg":"serving","file":%q,"connectors":`, config.File)) {
 		t.Errorf("at its start, the log has %s", log)
 	}
-	w.end = sync.OnceValue(func() error {
-		cancel()
-		return <-ended
-	})
-	t.Cleanup(func() {
-		w.stop()
-		w.Out("the log", w.log.String())
-	})
 	return w
 }
 

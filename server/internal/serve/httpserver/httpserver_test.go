@@ -23,24 +23,15 @@ func start(t *testing.T, h http.HandlerFunc) (callers, operators string) {
 // startWith runs the servers until the test ends. Without c.Admin, operators have a free port of 127.0.0.1.
 func startWith(t *testing.T, c httpserver.Config) (callers, operators string) {
 	t.Helper()
-	callers, operators, end := run(t, c)
-	t.Cleanup(func() { testworld.Check(t, end()) })
+	callers, operators, _ = run(t, c)
 	return callers, operators
 }
 
-// run is like startWith. The test ends the servers.
+// run is like startWith. The test may end the servers.
 func run(t *testing.T, c httpserver.Config) (callers, operators string, end func() error) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	started, ended := make(chan [2]string, 1), make(chan error, 1)
 	c.Listen, c.Admin = "127.0.0.1:0", cmp.Or(c.Admin, "127.0.0.1:0")
-	c.Started = func(callers, operators string) { started <- [2]string{callers, operators} }
-	go func() { ended <- httpserver.Run(ctx, c) }()
-	urls := <-started
-	return urls[0], urls[1], func() error {
-		cancel()
-		return <-ended
-	}
+	return testworld.Serve(t, &c.Started, func(ctx context.Context) error { return httpserver.Run(ctx, c) })
 }
 
 // threats.md 46: a page of another site that makes an operator's browser send requests does not reach the operators'
