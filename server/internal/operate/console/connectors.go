@@ -1,14 +1,21 @@
 package console
 
 import (
+	"cmp"
 	"context"
+	"encoding/base64"
 	"fmt"
+	"html/template"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
+	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/operate/explain"
+	"github.com/keywright/keywright/server/internal/trial"
 )
 
 // connectorsView is the page of all connectors.
@@ -155,4 +162,114 @@ func bars(minutes [window]minute) (all []bar) {
 		all = append(all, bar{X: i * barWidth, Y: barHeight - height, Height: height - bad, Bad: bad, Top: barHeight - bad})
 	}
 	return all
+}
+
+// connectorView is the page of one connector.
+type connectorView struct {
+	connectorRow
+	// URL and Methods are those of the definition.
+	URL     string
+	Methods []string
+	Paths   string
+	// Certificate is the client certificate that was needed last, or nil.
+	Certificate *host.ClientCertificate
+	// Failures are the last failures, the newest first.
+	Failures []Failure
+	// Form has the values of the form, and Example is a path that callers may ask for.
+	Form    trial.Try
+	Example string
+	// Explained is the request as keywright explain shows it. NotExplained says why it cannot be shown.
+	Explained, NotExplained string
+	// Result is the result of a test, or nil.
+	Result *testResult
+}
+
+// AskAnew reports whether a test may have to ask a token endpoint anew to find out more.
+func (v *connectorView) AskAnew() bool {
+	return !v.Closed.IsZero() || v.Result != nil && v.Result.Refusal != nil
+}
+
+// shownUser is the user for whom the page shows the request if the form names nobody.
+var shownUser = host.User{ID: "ann", Email: "ann@example.com", TenantID: "t1"}
+
+func find(s *State, r *http.Request) (*gateway.Connector, error) {
+	permalink := r.PathValue("permalink")
+	i := slices.IndexFunc(s.Set.Connectors, func(c *gateway.Connector) bool { return c.Definition().Permalink == permalink })
+	if i < 0 {
+		return nil, &failure{http.StatusNotFound, fmt.Sprintf("there is no connector %q", host.Printable(permalink))}
+	}
+	return s.Set.Connectors[i], nil
+}
+
+// connector returns the view of the connector in the path of a request.
+func (c *Console) connector(s *State, r *http.Request) (any, error) {
+	connector, err := find(s, r)
+	if err != nil {
+		return nil, err
+	}
+	return c.one(s, r, connector, trial.Try{}), nil
+}
+
+// one returns the view of a connector, with its request for the values of a form.
+func (c *Console) one(s *State, r *http.Request, connector *gateway.Connector, form trial.Try) *connectorView {
+	d := connector.Definition()
+	view := &connectorView{
+		connectorRow: c.row(r.Context(), s, connector), URL: d.URL, Methods: d.Methods, Paths: strings.Join(d.Paths, ", "),
+		Certificate: connector.Upstream().LastClientCertificate(), Failures: c.config.Recorder.failures(d.Permalink), Form: form, Example: trial.ExamplePath(d.Paths),
+	}
+	if view.Form.Method == "" {
+		view.Form.Method = d.Methods[0]
+	}
+	text, err := explain.Text(host.WithUser(r.Context(), cmp.Or(form.User, shownUser)), connector, form.Method, form.Path)
+	if view.Explained = text; err != nil {
+		view.NotExplained = host.Printable(err.Error())
+	}
+	return view
+}
+
+// maxForm is the maximum number of bytes of the form of a test.
+const maxForm = 1 << 20
+
+type testResult struct {
+	*trial.Result
+	// Text reports whether the body is text, and Preview is the body then. Download is the body as a link, byte for byte.
+	Text     bool
+	Preview  string
+	Download template.URL
+	Way      []Step
+}
+
+// test tests the connector in the path of a request with the values of its form, and returns its view.
+func (c *Console) test(s *State, r *http.Request) (any, error) {
+	connector, err := find(s, r)
+	if err != nil {
+		return nil, err
+	}
+	form, err := readForm(r)
+	if err != nil {
+		return nil, err
+	}
+	result, err := trial.Run(r.Context(), c.config.Gateway, connector.Definition().Permalink, form)
+	if err != nil {
+		return nil, &failure{http.StatusBadRequest, host.Printable(err.Error())}
+	}
+	event := result.Event.(gateway.Event)
+	view := c.one(s, r, connector, form)
+	view.Result = &testResult{
+		Result: result, Way: wayOf(&event), Text: utf8.Valid(result.Body), Preview: string(result.Body),
+		Download: template.URL("data:application/octet-stream;base64," + base64.StdEncoding.EncodeToString(result.Body)), //nolint:gosec // of base64
+	}
+	return view, nil
+}
+
+func readForm(r *http.Request) (t trial.Try, err error) {
+	r.Body = http.MaxBytesReader(nil, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		return t, &failure{http.StatusBadRequest, "the form cannot be read: it has at most 1 MiB"}
+	}
+	value := func(name string) string { return strings.TrimSpace(r.PostForm.Get(name)) }
+	return trial.Try{
+		Method: value("method"), Path: value("path"), Body: r.PostForm.Get("body"), AskAnew: value("anew") != "", ErrorDescription: value("description") != "",
+		User: host.User{ID: value("id"), Email: value("email"), TenantID: value("tenant")},
+	}, nil
 }
