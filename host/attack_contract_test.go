@@ -14,6 +14,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/contract"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // Attacks on what a plugin, an API and a caller can do with challenges, and with credentials in the path and in cookies.
@@ -58,8 +59,7 @@ func TestFormOfSecondAttempt(t *testing.T) {
 			}
 			return status(http.StatusOK)(r)
 		})
-		r := must(http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, strings.NewReader("a=1")))(t)
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r := formOf(t, "a=1")
 		r.ContentLength = length
 		if code, err := w.try(connector, r); code != http.StatusOK || err != nil {
 			t.Errorf("length %d: %d, %v", length, code, err)
@@ -133,9 +133,7 @@ func TestOversizedExchangeAnswer(t *testing.T) {
 	w.canary("key")
 	connector := w.connect("custom", config{"key": "{{ get_secret('key') }}", "url": tokenURL})
 	w.login.Answer(respond(http.StatusOK, "x="+strings.Repeat("x", 60<<10)+"&token="+strings.Repeat("t", 10<<10)))
-	if _, err := w.try(connector, get(t.Context())); err == nil || !strings.Contains(err.Error(), "with more than 65536 bytes") {
-		t.Error(err)
-	}
+	testworld.WantError(t, "", testworld.ErrorOf(w.try(connector, get(t.Context()))), "with more than 65536 bytes")
 }
 
 // Whether decode succeeds says nothing that a plugin chooses about a secret (threats.md 68).

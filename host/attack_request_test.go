@@ -2,18 +2,22 @@ package host_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/contract"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // Attacks with requests: on the request of another caller, and on the place where the credential goes.
@@ -24,7 +28,7 @@ func TestLeaseHolderReadingInput_threats_15c(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var first atomic.Bool
 		read, end := make(chan struct{}), make(chan struct{})
-		w := misusedWorld(t, func(env contract.Env) (string, error) {
+		w, c := misuser(t, func(env contract.Env) (string, error) {
 			if _, found := env.CacheGet("k"); found || first.Swap(true) {
 				return header("X-Key", value(env, "to_header")), nil
 			}
@@ -33,7 +37,6 @@ func TestLeaseHolderReadingInput_threats_15c(t *testing.T) {
 			<-end
 			return "", errors.New(string(input))
 		})
-		c := w.connect("custom", misused)
 		errs := make(chan error, 4)
 		ask := func(path string) {
 			_, err := w.try(c, request(t, apiOrigin+path))
@@ -57,25 +60,7 @@ func TestLeaseHolderReadingInput_threats_15c(t *testing.T) {
 			}
 		}
 		close(end)
-		if err := <-errs; err == nil || !strings.Contains(err.Error(), "/alice?session=the-private-data") {
-			t.Errorf("the call that read its input got %v", err)
-		}
-	})
-}
-
-// threats.md 15c: the entries that a call asked for would show later, in the entries that the cache evicts first.
-func TestCacheGetAfterTheRequestWasRead_threats_15c(t *testing.T) {
-	refuseAll(t, []misuse{
-		{"an entry that is not there", func(env contract.Env) (string, error) {
-			env.CacheGet(fmt.Sprint(len(env.Input())))
-			return header("X-Key", value(env, "to_header")), nil
-		}, host.StagePlugin, "cache_get was called after the request was read"},
-		{"an entry that is there", func(env contract.Env) (string, error) {
-			env.CacheSet("k", "v", 60)
-			env.Input()
-			env.CacheGet("k")
-			return header("X-Key", value(env, "to_header")), nil
-		}, host.StagePlugin, "cache_get was called after the request was read"},
+		testworld.WantError(t, "the call that read its input", <-errs, "/alice?session=the-private-data")
 	})
 }
 
@@ -104,10 +89,7 @@ func TestShortSecretOracle_threats_15(t *testing.T) {
 		}
 	}
 	seen := ""
-	w := misusedWorld(t, func(env contract.Env) (string, error) {
-		seen = string(env.Input())
-		return header("X-Key", value(env, "to_header")), nil
-	})
+	w := misusedWorld(t, sendsKeyAfter(func(env contract.Env) { seen = string(env.Input()) }))
 	w.setSecret("s", "73917391")
 	r := get(t.Context())
 	r.Header.Set("X-Platform", "a 73917391 z")
@@ -118,10 +100,7 @@ func TestShortSecretOracle_threats_15(t *testing.T) {
 
 // The host stops reading an endless body for its digest when the call ends. Here the caller cancels it.
 func TestBodyWithoutEnd(t *testing.T) {
-	w := misusedWorld(t, func(env contract.Env) (string, error) {
-		env.Digest(contract.DigestSHA256, env.Body())
-		return header("X-Key", value(env, "to_header")), nil
-	})
+	w := misusedWorld(t, sendsKeyAfter(func(env contract.Env) { env.Digest(contract.DigestSHA256, env.Body()) }))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	body := &givingUp{reads: 1000, after: 10, cancel: cancel}
@@ -176,9 +155,7 @@ func TestRedirectWithEscapedKey_threats_19(t *testing.T) {
 					if r.URL.Path == "/new" {
 						return status(http.StatusOK)(r)
 					}
-					response, err := status(http.StatusFound)(r)
-					response.Header.Set("Location", origin+"/new?"+location)
-					return response, err
+					return respond(http.StatusFound, "", "Location", origin+"/new?"+location)(r)
 				})
 				client := &http.Client{Transport: w.connect("custom", misused).Transport(nil), CheckRedirect: func(r *http.Request, _ []*http.Request) error {
 					w.Out("the URL of the redirect", r.URL.String())
@@ -203,7 +180,7 @@ func TestRedirectWithEscapedKey_threats_19(t *testing.T) {
 // threats.md 25, 27: net/http would read these requests differently than the host, or leave them for the server to
 // interpret.
 func TestRequestsNamingOtherPlaces_threats_27(t *testing.T) {
-	w := misusedWorld(t, func(env contract.Env) (string, error) { return header("X-Key", value(env, "to_header")), nil })
+	w := misusedWorld(t, sendsKey)
 	c := w.open(host.ConnectorConfig{
 		Origins: []string{apiOrigin, "https://bücher.test"}, Auth: host.Auth{Type: "custom", Config: misused},
 	})
@@ -237,23 +214,10 @@ func TestRequestsNamingOtherPlaces_threats_27(t *testing.T) {
 	}
 }
 
-// threats.md 25: a request over plain http, or to another host, gets no credential, also right after one for the connector's
-// origin.
-func TestTheRequestAfterOneForTheOrigin_threats_25(t *testing.T) {
-	w := misusedWorld(t, func(env contract.Env) (string, error) { return header("X-Key", value(env, "to_header")), nil })
-	c := w.connect("custom", misused)
-	for _, other := range []string{"http://api.test/v1", "https://evil.test/v1", "https://api.test:444/v1"} {
-		w.get(c)
-		w.refuse(c, request(t, other), host.StageOrigin)
-	}
-	w.get(c)
-}
-
 // threats.md 25, RFC 9110 section 7.6.1: a proxy drops the headers that Connection names, and the request would arrive
 // without its credential.
 func TestCredentialInConnectionHeader_threats_25(t *testing.T) {
-	w := misusedWorld(t, func(env contract.Env) (string, error) { return header("X-Key", value(env, "to_header")), nil })
-	c := w.connect("custom", misused)
+	w, c := misuser(t, sendsKey)
 	for _, values := range [][]string{{"X-Key"}, {"x-key"}, {"close, X-KEY"}, {"close,\tx-Key ,upgrade"}, {"close", "x-key"}} {
 		r := get(t.Context())
 		r.Header["Connection"] = values
@@ -264,6 +228,102 @@ func TestCredentialInConnectionHeader_threats_25(t *testing.T) {
 		r.Header.Set("Connection", text)
 		if got := w.send(c, r).Header.Get("X-Key"); got != w.secrets["s"] {
 			t.Errorf("Connection: %s: the API got %q", text, got)
+		}
+	}
+}
+
+// Attacks on errors and explanations, which people read. Each world searches all its output for its secrets, so a test
+// only has to make the host produce output.
+
+func TestSealedHeaderNameInError_threats_15a(t *testing.T) {
+	twice := func(name string) []abi.Pair { return []abi.Pair{{Name: name, Value: "1"}, {Name: name, Value: "2"}} }
+	for _, c := range []struct {
+		name  string
+		do    func(contract.Env) (string, error)
+		stage host.Stage
+	}{
+		{"set twice", func(env contract.Env) (string, error) {
+			return marshal(contract.Mutation{Headers: twice(value(env, "to_header"))}), nil
+		}, host.StageMutation},
+		{"set twice in a token request", func(env contract.Env) (string, error) {
+			env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "url"), Headers: twice(value(env, "to_token"))})))
+			return "", nil
+		}, host.StagePlugin},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := misusedWorld(t, c.do)
+			w.setSecret("s", "X-Sealed-Header-Name") // a canary may have characters that are invalid in a name
+			w.Hide("the sealed name", "X-Sealed-Header-Name")
+			w.Hide("the sealed name in lower case", "x-sealed-header-name")
+			w.refuse(w.connect("custom", misused), get(t.Context()), c.stage, "only a header that is alone may have such a name")
+			if w.login.Count() != 0 {
+				t.Error("the token request was sent")
+			}
+		})
+	}
+}
+
+// textError is an error that is its own text. %#v shows that text in each value that contains the error. net/http has
+// such an error for header lines.
+type textError string
+
+func (e textError) Error() string { return string(e) }
+
+func TestForeignTransportErrors_threats_18(t *testing.T) {
+	w, c := misuser(t, func(env contract.Env) (string, error) {
+		return tokenRequest(env, value(env, "url"), abi.Pair{Name: "client_secret", Value: value(env, "to_token")})
+	})
+	w.login.Answer(token("a-token-that-no-secret-holds", 3600)) // a random secret may hold the two characters of t1
+	cause := textError("cannot send " + w.secrets["s"])
+	fails := func(*http.Request) (*http.Response, error) { return nil, cause }
+	w.api.Answer(fails)
+	if _, err := w.try(c, get(t.Context())); !errors.Is(err, cause) || err.Error() != "cannot send <sealed>" {
+		t.Errorf("the API's transport failed with %v", err)
+	}
+	w.login.Answer(fails)
+	if err := w.refuse(c, get(t.Context()), host.StageToken, "cannot send <sealed>"); !errors.Is(err, cause) {
+		t.Errorf("errors.Is does not find the cause in %v", err)
+	}
+}
+
+// A plugin with the grant reveal may put revealed bytes into its mutation in plain. Explain masks them.
+func TestExplainMasksRevealedValues_threats_18(t *testing.T) {
+	revealed, signature := "", ""
+	w := misusedWorld(t, func(env contract.Env) (string, error) {
+		revealed, signature = string(env.Reveal(value(env, "nowhere"))), string(env.Sign("key", "data"))
+		credential := base64.RawURLEncoding.EncodeToString([]byte(signature))
+		return marshal(contract.Mutation{
+			Headers: []abi.Pair{{Name: "X-Key", Value: "key " + revealed}, {Name: "X-Signature", Value: credential}, {Name: "X-Plain", Value: "plain"}},
+			Query:   []abi.Pair{{Name: "key", Value: revealed}, {Name: "signature", Value: fmt.Sprintf("%x", signature)}},
+		}), nil
+	}, abi.GrantReveal, abi.GrantSignRaw)
+	e := must(w.explain(w.connect("custom", misused), get(t.Context())))(t)
+	if w.Hide("the signature", signature); revealed != w.secrets["s"] || len(signature) != 32 {
+		t.Fatal("the guest was not given what the test is about")
+	}
+	for _, want := range []string{"X-Key: key <sealed>", "X-Signature: <sealed>", "X-Plain: plain"} {
+		name, shown, _ := strings.Cut(want, ": ")
+		if !slices.Contains(e.Headers, abi.Pair{Name: name, Value: shown}) {
+			t.Errorf("the headers are %v, want %s", e.Headers, want)
+		}
+	}
+	if e.Added.Query != "key=<sealed>&signature=<sealed>" {
+		t.Errorf("the query is %s", e.Added.Query)
+	}
+}
+
+// In a template for a credential, literal text may be the credential. Explain shows none of the template then, whatever
+// expressions stand beside the text.
+func TestExplainMasksLiterals_threats_18(t *testing.T) {
+	w := misusedWorld(t, sendsKey)
+	w.Hide("the credential", "written-out-key")
+	for _, text := range []string{
+		"written-out-key", "written-out-key{{ '' }}", "{{ '' }}written-out-key", "{{ 'written-out-key' }}", "{{ default(user.id, '') }}written-out-key",
+		"{{ 'written-out' + '-key' }}", "written-out-key {{ now(0) }}",
+	} {
+		e := must(w.explain(w.connect("custom", with(misused, "to_header", text)), get(t.Context())))(t)
+		if got := e.Added.Headers[0].Value; got != "<to_header>" {
+			t.Errorf("%s shows as %s", text, got)
 		}
 	}
 }

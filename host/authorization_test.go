@@ -94,8 +94,7 @@ func TestAuthorizationURLRules(t *testing.T) {
 			w, connector := guestConsents(consenting(t), g)
 			target, err := connector.BeginConsent(forUser(t, alice), host.ConsentRequest{RedirectURI: redirectURI, Binding: binding})
 			w.OutError("the error of Consent", err)
-			var failure *host.Error
-			if !errors.As(err, &failure) {
+			if _, ok := errors.AsType[*host.Error](err); !ok {
 				t.Errorf("the browser goes to %s, %v", target, err)
 			}
 		})
@@ -198,8 +197,7 @@ func TestDescriptionsOfConsent(t *testing.T) {
 	} {
 		g := consenter()
 		test.change(g)
-		err := loadError(t, g)
-		testworld.WantError(t, test.name, err, test.want)
+		testworld.WantError(t, test.name, loadError(t, g), test.want)
 	}
 }
 

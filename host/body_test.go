@@ -180,7 +180,7 @@ func TestBodyFilePrivacy(t *testing.T) {
 // The host does not touch the body if the plugin does not read the request.
 func TestUnsignedBodyStreams(t *testing.T) {
 	temporary(t)
-	w := misusedWorld(t, func(env contract.Env) (string, error) { return header("X-Key", value(env, "to_header")), nil })
+	w := misusedWorld(t, sendsKey)
 	body := once("not read before it is sent")
 	r := post(t.Context(), body, -1)
 	base := answer(func(r *http.Request) (*http.Response, error) {
@@ -241,10 +241,7 @@ func TestAuthenticateBody(t *testing.T) {
 // Explain sends nothing, so it does not read a body.
 func TestExplainLeavesABodyAlone(t *testing.T) {
 	seen := ""
-	w := misusedWorld(t, func(env contract.Env) (string, error) {
-		seen = string(env.Input())
-		return header("X-Key", value(env, "to_header")), nil
-	})
+	w := misusedWorld(t, sendsKeyAfter(func(env contract.Env) { seen = string(env.Input()) }))
 	body := once("body")
 	if _, err := bounded(w, 0).Explain(post(t.Context(), body, 4)); err != nil || body.read+body.closed > 0 || !strings.Contains(seen, `"POST"`) || strings.Contains(seen, "body_sha256") {
 		t.Errorf("%v, %d bytes were read; the plugin saw %s", err, body.read, seen)

@@ -295,14 +295,20 @@ func TestClockOffsetChange(t *testing.T) {
 	}
 }
 
-// A value that no header may hold is not taken, or it would fail later requests for as long as it is kept.
-func TestInvalidHeaderValueNotKept(t *testing.T) {
+// bodyNonceWorld returns a world whose guest sends a nonce that the API sends in the body of a 401.
+func bodyNonceWorld(t *testing.T) (*world, *host.Connector) {
+	t.Helper()
 	about := challenged
 	about.Challenge = &abi.Challenge{Statuses: []int{401}, Keep: 300, Answers: []abi.Answer{
 		{Name: "nonce", From: "json:/nonce", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkHeader}, Keep: true},
 	}}
 	w := newWorld(t, withoutBuiltIns, withGuest(&guest{about: about, authenticate: sendsNonce}))
-	connector := w.connect("custom", config{"key": "k"})
+	return w, w.connect("custom", config{"key": "k"})
+}
+
+// A value that no header may hold is not taken, or it would fail later requests for as long as it is kept.
+func TestInvalidHeaderValueNotKept(t *testing.T) {
+	w, connector := bodyNonceWorld(t)
 	w.api.Answer(respond(http.StatusUnauthorized, `{"nonce":"a good nonce"}`))
 	w.get(connector)
 	for _, bad := range []string{`a\nbad nonce`, `a bad\r\nnonce`, `\u0000nonce`, `a nonce\u007f`} {
@@ -320,12 +326,7 @@ func TestInvalidHeaderValueNotKept(t *testing.T) {
 
 // A value in a body is kept of an answer with one of the statuses only. The body of any other streams to the caller.
 func TestChallengeBodyOnly(t *testing.T) {
-	about := challenged
-	about.Challenge = &abi.Challenge{Statuses: []int{401}, Keep: 300, Answers: []abi.Answer{
-		{Name: "nonce", From: "json:/nonce", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkHeader}, Keep: true},
-	}}
-	w := newWorld(t, withoutBuiltIns, withGuest(&guest{about: about, authenticate: sendsNonce}))
-	connector := w.connect("custom", config{"key": "k"})
+	w, connector := bodyNonceWorld(t)
 	for _, answer := range []testworld.Answer{
 		respond(http.StatusUnauthorized, `{"nonce":"first"}`), respond(http.StatusOK, `{"nonce":"second"}`), respond(http.StatusForbidden, `{"nonce":"third"}`),
 	} {

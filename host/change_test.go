@@ -105,8 +105,7 @@ func TestARedirectWithTheCredential(t *testing.T) {
 				r := get(t.Context())
 				r.Method = http.MethodPost
 				_, err := w.try(connector, r)
-				var failure *host.Error
-				if !errors.As(err, &failure) || failure.Stage != host.StageResponse || failure.Retryable() || !errors.Is(err, host.ErrCredentialInResponse) {
+				if failure, ok := errors.AsType[*host.Error](err); !ok || failure.Stage != host.StageResponse || failure.Retryable() || !errors.Is(err, host.ErrCredentialInResponse) {
 					t.Error(err)
 				}
 				if body.closed != 1 {
@@ -145,7 +144,7 @@ func TestACredentialInTheBody(t *testing.T) {
 				if c.body != "" {
 					body = strings.NewReader(c.body)
 				}
-				r := must(http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, body))(t)
+				r := postOf(t, body)
 				if c.contentType != "" {
 					r.Header.Set("Content-Type", c.contentType)
 					r.Header.Set("Content-Encoding", "identity")
@@ -186,11 +185,7 @@ func TestFormWithLongCredentialName(t *testing.T) {
 // threats.md 43: a member _charset_, which may change how an API reads the form, is not sent beside the credential.
 func TestFormWithCharsetMember(t *testing.T) {
 	w, connector := changeWorld(t, contract.Mutation{Form: pairs("a", "KEY")})
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, strings.NewReader("b=1&_charset_=ibm037"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Content-Type", formType)
+	r := formOf(t, "b=1&_charset_=ibm037")
 	w.refuse(connector, r, host.StageBody, "member _charset_")
 }
 
@@ -198,8 +193,7 @@ func TestFormWithCharsetMember(t *testing.T) {
 func checkForm(t *testing.T, name, body string, sent bool) {
 	t.Helper()
 	w, connector := changeWorld(t, contract.Mutation{Form: pairs(name, "KEY")})
-	r := must(http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, strings.NewReader(body)))(t)
-	r.Header.Set("Content-Type", formType)
+	r := formOf(t, body)
 	if sent {
 		w.send(connector, r)
 	} else {

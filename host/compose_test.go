@@ -17,10 +17,9 @@ import (
 
 // composing returns a guest that composes a template and adds the text to got.
 func composing(got *string, template, with string) func(contract.Env) (string, error) {
-	return func(env contract.Env) (string, error) {
+	return sendsKeyAfter(func(env contract.Env) {
 		*got = regexp.MustCompile(contract.SealedPrefix+`[a-z0-9]{26}`).ReplaceAllString(env.Compose(template, []byte(with)), "sealed")
-		return header("X-Key", value(env, "to_header")), nil
-	}
+	})
 }
 
 // composed returns the text that a guest composes for a request.
@@ -125,36 +124,11 @@ func TestComposedTextsHoldNoCredential_threats_270(t *testing.T) {
 
 // Before a placeholder of the request, a call may use the cache: times and fields of the configuration are nothing of a request.
 func TestTimesAndFieldsBeforeCache(t *testing.T) {
-	w := misusedWorld(t, func(env contract.Env) (string, error) {
+	w := misusedWorld(t, sendsKeyAfter(func(env contract.Env) {
 		env.Compose("{timestamp} {nonce} {config:text}", nil)
 		env.CacheGet("a")
-		return header("X-Key", value(env, "to_header")), nil
-	})
+	}))
 	w.get(w.connect("custom", misused))
-}
-
-// threats.md 271: a call can make the host work no more than its bound, whatever templates, lists and formats it has.
-func TestComposeBounds_threats_271(t *testing.T) {
-	const text = `{"values":[{"name":"v","value":"%"}]}`
-	long := strings.ReplaceAll(text, "%", strings.Repeat("%", 60<<10))
-	for name, do := range map[string]func(env contract.Env){
-		"formats":      func(env contract.Env) { env.Compose("{v"+strings.Repeat("|percent", 40)+"}", []byte(long)) },
-		"placeholders": func(env contract.Env) { env.Compose(strings.Repeat("{v}", 40), []byte(long)) },
-		"sorts":        func(env contract.Env) { env.Compose(strings.Repeat("{v|query_sorted}", 4), []byte(long)) },
-		"lists": func(env contract.Env) {
-			env.Compose(strings.Repeat("{headers:"+strings.Repeat("a;", 20<<10)+"b}{headers:c}", 40), nil)
-		},
-		"calls": func(env contract.Env) {
-			for range 80 {
-				env.Compose(strings.Repeat("a", 60<<10), nil)
-			}
-		},
-	} {
-		refuseAll(t, []misuse{{name, func(env contract.Env) (string, error) {
-			do(env)
-			return header("X-Key", value(env, "to_header")), nil
-		}, host.StagePlugin, "compose reads more than 2097152 bytes"}})
-	}
 }
 
 // threats.md 272: what a caller, a user or a configuration puts into a value, a header or a field is not read for placeholders.
@@ -197,6 +171,8 @@ func TestWrongTemplates(t *testing.T) {
 		{"a composition that is no JSON", composing(&ignored, "", "{"), host.StagePlugin, "the composition of compose"},
 		{"an unknown member", composing(&ignored, "", `{"cookies":[]}`), host.StagePlugin, "the composition of compose"},
 	})
+	w := misusedWorld(t, func(env contract.Env) (string, error) { return env.Compose(value(env, "text"), nil), nil })
+	w.refuse(w.connect("custom", with(misused, "text", "{verb}")), get(t.Context()), host.StagePlugin, "text has {verb}, but there is no such placeholder")
 }
 
 // composedAt returns the text that a guest composes for a request to a URL of an origin.
@@ -277,49 +253,67 @@ func refuseComposed(t *testing.T, template, with, words string, prepare func(w *
 	w.refuse(w.connect("custom", misused), r, host.StagePlugin, words)
 }
 
-// A template that is the value of a field has the name of the field in its error.
-func TestErrorOfATemplateOfAField(t *testing.T) {
-	w := misusedWorld(t, func(env contract.Env) (string, error) { return env.Compose(value(env, "text"), nil), nil })
-	w.refuse(w.connect("custom", with(misused, "text", "{verb}")), get(t.Context()), host.StagePlugin, "text has {verb}, but there is no such placeholder")
-}
-
-// threats.md 271: each part of what compose reads counts: compositions, the headers of the caller and their values.
-func TestPartsOfTheBoundOfCompose_threats_271(t *testing.T) {
+// threats.md 271: a call can make the host read no more than its bound, whatever templates, lists, formats and headers it has. What is
+// looked for counts too, also if nothing is found.
+func TestComposeBounds_threats_271(t *testing.T) {
 	const bound = "compose reads more than 2097152 bytes"
-	headers := func(n int) string {
-		return `{"headers":[` + strings.TrimSuffix(strings.Repeat(`{"name":"v","value":""},`, n), ",") + `]}`
+	list := func(kind string, n int, value string) string {
+		return `{"` + kind + `":[` + strings.TrimSuffix(strings.Repeat(`{"name":"v","value":"`+value+`"},`, n), ",") + `]}`
 	}
-	long := `{"headers":[{"name":"v","value":"` + strings.Repeat("v", 50<<10) + `"}]}`
-	callers := func(_ *world, r *http.Request) {
-		for i := range 1500 {
-			r.Header.Set(fmt.Sprint("X-", i), "")
-		}
-	}
-	longValue := func(_ *world, r *http.Request) { r.Header.Set("X-Long", strings.Repeat("v", 200<<10)) }
-	lists := strings.Repeat("{headers:a}{headers:b}", 40)
-	refuseComposed(t, strings.Repeat("{header:a}", 2000), "", bound, callers)
-	refuseComposed(t, "{headers:a}", headers(2000), bound, callers)
-	refuseComposed(t, lists, "", bound, longValue)
-	refuseComposed(t, lists, long, bound, nil)
-	refuseAll(t, []misuse{{"compositions", func(env contract.Env) (string, error) {
-		for range 80 {
-			env.Compose("a", []byte(long))
-		}
-		return "{}", nil
-	}, host.StagePlugin, bound}})
-	for more := range 2 {
-		w := misusedWorld(t, func(env contract.Env) (string, error) {
-			for range 64 {
-				env.Compose(strings.Repeat("a", 32<<10), nil)
+	times := strings.Repeat
+	short, long := list("headers", 2000, ""), list("headers", 1, times("v", 50<<10))
+	text, lists := list("values", 1, times("%", 60<<10)), times("{headers:a}{headers:b}", 40)
+	for name, c := range map[string]struct {
+		template, with string
+		calls          int
+		prepare        func(r *http.Request)
+	}{
+		"formats":                {"{v" + times("|percent", 40) + "}", text, 1, nil},
+		"placeholders":           {times("{v}", 40), text, 1, nil},
+		"sorts":                  {times("{v|query_sorted}", 4), text, 1, nil},
+		"values":                 {times("{method}", 2000), list("values", 2000, ""), 1, nil},
+		"headers":                {times("{header:a}", 2000), short, 1, nil},
+		"an empty list":          {"{headers:" + times(";", 2000) + "}", short, 25, nil},
+		"long lists":             {times("{headers:"+times("a;", 20<<10)+"b}{headers:c}", 40), "", 1, nil},
+		"a long header":          {lists, long, 1, nil},
+		"calls":                  {times("a", 60<<10), "", 80, nil},
+		"compositions":           {"a", long, 80, nil},
+		"headers of the caller":  {times("{header:a}", 2000), "", 1, manyHeaders},
+		"with others":            {"{headers:a}", short, 1, manyHeaders},
+		"the caller's long text": {lists, "", 1, func(r *http.Request) { r.Header.Set("X-Long", times("v", 200<<10)) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, connector := misuser(t, sendsKeyAfter(func(env contract.Env) {
+				for range c.calls {
+					env.Compose(c.template, []byte(c.with))
+				}
+			}))
+			r := get(t.Context())
+			if c.prepare != nil {
+				c.prepare(r)
 			}
-			env.Compose(strings.Repeat("a", more), nil)
-			return header("X-Key", value(env, "to_header")), nil
+			w.refuse(connector, r, host.StagePlugin, bound)
 		})
-		if c := w.connect("custom", misused); more == 0 {
+	}
+	for more := range 2 {
+		w, c := misuser(t, sendsKeyAfter(func(env contract.Env) {
+			for range 64 {
+				env.Compose(times("a", 32<<10), nil)
+			}
+			env.Compose(times("a", more), nil)
+		}))
+		if more == 0 {
 			w.get(c)
 		} else {
 			w.refuse(c, get(t.Context()), host.StagePlugin, bound)
 		}
+	}
+}
+
+// manyHeaders sets 1,500 headers.
+func manyHeaders(r *http.Request) {
+	for i := range 1500 {
+		r.Header.Set(fmt.Sprint("X-", i), "")
 	}
 }
 
@@ -341,23 +335,16 @@ func TestComposeReadsOnce(t *testing.T) {
 // The formats of paths, queries and letters write each byte as their standards say, and nothing else.
 func TestFormatsOfEachByte(t *testing.T) {
 	const unreserved = "-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz~"
-	all, path, query := "", "", ""
+	all, path := "", ""
 	for c := byte(' '); c <= '~'; c++ {
 		all += string(c)
-		switch {
-		case strings.IndexByte(unreserved+"/", c) >= 0:
+		if strings.IndexByte(unreserved+"/", c) >= 0 {
 			path += string(c)
-		default:
-			path += "%" + strings.ToUpper(hexOf(c))
-		}
-		if c != '&' && c != '=' && c != '+' && c != '%' {
-			if strings.IndexByte(unreserved, c) >= 0 {
-				query += string(c)
-			} else {
-				query += "%" + strings.ToUpper(hexOf(c))
-			}
+		} else {
+			path += fmt.Sprintf("%%%02X", c)
 		}
 	}
+	query := strings.NewReplacer("/", "%2F", "%26", "", "%3D", "", "%2B", "", "%25", "").Replace(path) // without &, =, + and %
 	for _, c := range []struct{ format, value, want string }{
 		{contract.FormatPathPercent, all, path},
 		{contract.FormatQuerySorted, strings.NewReplacer("&", "", "=", "", "+", "", "%", "").Replace(all), query + "="},
@@ -388,9 +375,4 @@ func TestFormatsOfEachByte(t *testing.T) {
 			t.Errorf("%s of %q is %q, want %q", c.format, c.value, got, c.want)
 		}
 	}
-}
-
-func hexOf(c byte) string {
-	const digits = "0123456789abcdef"
-	return string([]byte{digits[c>>4], digits[c&15]})
 }

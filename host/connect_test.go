@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"runtime"
 	"slices"
@@ -11,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/internal/testworld"
 )
 
 // The cases of specification.md "Connectors".
@@ -79,8 +79,7 @@ func TestDecision_Configuration_paths_name_the_connector(t *testing.T) {
 		Name: "crm", Auth: host.Auth{Type: "oauth_client_credentials", Config: with(oauth("s"), "token_url", "ftp://x")},
 	})
 	w.OutError("Connect", err)
-	var wrong *host.ConfigError
-	if !errors.As(err, &wrong) || len(wrong.Problems) != 2 {
+	if wrong, ok := errors.AsType[*host.ConfigError](err); !ok || len(wrong.Problems) != 2 {
 		t.Fatalf("the error is %v", err)
 	}
 	for _, line := range []string{"connectors.crm.origins: is empty", "connectors.crm.auth.config.token_url: is not an https URL"} {
@@ -115,35 +114,12 @@ func TestDecision_Configuration_strict_JSON(t *testing.T) {
 	}
 }
 
-func TestDecision_Configuration_config_on_none(t *testing.T) {
-	w := newWorld(t)
-	for _, document := range []string{`{"type":"none"}`, `{"type":"none","config":null}`, `{"type":"none","config":{}}`} {
-		var a host.Auth
-		check(t, json.Unmarshal([]byte(document), &a))
-		if problems := w.problems(a.Type, a.Config); problems != nil {
-			t.Errorf("%s has the problems %q", document, problems)
-		}
-	}
-	if got := w.problems("none", config{"key": nil}); len(got) != 1 || !strings.HasPrefix(got[0], "auth.config.key: ") {
-		t.Errorf("anything in the config of none has the problems %q", got)
-	}
-}
-
-// specification.md 1.4: the alias is replaced by the type's name. It is checked alike, and it sends the same.
+// specification.md 1.4: the alias is replaced by the type's name, and checked alike. The tests of the plugin show what it sends.
 func TestDecision_Configuration_type_apikey(t *testing.T) {
 	w := newWorld(t)
-	w.canary("k")
-	c := w.connect("apikey", key("{{ get_secret('k') }}"))
-	if is := c.Config().Auth.Type; is != "api_key" {
-		t.Errorf("the connector's type is %q, want api_key", is)
-	}
-	one, two := w.get(c), w.get(w.connect("api_key", key("{{ get_secret('k') }}")))
-	if one.Header.Get("X-Key") == "" || one.Header.Get("X-Key") != two.Header.Get("X-Key") {
-		t.Error("the alias sends something else")
-	}
-	w.get(c)
-	if n := w.logged("deprecated alias"); n != 1 {
-		t.Errorf("%d warnings, want one for the connector", n)
+	c := w.connect("apikey", key("{{ get_secret('s') }}"))
+	if is, n := c.Config().Auth.Type, w.logged("deprecated alias"); is != "api_key" || n != 1 {
+		t.Errorf("the connector's type is %q, want api_key, and there are %d warnings", is, n)
 	}
 	bad := with(key("v"), "in", "body", "extra", 1)
 	if alias, name := w.problems("apikey", bad), w.problems("api_key", bad); len(alias) != 2 || !slices.Equal(alias, name) {
@@ -151,108 +127,20 @@ func TestDecision_Configuration_type_apikey(t *testing.T) {
 	}
 }
 
-func TestDecision_Configuration_secrets_anywhere(t *testing.T) {
-	w := newWorld(t)
-	w.setSecret("key", "X-Secret-Name")
-	w.setSecret("in", "query")
-	w.setSecret("url", "https://login.test/oauth")
-	w.setSecret("ttl", "120")
-	w.setSecret("alg", "HS384")
-	w.canary("k")
-	got := w.get(w.connect("api_key", config{
-		"key": "{{ get_secret('key') }}", "value": "v", "in": "{{ get_secret('in') }}",
-	}))
-	if got.URL != apiURL+"?X-Secret-Name=v" {
-		t.Errorf("sent to %s", got.URL)
-	}
-	c := w.connect("oauth_jwt_bearer", with(bearer("{{ get_secret('k') }}"),
-		"token_url", "{{ get_secret('url') }}", "token_ttl", "{{ get_secret('ttl') }}", "algorithm", "{{ get_secret('alg') }}"))
-	w.get(c)
-	if e := w.login.Last(); e.URL != "https://login.test/oauth" {
-		t.Errorf("the token was asked of %s", e.URL)
-	}
-	if header, _ := decodeJWT(t, w.login.Last().Form().Get("assertion")); header["alg"] != "HS384" {
-		t.Errorf("the header is %v", header)
-	}
-	w.Advance(59e9)
-	w.get(c)
-	w.Advance(1e9)
-	w.get(c)
-	if w.login.Count() != 2 {
-		t.Errorf("%d exchanges, want one before 60 seconds and one after", w.login.Count())
-	}
-	for _, bad := range []struct{ name, value, good string }{
-		{"url", "http://login.test", "https://login.test/oauth"}, {"ttl", "0", "120"}, {"alg", "none", "HS384"},
-	} {
-		w.setSecret(bad.name, bad.value)
-		w.refuse(c, get(t.Context()), host.StageConfig)
-		w.setSecret(bad.name, bad.good)
-	}
-	w.setSecret("in", "body")
-	w.refuse(w.connect("api_key", with(key("v"), "in", "{{ get_secret('in') }}")), get(t.Context()), host.StageConfig)
-	w.setSecret("key", "Host")
-	w.refuse(w.connect("api_key", with(key("v"), "key", "{{ get_secret('key') }}")), get(t.Context()), host.StageMutation)
-}
-
+// The tests of the plugin oauth_jwt_bearer show what comes of a template.
 func TestDecision_Configuration_integers(t *testing.T) {
-	w := newWorld(t, func(c *host.Config) {
-		c.Variables = map[string]string{"ttl": "90", "bad": "1.5", "zero": "0", "plus": "+90"}
-	})
-	w.canary("k")
-	for _, c := range []struct {
-		name  string
-		value any
-		bad   bool // Connect refuses it
-	}{
-		{"json.Number", json.Number("90"), false},
-		{"int", 90, false},
-		{"whole float64", 90.0, false},
-		{"text of digits", "90", false},
-		{"template", "{{ get_variable('ttl') }}", false},
-		{"other integers of Go", uint32(90), false},
-		{"with a plus", "+90", true},
-		{"zero", 0, true},
-		{"negative", -1, true},
-		{"fraction", 1.5, true},
-		{"fraction in JSON", json.Number("1.5"), true},
-		{"exponent in JSON", json.Number("1e3"), true},
-		{"true", true, true},
-		{"text", "soon", true},
-		{"beyond 64 bits", json.Number("99999999999999999999"), true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			auth := with(bearer("{{ get_secret('k') }}"), "token_ttl", c.value)
-			if c.bad {
-				if got := w.problems("oauth_jwt_bearer", auth); len(got) != 1 || !strings.HasPrefix(got[0], "auth.config.token_ttl: ") {
-					t.Errorf("the problems are %q", got)
-				}
-				return
-			}
-			w.get(w.connect("oauth_jwt_bearer", auth))
-		})
-	}
-	for _, name := range []string{"bad", "zero", "plus"} {
-		c := w.connect("oauth_jwt_bearer", with(bearer("{{ get_secret('k') }}"), "token_ttl", "{{ get_variable('"+name+"') }}"))
-		w.refuse(c, get(t.Context()), host.StageConfig, "token_ttl")
-	}
-}
-
-func TestDecision_Configuration_algorithm(t *testing.T) {
 	w := newWorld(t)
-	for _, algorithm := range algorithms {
-		if got := w.problems("jwt", config{"private_key": "k", "claims": config{}, "algorithm": algorithm}); got != nil {
-			t.Errorf("%s: got = %q", algorithm, got)
+	problems := func(ttl any) []string {
+		return w.problems("oauth_jwt_bearer", with(bearer("{{ get_secret('k') }}"), "token_ttl", ttl))
+	}
+	for _, good := range []any{json.Number("90"), 90, 90.0, "90", "{{ get_variable('ttl') }}", uint32(90)} {
+		if got := problems(good); got != nil {
+			t.Errorf("%T %v: the problems are %q", good, good, got)
 		}
 	}
-	for _, algorithm := range []string{"none", "None", "hs256", "RS-256", "ES256K", "", " HS256"} {
-		for _, authType := range []string{"jwt", "oauth_jwt_bearer"} {
-			auth := with(bearer("k"), "algorithm", algorithm)
-			if authType == "jwt" {
-				auth = config{"private_key": "k", "claims": config{}, "algorithm": algorithm}
-			}
-			if got := w.problems(authType, auth); len(got) != 1 || !strings.HasPrefix(got[0], "auth.config.algorithm: ") {
-				t.Errorf("%s with %q: %q", authType, algorithm, got)
-			}
+	for _, bad := range []any{"+90", 0, -1, 1.5, json.Number("1.5"), json.Number("1e3"), true, "soon", json.Number("99999999999999999999")} {
+		if got := problems(bad); len(got) != 1 || !strings.HasPrefix(got[0], "auth.config.token_ttl: ") {
+			t.Errorf("%T %v: the problems are %q", bad, bad, got)
 		}
 	}
 }
@@ -304,8 +192,7 @@ func TestDecision_Configuration_token_url(t *testing.T) {
 		}
 	}
 	dev.get(dev.connect("oauth_client_credentials", with(oauth("s"), "token_url", "http://login.test/token")))
-	_, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{"http://api.test"}, Auth: host.Auth{Type: "none"}})
-	testworld.WantError(t, "an origin of plain http gives", err, "plain http")
+	w.refuseConnector(host.ConnectorConfig{Origins: []string{"http://api.test"}, Auth: host.Auth{Type: "none"}}, "origins[0]", "plain http")
 	if dev.login.Last().Method != http.MethodPost {
 		t.Error("the token request is no POST")
 	}
@@ -362,8 +249,7 @@ func TestCostOfAConfiguration(t *testing.T) {
 				runtime.ReadMemStats(&before)
 				_, err := h.NewConnector(t.Context(), c)
 				runtime.ReadMemStats(&after)
-				var wrong *host.ConfigError
-				if err != nil && (!errors.As(err, &wrong) || len(wrong.Problems) > 100) {
+				if wrong, ok := errors.AsType[*host.ConfigError](err); err != nil && (!ok || len(wrong.Problems) > 100) {
 					t.Fatalf("%d problems: %.200v", len(wrong.Problems), err)
 				}
 				return after.TotalAlloc - before.TotalAlloc
@@ -421,8 +307,7 @@ func TestCostOfAFormOfManyMembers(t *testing.T) {
 	w := newWorld(t)
 	c := w.connect("api_key", config{"key": "a[b]", "value": "{{ get_secret('s') }}", "in": "form"})
 	post := func(members int) (objects uint64) {
-		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, strings.NewReader(strings.Repeat("&", members)))
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r := formOf(t, strings.Repeat("&", members))
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		w.send(c, r)
@@ -432,5 +317,34 @@ func TestCostOfAFormOfManyMembers(t *testing.T) {
 	post(1)
 	if few, many := post(1), post(100_000); many > few+10_000 {
 		t.Errorf("100,000 members cost %d objects, and one costs %d", many, few)
+	}
+}
+
+// specification.md 1.3 and 3.1: the five types, and which of their fields are required.
+func TestSpec_configuration_objects(t *testing.T) {
+	w := newWorld(t)
+	want := map[string]string{
+		"none":    "",
+		"api_key": "key! value! in!",
+		"oauth_client_credentials": "client_id! client_secret client_auth token_url! scope audience resource parameters " +
+			"private_key algorithm jwt_headers assertion_ttl certificate client_assertion_audience token_type",
+		"jwt": "private_key! algorithm claims! jwt_headers",
+		"oauth_jwt_bearer": "client_id! private_key! token_url! subject! audience! token_ttl algorithm additional_claims jwt_headers assertion_ttl " +
+			"token_type parameters client_secret client_auth certificate client_assertion_audience",
+	}
+	got := map[string]string{}
+	for _, info := range w.host.Plugins() {
+		var fields []string
+		for _, f := range info.Fields {
+			mark := ""
+			if f.Required {
+				mark = "!"
+			}
+			fields = append(fields, f.Name+mark)
+		}
+		got[info.Type] = strings.Join(fields, " ")
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("the types are %v, want %v", got, want)
 	}
 }

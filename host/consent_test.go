@@ -301,8 +301,7 @@ func TestConsentWithoutTheStore(t *testing.T) {
 	_, begun := connector.BeginConsent(forUser(t, alice), host.ConsentRequest{RedirectURI: redirectURI, Binding: binding})
 	_, seen := connector.Connection(forUser(t, alice))
 	for what, err := range map[string]error{"Consent": begun, "Connection": seen, "Disconnect": connector.Disconnect(forUser(t, alice))} {
-		var failure *host.Error
-		if !errors.As(err, &failure) || !failure.Retryable() || !errors.Is(err, state.ErrUnavailable) {
+		if failure, ok := errors.AsType[*host.Error](err); !ok || !failure.Retryable() || !errors.Is(err, state.ErrUnavailable) {
 			t.Errorf("%s returns %v, want an error that passes and wraps ErrUnavailable", what, err)
 		}
 	}
@@ -457,8 +456,7 @@ func TestConditionsOfFailedGrants(t *testing.T) {
 			c.clock.Advance(2 * time.Hour)
 			c.login.Answer(test.answer)
 			_, err := w.try(connector, get(forUser(t, alice)))
-			var failure *host.GrantError
-			if !errors.As(err, &failure) || failure.Condition != test.want {
+			if failure, ok := errors.AsType[*host.GrantError](err); !ok || failure.Condition != test.want {
 				t.Errorf("the error is %v, want a grant that is %s", err, test.want)
 			}
 			condition(t, connector, alice, test.want)

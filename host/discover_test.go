@@ -89,7 +89,7 @@ func TestAnIssuerOfPlainHTTP(t *testing.T) {
 		w := newWorld(t, func(c *host.Config) { c.Egress.PlainHTTP = []string{hosts} })
 		w.login.Answer(metadata(strings.ReplaceAll(loginDocument, "https://", "http://")))
 		auth := with(discovering(), "token_url", "{{ discover('http://login.test', 'token_endpoint') }}")
-		c, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "oauth_client_credentials", Config: auth}})
+		c, err := w.tryOpen(host.ConnectorConfig{Auth: host.Auth{Type: "oauth_client_credentials", Config: auth}})
 		if err == nil {
 			_, err = w.try(c, get(t.Context()))
 		}
@@ -199,8 +199,7 @@ func TestHostileMetadata(t *testing.T) {
 			})
 			connector := w.connect("oauth_client_credentials", discovering())
 			err := w.refuse(connector, get(t.Context()), host.StageToken, c.want, "the metadata of https://login.test: ")
-			var metadata *host.DiscoveryError
-			if !errors.As(err, &metadata) || metadata.Issuer != loginIssuer || strings.Count(err.Error(), "the metadata of") != 1 || strings.Contains(err.Error(), "evil") {
+			if metadata, ok := errors.AsType[*host.DiscoveryError](err); !ok || metadata.Issuer != loginIssuer || strings.Count(err.Error(), "the metadata of") != 1 || strings.Contains(err.Error(), "evil") {
 				t.Errorf("the error is %v", err)
 			}
 			before := w.login.Count()
@@ -230,11 +229,8 @@ func TestMetadataOverTLS(t *testing.T) {
 	connect := func(name string, t *host.TLS) *host.Connector {
 		return s.secureAs(name, t, host.Auth{Type: "oauth_client_credentials", Config: with(discovering(), "token_url", "{{ discover('"+issuer.URL+"', 'token_endpoint') }}")})
 	}
-	request := func(c *host.Connector) error {
-		r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, s.api.URL, nil)
-		return roundTripError(c.Transport(nil).RoundTrip(r))
-	}
-	check(t, request(connect("with a certificate", of("client"))))
+	request := func(c *host.Connector) error { return s.call(t.Context(), c) }
+	s.must(connect("with a certificate", of("client")))
 	if seen := s.token.seen(); len(seen) != 1 || seen[0] != "client" {
 		t.Errorf("the token endpoint has seen %q", seen)
 	}
@@ -297,8 +293,7 @@ func TestDiscoveryErrors(t *testing.T) {
 		w := newWorld(t)
 		w.login.Answer(c.answer)
 		failure := w.refuse(w.connect("oauth_client_credentials", discovering()), get(t.Context()), host.StageToken)
-		var metadata *host.DiscoveryError
-		if !errors.As(failure, &metadata) || failure.Retryable() != c.again || metadata.RetryAfter <= 0 || metadata.RetryAfter > time.Second {
+		if metadata, ok := errors.AsType[*host.DiscoveryError](failure); !ok || failure.Retryable() != c.again || metadata.RetryAfter <= 0 || metadata.RetryAfter > time.Second {
 			t.Errorf("the error %v is retryable: %v", failure, failure.Retryable())
 		}
 	}
@@ -331,13 +326,9 @@ func TestWrongDiscoveries(t *testing.T) {
 			t.Errorf("%s\n has %q\nwant %s", value, got, want)
 		}
 	}
-	if _, err := w.host.Template(discoverToken); err == nil || !strings.Contains(err.Error(), "discover is for the fields of auth.config") {
-		t.Errorf("the error of a template is %v", err)
-	}
-	_, err := newWorld(t, func(c *host.Config) { c.Base = nil }).host.NewConnector(t.Context(), host.ConnectorConfig{
-		Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "none"}, TLS: &host.TLS{CA: discoverToken},
-	})
-	testworld.WantError(t, "", err, "tls.ca: discover is for the fields of auth.config")
+	const elsewhere = "discover is for the fields of auth.config"
+	testworld.WantError(t, "a template", testworld.ErrorOf(w.host.Template(discoverToken)), elsewhere)
+	newWorld(t, func(c *host.Config) { c.Base = nil }).refuseConnector(host.ConnectorConfig{Auth: host.Auth{Type: "none"}, TLS: &host.TLS{CA: discoverToken}}, "tls.ca", elsewhere)
 	if w.login.Count()+w.api.Count() != 0 {
 		t.Error("something was sent")
 	}
@@ -401,9 +392,8 @@ func TestTokenEndpointForClientsWithACertificate(t *testing.T) {
 		"authorities for the token":   {&host.TLS{CA: s.authority.PEM(), For: []string{host.TLSForToken}}, "/plain"},
 	} {
 		connector := s.secureAs(name, c.tls, host.Auth{Type: "oauth_client_credentials", Config: with(discovering(), "token_url", "{{ discover('"+issuer.URL+"', 'token_endpoint') }}")})
-		r := must(http.NewRequestWithContext(t.Context(), http.MethodGet, s.api.URL, nil))(t)
 		asked = ""
-		err := roundTripError(connector.Transport(nil).RoundTrip(r))
+		err := s.call(t.Context(), connector)
 		if asked != c.want {
 			t.Errorf("%s: it asks %s, want %s; %v", name, asked, c.want, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
@@ -106,10 +107,9 @@ func TestInsertedParts_threats_45(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := misusedWorld(t, test.do, test.grants...)
+			w, c := misuser(t, test.do, test.grants...)
 			w.setSecret("s", password)
 			w.login.Answer(token("an-access-token", 3600))
-			c := w.connect("custom", misused)
 			for want, texts := range map[bool][]string{true: test.stopped, false: append(test.harmless, "p4ssw0r")} {
 				for _, text := range texts {
 					w.api.Answer(respond(http.StatusOK, "is "+text+" in it"))
@@ -178,9 +178,8 @@ func TestDecodedCredentials_threats_73(t *testing.T) {
 		"percent-encoded, then Base64": base64.StdEncoding.EncodeToString([]byte("operator:correct%20horse%2Fbattery")),
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w, c := keyWorld(t)
 			w.setSecret("s", secret)
-			c := w.connect("api_key", key("{{ get_secret('s') }}"))
 			for echo, want := range map[string]bool{secret: true, password: true, "correct horse": false, "operator": false} {
 				w.api.Answer(respond(http.StatusOK, "is "+echo))
 				_, err := w.read(c.GuardedTransport(nil).RoundTrip(get(t.Context())))
@@ -226,8 +225,7 @@ func TestDecodingLimits(t *testing.T) {
 
 // Errors of a transport and of a body do not quote the credential.
 func TestScrubbedAnswerErrors_threats_45(t *testing.T) {
-	w := newWorld(t)
-	c := w.connect("api_key", key("{{ get_secret('s') }}"))
+	w, c := keyWorld(t)
 	for _, length := range []int{1, 300} { // the scanner of the longer one is too large to be kept
 		secret := strings.Repeat(w.canary("s"), length)
 		w.setSecret("s", secret)
@@ -241,7 +239,7 @@ func TestScrubbedAnswerErrors_threats_45(t *testing.T) {
 			}
 			w.api.Answer(func(r *http.Request) (*http.Response, error) {
 				response, err := status(http.StatusOK)(r)
-				response.Body = io.NopCloser(io.MultiReader(strings.NewReader("some."), failing{fails}))
+				response.Body = io.NopCloser(io.MultiReader(strings.NewReader("some."), iotest.ErrReader(fails)))
 				return response, err
 			})
 			if got, err := w.read(c.GuardedTransport(nil).RoundTrip(get(t.Context()))); got != "some." || err == nil {
@@ -254,10 +252,6 @@ func TestScrubbedAnswerErrors_threats_45(t *testing.T) {
 		t.Errorf("another error is %v", err)
 	}
 }
-
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 // If a connector has a credential for each user, each answer is searched for the credential of its own request.
 func TestAnswerSearchPerCredential(t *testing.T) {

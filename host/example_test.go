@@ -153,8 +153,7 @@ func ExampleConfigError() {
 			"token_url": "http://login.example.com/token", "scopes": "read",
 		}},
 	})
-	var wrong *host.ConfigError
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*host.ConfigError](err); ok {
 		for _, problem := range wrong.Problems {
 			fmt.Printf("%s: %s\n", problem.Path, problem.Message)
 		}
@@ -199,8 +198,7 @@ func ExampleError_Retryable() {
 			return
 		}
 		fmt.Println(err)
-		var failed *host.Error
-		if !errors.As(err, &failed) || !failed.Retryable() {
+		if failed, ok := errors.AsType[*host.Error](err); !ok || !failed.Retryable() {
 			return // an error of the API's network, or one that a retry does not fix
 		}
 		wait := time.Second

@@ -39,12 +39,9 @@ func TestExplainSendsNothingAndMasks(t *testing.T) {
 		config         config
 		url, added     string // added is the header or the query
 	}{
-		{"none", "none", nil, apiURL + "?a=1", ""},
 		{"header", "api_key", key("x{{ get_secret('s') }}"), apiURL + "?a=1", "x{{ get_secret('s') }}"},
 		{"a key that is written out", "api_key", key("written-out-key"), apiURL + "?a=1", "<value>"},
 		{"query", "api_key", with(key("{{ get_secret('s') }}"), "in", "query"), apiURL + "?a=1&X-Key={{ get_secret('s') }}", "X-Key={{ get_secret('s') }}"},
-		{"client credentials", "oauth_client_credentials", oauth("{{ get_secret('s') }}"), apiURL + "?a=1", "Bearer <token>"},
-		{"JWT bearer", "oauth_jwt_bearer", bearer("{{ get_secret('s') }}"), apiURL + "?a=1", "Bearer <token>"},
 		{
 			"JWT", "jwt",
 			config{"private_key": "{{ get_secret('s') }}", "algorithm": "HS256", "claims": config{"exp": "{{ now(60) }}", "x": "{{ get_secret('s') }}"}},
@@ -68,8 +65,7 @@ func TestExplainSendsNothingAndMasks(t *testing.T) {
 }
 
 func TestExplainShowsTheWholeRequest(t *testing.T) {
-	w := newWorld(t)
-	c := w.connect("api_key", key("{{ get_secret('s') }}"))
+	w, c := keyWorld(t)
 	r := request(t, "https://me:pw@api.test/x?#f")
 	r.Header = http.Header{"x-key": {"mine"}, "B": {"2", "3"}, "A": {"1"}}
 	for range 5 {
@@ -145,8 +141,7 @@ func TestExplainOfAPluginWithAChallenge(t *testing.T) {
 }
 
 func TestObserve(t *testing.T) {
-	w := newWorld(t)
-	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+	w, c := tokenWorld(t, nil)
 	const took = 42 * time.Millisecond
 	slowly := func(a answer) answer {
 		return func(r *http.Request) (*http.Response, error) {

@@ -83,14 +83,13 @@ func TestTheClockOfATokenEndpoint(t *testing.T) {
 		"no date at all": {header: []string{"Age"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w, connector := tokenWorld(t, nil)
 			header := map[string]string{"Date": w.Now().Add(c.ahead).UTC().Format(http.TimeFormat), "Age": "1"}
 			var pairs []string
 			for _, name := range c.header {
 				pairs = append(pairs, name, header[name])
 			}
 			w.login.Answer(respond(http.StatusBadRequest, `{"error":"invalid_grant"}`, pairs...))
-			connector := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 			for range 2 {
 				var answer *host.TokenError
 				if err := w.refuse(connector, get(t.Context()), host.StageToken); !errors.As(err, &answer) || answer.Offset != c.want {

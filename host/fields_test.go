@@ -115,8 +115,7 @@ func TestInvalidAliases_threats_183(t *testing.T) {
 	} {
 		g := &guest{}
 		g.about.Fields = []abi.Field{{Name: "a", Kind: abi.KindString, Aliases: c.aliases}, {Name: "b", Kind: abi.KindString, Aliases: c.others}}
-		err := loadError(t, g)
-		testworld.WantError(t, name, err, c.want)
+		testworld.WantError(t, name, loadError(t, g), c.want)
 	}
 	most := &guest{}
 	most.about.Fields = []abi.Field{{Name: "a", Kind: abi.KindString, Aliases: []string{"c", "d", "e", "f", "g", "h", "i", strings.Repeat("j", 64)}}}
@@ -238,8 +237,7 @@ func TestImpossibleConditions(t *testing.T) {
 		g.about.Fields = append(g.about.Fields, abi.Field{
 			Name: "which", Kind: abi.KindString, Enum: []string{"a"}, RequiredIf: []abi.Condition{{Field: "how", Values: []string{"post"}}},
 		})
-		err := loadError(t, g)
-		testworld.WantError(t, want, err, want)
+		testworld.WantError(t, want, loadError(t, g), want)
 	}
 }
 
@@ -301,8 +299,7 @@ func TestConditionsOfFieldsWithoutEffect(t *testing.T) {
 		g := choosy()
 		f.Name, f.Kind = "more", abi.KindString
 		g.about.Fields = append(g.about.Fields, f)
-		err := loadError(t, g)
-		testworld.WantError(t, want, err, want)
+		testworld.WantError(t, want, loadError(t, g), want)
 	}
 }
 
@@ -340,10 +337,10 @@ func TestConnectorWithoutAName(t *testing.T) {
 // A connector lists the secrets of each of its fields, also in objects, and the user's token.
 func TestTheSecretsOfEachField(t *testing.T) {
 	w := onBehalfWorld(t, cachedExchange)
-	c := must(w.host.NewConnector(t.Context(), host.ConnectorConfig{Name: "c", Origins: []string{"https://api.test"}, Auth: host.Auth{Type: "custom", Config: map[string]any{
-		"subject": "{{ user.token }}", "plain": "text", "url": "https://login.test/token", "key": "{{ get_secret('k') }}",
-		"object": map[string]any{"a": []any{"{{ get_secret('two') + get_secret('one') }}", "{{ get_secret('two') }}"}},
-	}}}))(t)
+	c := w.connect("custom", config{
+		"subject": "{{ user.token }}", "plain": "text", "url": tokenURL, "key": "{{ get_secret('k') }}",
+		"object": config{"a": []any{"{{ get_secret('two') + get_secret('one') }}", "{{ get_secret('two') }}"}},
+	})
 	want := map[string][]string{"subject": {"user.token"}, "key": {"k"}, "object": {"one", "two"}}
 	if got := c.FieldSecrets(); !maps.EqualFunc(got, want, slices.Equal[[]string]) {
 		t.Errorf("%v, and not %v", got, want)

@@ -242,8 +242,7 @@ func TestRefusedGrant(t *testing.T) {
 		server.before = respond(code, `{"error":"invalid_grant","error_description":"hunter2"}`)
 		w, connector := granted(c, refresher(nil), seeded())
 		refused := grantError(t, w, connector, host.ConditionRefused)
-		var answer *host.TokenError
-		if !errors.As(refused, &answer) || answer.Status != code || answer.Code != "invalid_grant" || strings.Contains(refused.Error(), "hunter2") {
+		if answer, ok := errors.AsType[*host.TokenError](refused); !ok || answer.Status != code || answer.Code != "invalid_grant" || strings.Contains(refused.Error(), "hunter2") {
 			t.Errorf("%d: refused = %v", code, refused)
 		}
 		server.before = nil
@@ -441,8 +440,7 @@ func TestGrantPerSeed(t *testing.T) {
 	w, connector = granted(c, refresher(nil), seeded("refresh_token", "{{ get_secret('seed') }}-of-{{ tenant_id }}"))
 	for _, tenant := range []string{"acme", "beta"} {
 		_, err := w.try(connector, get(host.WithUser(t.Context(), host.User{ID: "1", TenantID: tenant})))
-		var lost *host.GrantError
-		if !errors.As(err, &lost) || lost.Tenant != tenant || lost.User != "" {
+		if lost, ok := errors.AsType[*host.GrantError](err); !ok || lost.Tenant != tenant || lost.User != "" {
 			t.Errorf("the error of %s is %v", tenant, err)
 		}
 	}
@@ -455,8 +453,7 @@ func TestGrantPerSeed(t *testing.T) {
 	w, connector = granted(c, refresher(nil), seeded("refresh_token", "{{ get_secret('seed') }}-of-{{ user.id }}"))
 	for _, u := range []host.User{ann, bob} {
 		_, err := w.try(connector, get(host.WithUser(t.Context(), u)))
-		var lost *host.GrantError
-		if !errors.As(err, &lost) || lost.User != u.ID || lost.Tenant != "" || !strings.Contains(err.Error(), fmt.Sprintf("of user %q is uncertain", u.ID)) {
+		if lost, ok := errors.AsType[*host.GrantError](err); !ok || lost.User != u.ID || lost.Tenant != "" || !strings.Contains(err.Error(), fmt.Sprintf("of user %q is uncertain", u.ID)) {
 			t.Errorf("the error of %s is %v", u.ID, err)
 		}
 	}

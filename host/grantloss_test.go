@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -90,12 +91,14 @@ func TestStateChecks(t *testing.T) {
 	}
 }
 
+var errReset = errors.New("connection reset by peer")
+
 // failed are the answers that do not say whether a token was redeemed.
 var failed = map[string]answer{
-	"cut": func(*http.Request) (*http.Response, error) { return nil, errors.New("connection reset by peer") },
+	"cut": func(*http.Request) (*http.Response, error) { return nil, errReset },
 	"an answer that breaks off": func(*http.Request) (*http.Response, error) {
 		response := testworld.Response(http.StatusOK, "")
-		response.Body = io.NopCloser(io.MultiReader(strings.NewReader(`{"access_token":"`), failingReader{}))
+		response.Body = io.NopCloser(io.MultiReader(strings.NewReader(`{"access_token":"`), iotest.ErrReader(errReset)))
 		return response, nil
 	},
 	"500": status(500), "502": status(502), "504": status(504), "520": status(520), "a redirect": status(302),
@@ -109,10 +112,6 @@ var unkept = map[string]answer{
 	"a token that is no text":          respond(200, `{"access_token":"an-access-token","refresh_token":{}}`),
 	"200 and an error of its own":      respond(200, `{"error":"bad_refresh_token"}`),
 }
-
-type failingReader struct{}
-
-func (failingReader) Read([]byte) (int, error) { return 0, errors.New("connection reset by peer") }
 
 // After an answer that does not say what became of the token, the grant is uncertain. For a second nobody sends the token, and callers
 // learn when to come back. Then a request sends it again, from any node, and if that goes well, its user has noticed nothing else.
@@ -170,24 +169,6 @@ func TestAnUncertainGrantWaitsLonger(t *testing.T) {
 	}
 	if e := grantError(t, nodes[0].w, nodes[0].c, host.ConditionUncertain); e.RetryAfter != 77*time.Second {
 		t.Errorf("with Retry-After: 77 the wait is %s", e.RetryAfter)
-	}
-}
-
-// A server that rotates has redeemed the token, and its answer was lost: it refuses the token the second time, and the grant is lost.
-// threats.md 124
-func TestRefusedUncertainGrant(t *testing.T) {
-	c, server := grants(t)
-	server.after = failed["cut"]
-	w, connector := granted(c, refresher(nil), seeded())
-	grantError(t, w, connector, host.ConditionUncertain)
-	c.clock.Advance(time.Second)
-	if lost := grantError(t, w, connector, host.ConditionLost); !strings.Contains(lost.Error(), ": configure a new auth.config.refresh_token") {
-		t.Errorf("the error is %v", lost)
-	}
-	c.clock.Advance(time.Hour)
-	grantError(t, w, connector, host.ConditionLost)
-	if server.sent[firstSeed] != 2 {
-		t.Errorf("%v were sent", server.sent)
 	}
 }
 

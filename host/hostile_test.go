@@ -132,8 +132,8 @@ func (w *world) outcome(err error, got string) string {
 }
 
 // Every answer of the table comes to one error or to a request that is sent, within the limits. Nothing of the credential or of
-// the answer is in the error, in the log or in the memory of the guest, and no other server is asked (threats.md 20, 24, 34, 83,
-// 100).
+// the answer is in the error, in the log or in the memory of the guest, and no other server is asked (threats.md 19, 20, 24, 34,
+// 83, 100).
 func TestHostileEndpoints(t *testing.T) {
 	before := log.Writer()
 	log.SetOutput(io.Discard) // net/http logs what servers send, which programs have to discard

@@ -1,40 +1,35 @@
 package host_test
 
 import (
-	"bytes"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
-	"crypto/ed25519"
 	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha1"
 	"crypto/sha256"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/jws"
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/sdk"
 )
 
 // Keys that sign for a purpose, and keys that the host makes.
+
+// hashing is the configuration of a connector of keysWorld.
+var hashing = config{"hashed": "{{ get_secret('s') }}", "to_header": "{{ get_secret('s') }}"}
 
 // keysWorld returns a world whose guest does do, and has a key that the host makes.
 func keysWorld(t *testing.T, purposes []string, do func(contract.Env) (string, error)) (*world, *host.Connector) {
@@ -46,7 +41,7 @@ func keysWorld(t *testing.T, purposes []string, do func(contract.Env) (string, e
 		sealedField("hashed", contract.SinkDigest), sealedField("to_header", contract.SinkHeader),
 	}}, authenticate: do}
 	w := newWorld(t, withoutBuiltIns, withGuest(g))
-	return w, w.connect("custom", config{"hashed": "{{ get_secret('s') }}", "to_header": "{{ get_secret('s') }}"})
+	return w, w.connect("custom", hashing)
 }
 
 // The signature of a generated key verifies with the public key that the guest gets.
@@ -81,11 +76,10 @@ func TestAGeneratedKeySigns(t *testing.T) {
 // A generated key is the same in every call of a connector, and another one in any other (threats.md 89).
 func TestAGeneratedKeyBelongsToItsConnector(t *testing.T) {
 	thumbprint := ""
-	w, connector := keysWorld(t, nil, func(env contract.Env) (string, error) {
+	w, connector := keysWorld(t, nil, sendsKeyAfter(func(env contract.Env) {
 		thumbprint = env.PublicKey("key", contract.PublicThumbprint)
 		env.TimeNow() // keeps the mutation from being used again
-		return header("X-Key", value(env, "to_header")), nil
-	})
+	}))
 	seen := map[string]bool{}
 	of := func(c *host.Connector) string {
 		w.get(c)
@@ -96,9 +90,9 @@ func TestAGeneratedKeyBelongsToItsConnector(t *testing.T) {
 	if again := of(connector); again != first || len(first) != 43 {
 		t.Errorf("%s, then %s", first, again)
 	}
-	of(w.connectAs("other", "custom", config{"hashed": "{{ get_secret('s') }}", "to_header": "{{ get_secret('s') }}"}))
-	of(w.connect("custom", config{"hashed": "{{ get_secret('s') }}", "to_header": "{{ get_secret('s') }}", "algorithm": "ES384"}))
-	of(w.connect("custom", config{"hashed": "{{ get_secret('s') }}", "to_header": "{{ get_secret('s') }}", "algorithm": "EdDSA"}))
+	of(w.connectAs("other", "custom", hashing))
+	of(w.connect("custom", with(hashing, "algorithm", "ES384")))
+	of(w.connect("custom", with(hashing, "algorithm", "EdDSA")))
 	w.setSecret("s", w.Secret("another secret"))
 	of(connector)
 	if len(seen) != 5 {
@@ -192,14 +186,13 @@ func TestThumbprintOfACertificate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, chain := "", ""
-			w, _ := keysWorld(t, nil, func(env contract.Env) (string, error) {
+			w, _ := keysWorld(t, nil, sendsKeyAfter(func(env contract.Env) {
 				got, chain = env.PublicKey("certificate", contract.PublicX5T), env.PublicKey("certificate", contract.PublicX5C)
-				return header("X-Key", value(env, "to_header")), nil
-			})
-			given := config{"hashed": "{{ get_secret('s') }}", "to_header": "{{ get_secret('s') }}"}
+			}))
+			given := hashing
 			if c.text != "" {
 				w.setSecret("certificate", c.text)
-				given["certificate"] = "{{ get_secret('certificate') }}"
+				given = with(hashing, "certificate", "{{ get_secret('certificate') }}")
 			}
 			connector := w.connect("custom", given)
 			if c.words != "" {
@@ -263,10 +256,8 @@ func TestSignaturesWithRS1(t *testing.T) {
 	w.setSecret("k", private)
 	got := w.get(w.connect("custom", config{"key": "{{ get_secret('k') }}"}))
 	signature := must(base64.StdEncoding.DecodeString(got.Header.Get("X-Key")))(t)
-	block, _ := pem.Decode([]byte(public))
-	key := must(x509.ParsePKIXPublicKey(block.Bytes))(t)
 	sum := sha1.Sum([]byte("a message"))
-	check(t, rsa.VerifyPKCS1v15(key.(*rsa.PublicKey), crypto.SHA1, sum[:], signature))
+	check(t, rsa.VerifyPKCS1v15(public.(*rsa.PublicKey), crypto.SHA1, sum[:], signature))
 }
 
 // A key with the algorithm RS1 signs messages only: no JWT (threats.md 36), and no signature base.
@@ -317,39 +308,16 @@ func TestAlgorithmsHaveTheirNamesOfHTTPMessageSignatures(t *testing.T) {
 		for _, algorithm := range []string{name, names[name]} {
 			t.Run(algorithm, func(t *testing.T) {
 				g, c := httpSigner(algorithm, func(env contract.Env) (string, error) {
-					signature := env.Encode(contract.FormatBase64, env.SignSealed("key", contract.PurposeHTTPSignature, base))
-					output, err := json.Marshal(contract.Mutation{Headers: []abi.Pair{{Name: "X-Signature", Value: signature}}})
-					return string(output), err
+					return header("X-Signature", env.Encode(contract.FormatBase64, env.SignSealed("key", contract.PurposeHTTPSignature, base))), nil
 				}, contract.PurposeHTTPSignature)
 				w := newWorld(t, withGuest(g), withoutBuiltIns)
 				private, public := keyFor(t, names[name])
 				w.setSecret("key", private)
 				signature := must(base64.StdEncoding.DecodeString(w.get(w.connect("custom", c)).Header.Get("X-Signature")))(t)
-				check(t, jws.Method(names[name]).Verify(base, signature, verifier(t, names[name], public)))
+				check(t, jws.Method(names[name]).Verify(base, signature, public))
 			})
 		}
 	}
-}
-
-// verifier returns the key that verifies, as golang-jwt takes it.
-func verifier(t *testing.T, algorithm, public string) any {
-	t.Helper()
-	var key any
-	var err error
-	switch algorithm[:2] {
-	case "HS":
-		return []byte(public)
-	case "ES":
-		key, err = jwt.ParseECPublicKeyFromPEM([]byte(public))
-	case "Ed":
-		key, err = jwt.ParseEdPublicKeyFromPEM([]byte(public))
-	default:
-		key, err = jwt.ParseRSAPublicKeyFromPEM([]byte(public))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
 }
 
 // The names of RFC 9421 are none for a JWT, whose header has the name.
@@ -371,103 +339,13 @@ var algorithms = []string{
 	"HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512", "EdDSA",
 }
 
-// keyFor returns a new key pair for an algorithm: the key that signs and the key that verifies.
-func keyFor(t *testing.T, algorithm string) (private, public string) {
+// keyFor returns a new key pair for an algorithm: the key that signs, as a text, and the key that verifies.
+func keyFor(t *testing.T, algorithm string) (private string, public any) {
 	t.Helper()
-	var signer crypto.Signer
-	var err error
-	switch algorithm {
-	case "HS256", "HS384", "HS512":
-		secret := strings.Repeat("hmac-secret-", 6)
-		return secret, secret
-	case "ES256":
-		signer, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	case "ES384":
-		signer, err = ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
-	case "ES512":
-		signer, err = ecdsa.GenerateKey(elliptic.P521(), rand.Reader)
-	case "EdDSA":
-		_, signer, err = ed25519.GenerateKey(rand.Reader)
-	default:
-		signer, err = rsa.GenerateKey(rand.Reader, 2048)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	pkcs8 := must(x509.MarshalPKCS8PrivateKey(signer))(t)
-	spki := must(x509.MarshalPKIXPublicKey(signer.Public()))(t)
-	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})),
-		string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: spki}))
+	private, public, err := testworld.NewKey(algorithm)
+	check(t, err)
+	return private, public
 }
-
-// The tokens that the jwt plugin sends verify in an independent implementation, for all 13 algorithms.
-func TestIndependentJWTVerification(t *testing.T) {
-	var input bytes.Buffer
-	for _, algorithm := range algorithms {
-		private, public := keyFor(t, algorithm)
-		token := strings.TrimPrefix(sentBy(t, algorithm, private), "Bearer ")
-		line := must(json.Marshal(map[string]string{"token": token, "algorithm": algorithm, "key": public}))(t)
-		input.Write(append(line, '\n'))
-	}
-	verify := exec.CommandContext(t.Context(), "/usr/bin/python3", "internal/signing/testdata/verify.py")
-	verify.Stdin, verify.Stderr = &input, os.Stderr
-	output, err := verify.Output()
-	if err != nil {
-		t.Fatalf("python3-jwt cannot be run; `make deps` installs it: %v", err)
-	}
-	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
-	if len(lines) != len(algorithms) {
-		t.Fatalf("%d answers for %d tokens", len(lines), len(algorithms))
-	}
-	for i, line := range lines {
-		var verdict struct {
-			Header map[string]any
-			Claims map[string]any
-			Error  string
-		}
-		if err := json.Unmarshal([]byte(line), &verdict); err != nil || verdict.Error != "" {
-			t.Errorf("%s: err = %v verdict.Error = %s", algorithms[i], err, verdict.Error)
-			continue
-		}
-		if verdict.Header["alg"] != algorithms[i] || verdict.Header["typ"] != "JWT" || verdict.Header["kid"] != "k1" {
-			t.Errorf("%s: the header is %v", algorithms[i], verdict.Header)
-		}
-		if verdict.Claims["sub"] != "ann@example.com" || verdict.Claims["exp"] != float64(1_700_000_300) {
-			t.Errorf("%s: the claims are %v", algorithms[i], verdict.Claims)
-		}
-	}
-}
-
-// sentBy returns the Authorization header that the jwt plugin sends.
-func sentBy(t *testing.T, algorithm, key string) string {
-	t.Helper()
-	sent := ""
-	h := must(host.New(t.Context(), host.Config{
-		Secrets: host.MapSecrets{"key": key}, CodeCache: codeCache,
-		Clock: func() time.Time { return time.Unix(1_700_000_000, 0) },
-		Base: answer(func(r *http.Request) (*http.Response, error) {
-			sent = r.Header.Get("Authorization")
-			return &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody}, nil
-		}),
-	}))(t)
-	defer h.Close(t.Context())
-	c := must(h.NewConnector(t.Context(), host.ConnectorConfig{
-		Name: "api", Origins: []string{"https://api.test"},
-		Auth: host.Auth{Type: "jwt", Config: map[string]any{
-			"private_key": "{{ get_secret('key') }}", "algorithm": algorithm,
-			"claims":      map[string]any{"sub": "{{ user.email }}", "exp": "{{ now(300) }}"},
-			"jwt_headers": map[string]any{"kid": "k1"},
-		}},
-	}))(t)
-	ctx := host.WithUser(t.Context(), host.User{Email: "ann@example.com"})
-	r := must(http.NewRequestWithContext(ctx, http.MethodGet, "https://api.test/", nil))(t)
-	response := must(c.Transport(nil).RoundTrip(r))(t)
-	response.Body.Close()
-	return sent
-}
-
-// The cases of specification.md "JWT". TestIndependentJWTVerification verifies signatures with another implementation. Package signing
-// tests all pairs of algorithms and keys, and the form of signatures.
 
 // signed returns a configuration of the auth type jwt.
 func signed(algorithm string, claims config) config {

@@ -3,14 +3,11 @@ package host_test
 import (
 	"context"
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/ed25519"
-	"crypto/elliptic"
 	"crypto/hmac"
-	"crypto/rand"
-	"crypto/rsa"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/base64"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -138,8 +135,7 @@ func TestAKeyOfAStoreMakesMACs(t *testing.T) {
 	})))
 	connector := w.connect("custom", config{"secret": "{{ get_key('api') }}"})
 	post := func(body string) *http.Request {
-		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, io.MultiReader(strings.NewReader(body)))
-		return r // a body that can be read only once
+		return postOf(t, io.MultiReader(strings.NewReader(body))) // a body that can be read only once
 	}
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte("1.{}"))
@@ -330,7 +326,7 @@ func TestStoreKeyBeforeDrop(t *testing.T) {
 		}
 		return status(http.StatusOK)(r)
 	})
-	r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, io.MultiReader(strings.NewReader("{}")))
+	r := postOf(t, io.MultiReader(strings.NewReader("{}")))
 	got := w.send(w.connect("custom", config{"key": "{{ get_key('api') }}"}), r)
 	if got.Header.Get("X-Token") != "token 2" || got.Body != "{}" {
 		t.Errorf("the API got %s and %q", got.Header.Get("X-Token"), got.Body)
@@ -420,9 +416,7 @@ func TestGetKeyInOtherFields(t *testing.T) {
 	if got := w.problems("custom", config{"key": "{{ get_key('api') }}"}); !slices.Equal(got, []string{"auth.config.key: there is no store of keys for get_key"}) {
 		t.Errorf("without a store, the problems are %q", got)
 	}
-	_, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{
-		Name: "tls", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "custom"}, TLS: &host.TLS{CA: "{{ get_key('api') }}"},
-	})
+	_, err := w.tryOpen(host.ConnectorConfig{Auth: host.Auth{Type: "custom"}, TLS: &host.TLS{CA: "{{ get_key('api') }}"}})
 	testworld.WantError(t, "a certificate", err, "tls.ca, column 1: "+text)
 	testworld.WantError(t, "a template of an embedder", testworld.ErrorOf(w.host.Template("{{ get_key('api') }}")), text)
 }
@@ -495,21 +489,10 @@ func keysWith(algorithm string) *fakeKeys {
 
 // add adds a version of a key for an algorithm, and returns the key that verifies.
 func (f *fakeKeys) add(name, algorithm string) any {
-	var made any
-	var err error
-	switch algorithm {
-	case "HS256":
-		secret := make([]byte, 32)
-		_, err = rand.Read(secret)
-		made = secret
-	case "ES256":
-		made, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	case "ES384":
-		made, err = ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
-	case "EdDSA":
-		_, made, err = ed25519.GenerateKey(rand.Reader)
-	default:
-		made, err = rsa.GenerateKey(rand.Reader, 2048)
+	text, public, err := testworld.NewKey(algorithm)
+	made := public // the bytes of a shared secret
+	if block, _ := pem.Decode([]byte(text)); block != nil {
+		made, err = x509.ParsePKCS8PrivateKey(block.Bytes)
 	}
 	if err != nil {
 		panic(err)
@@ -520,10 +503,7 @@ func (f *fakeKeys) add(name, algorithm string) any {
 		f.versions = map[string][]any{}
 	}
 	f.versions[name] = append(f.versions[name], made)
-	if signer, ok := made.(crypto.Signer); ok {
-		return signer.Public()
-	}
-	return made
+	return public
 }
 
 // key returns a version of a key, and its number.

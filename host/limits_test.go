@@ -191,8 +191,7 @@ func TestPluginOverItsOwnLimit_threats_182(t *testing.T) {
 			w := newWorld(t, withoutBuiltIns, limited(t, c.code, c.limits), func(c *host.Config) { c.Limits.Fuel = 4_000_000 })
 			connector := w.connect("custom", config{"value": "{{ get_secret('s') }}"})
 			_, err := w.try(connector, get(t.Context()))
-			var failure *host.Error
-			if !errors.As(err, &failure) || failure.Stage != host.StagePlugin || !strings.HasPrefix(failure.Err.Error(), c.want) {
+			if failure, ok := errors.AsType[*host.Error](err); !ok || failure.Stage != host.StagePlugin || !strings.HasPrefix(failure.Err.Error(), c.want) {
 				t.Fatalf("%v, want %q", err, c.want)
 			}
 			var limit *host.LimitError
@@ -287,8 +286,7 @@ func TestPluginLimitsOutOfRange_threats_182(t *testing.T) {
 		if err == nil {
 			_ = h.Close(t.Context())
 		}
-		var limit *host.LimitError
-		if !errors.As(err, &limit) || limit.Member != c.member || !strings.HasPrefix(err.Error(), c.want) {
+		if limit, ok := errors.AsType[*host.LimitError](err); !ok || limit.Member != c.member || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", c.limits, err, c.want)
 		}
 	}

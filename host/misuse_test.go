@@ -41,8 +41,25 @@ func misusing(do func(contract.Env) (string, error)) *guest {
 // built-in plugins, which take time to compile.
 func misusedWorld(t *testing.T, do func(contract.Env) (string, error), grants ...string) *world {
 	t.Helper()
-	w := newWorld(t, withoutBuiltIns, withGuest(misusing(do), grants...))
-	return w
+	return newWorld(t, withoutBuiltIns, withGuest(misusing(do), grants...))
+}
+
+// misuser returns a misusedWorld and its connector.
+func misuser(t *testing.T, do func(contract.Env) (string, error), grants ...string) (*world, *host.Connector) {
+	t.Helper()
+	w := misusedWorld(t, do, grants...)
+	return w, w.connect("custom", misused)
+}
+
+// sendsKey is a guest that sends its secret in a header.
+func sendsKey(env contract.Env) (string, error) { return header("X-Key", value(env, "to_header")), nil }
+
+// sendsKeyAfter returns a guest that does do, and then what sendsKey does.
+func sendsKeyAfter(do func(env contract.Env)) func(contract.Env) (string, error) {
+	return func(env contract.Env) (string, error) {
+		do(env)
+		return sendsKey(env)
+	}
 }
 
 // misuse is a test case: what a guest does, and how the request must fail.
@@ -57,8 +74,7 @@ func refuseAll(t *testing.T, cases []misuse, grants ...string) {
 	t.Helper()
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			w := misusedWorld(t, c.do, grants...)
-			connector := w.connect("custom", misused)
+			w, connector := misuser(t, c.do, grants...)
 			r := get(t.Context())
 			r.Header.Set("X-Caller", "the-caller")
 			w.refuse(connector, r, c.stage, c.words)
@@ -87,40 +103,12 @@ func sign(env contract.Env, r contract.JWTRequest[map[string]any]) string {
 	return env.JWTSign([]byte(marshal(r)))
 }
 
+// TestHostMadeSinks has each sink, and each kind of sealed value.
 func TestSealedValueWhereItDoesNotBelong_threats_15a(t *testing.T) {
-	jwt := func(env contract.Env, target string, claims map[string]any) string {
-		return sign(env, contract.JWTRequest[map[string]any]{Key: "key", For: target, Claims: claims})
-	}
-	put := func(field string, place func(string, string) string) func(contract.Env) (string, error) {
-		return func(env contract.Env) (string, error) { return place("X-Key", value(env, field)), nil }
-	}
-	var cases []misuse
-	for _, field := range []string{"to_query", "to_token", "to_claim", "nowhere", "key", "text", "url"} {
-		cases = append(cases, misuse{field + " into a header", put(field, header), host.StagePlugin, ""})
-		if field == "url" { // a literal, so its value is not sealed
-			cases[len(cases)-1].stage, cases[len(cases)-1].words = host.StageMutation, "no credential"
-		}
-	}
-	for _, field := range []string{"to_header", "to_token", "to_claim", "nowhere", "key", "text"} {
-		cases = append(cases, misuse{field + " into the query", put(field, query), host.StagePlugin, "do not reach"})
-	}
-	for _, field := range []string{"to_header", "to_query", "to_claim", "nowhere", "key", "text"} {
-		cases = append(cases, misuse{field + " to the token endpoint", func(env contract.Env) (string, error) {
-			return tokenRequest(env, tokenURL, abi.Pair{Name: "f", Value: value(env, field)})
-		}, host.StagePlugin, "do not reach"})
-	}
-	for _, field := range []string{"to_header", "to_token", "nowhere", "key", "text"} {
-		cases = append(cases, misuse{field + " into a claim", func(env contract.Env) (string, error) {
-			return header("X-Key", jwt(env, contract.ForHeader, map[string]any{"x": map[string]any{"y": []any{value(env, field)}}})), nil
-		}, host.StagePlugin, "do not reach"})
-	}
-	cases = append(cases, []misuse{
-		{"an assertion to the API", func(env contract.Env) (string, error) { return header("X-Key", jwt(env, contract.ForToken, nil)), nil }, host.StagePlugin, "do not reach"},
-		{"a JWT for the API to the token endpoint", func(env contract.Env) (string, error) {
-			return tokenRequest(env, tokenURL, abi.Pair{Name: "assertion", Value: jwt(env, contract.ForHeader, nil)})
-		}, host.StagePlugin, "do not reach"},
+	refuseAll(t, []misuse{
 		{"into the name of a claim", func(env contract.Env) (string, error) {
-			return header("X-Key", jwt(env, contract.ForHeader, map[string]any{value(env, "to_claim"): 1})), nil
+			claims := map[string]any{value(env, "to_claim"): 1}
+			return header("X-Key", sign(env, contract.JWTRequest[map[string]any]{Key: "key", For: contract.ForHeader, Claims: claims})), nil
 		}, host.StagePlugin, "only plain text"},
 		{"into a log line", func(env contract.Env) (string, error) {
 			env.Log(contract.LevelInfo, value(env, "to_header"))
@@ -132,9 +120,6 @@ func TestSealedValueWhereItDoesNotBelong_threats_15a(t *testing.T) {
 			env.CacheSet("k"+value(env, "to_header"), "v", 9)
 			return "", nil
 		}, host.StagePlugin, "a cache key"},
-		{"into data to be signed", func(env contract.Env) (string, error) {
-			return header("X-Key", env.MAC(contract.MACSHA256, value(env, "hmac_key"), value(env, "to_header"))), nil
-		}, host.StagePlugin, "the data of mac"},
 		// An HMAC of any data would be a JWT, though the key is for nothing but requests, or the other way round (threats.md 105).
 		{"a key field as the key of a MAC", func(env contract.Env) (string, error) {
 			return header("X-Key", env.MAC(contract.MACSHA256, value(env, "key"), "data")), nil
@@ -142,15 +127,6 @@ func TestSealedValueWhereItDoesNotBelong_threats_15a(t *testing.T) {
 		{"a part of the key of a MAC", func(env contract.Env) (string, error) {
 			return header("X-Key", env.MAC(contract.MACSHA256, env.Encode(contract.FormatHex, value(env, "key")), "data")), nil
 		}, host.StagePlugin, "signs with sign_sealed"},
-		{"as a key", func(env contract.Env) (string, error) {
-			return header("X-Key", env.MAC(contract.MACSHA256, value(env, "to_header"), "data")), nil
-		}, host.StagePlugin, "the key of mac"},
-		{"a mixture has the sinks that all share", func(env contract.Env) (string, error) {
-			return header("X-Key", env.Encode(contract.FormatBase64, value(env, "to_header")+value(env, "to_query"))), nil
-		}, host.StagePlugin, "do not reach"},
-		{"encoded, it keeps its sinks", func(env contract.Env) (string, error) {
-			return header("X-Key", env.Encode(contract.FormatHex, value(env, "to_token"))), nil
-		}, host.StagePlugin, "do not reach"},
 		{"through the cache, it keeps its sinks", func(env contract.Env) (string, error) {
 			env.CacheSet("k", value(env, "to_token"), 60)
 			cached, _ := env.CacheGet("k")
@@ -159,8 +135,7 @@ func TestSealedValueWhereItDoesNotBelong_threats_15a(t *testing.T) {
 		{"by the name of its secret, it has the sinks of its fields", func(env contract.Env) (string, error) {
 			return header("X-Key", env.SecretGet("k")), nil
 		}, host.StagePlugin, "do not reach"},
-	}...)
-	refuseAll(t, cases)
+	})
 }
 
 func TestNoCredential_threats_15b(t *testing.T) {
@@ -184,34 +159,36 @@ func TestNoCredential_threats_15b(t *testing.T) {
 			return marshal(contract.Mutation{Headers: []abi.Pair{{Name: "X-Key", Value: v}, {Name: "x-key", Value: v}}}), nil
 		}, host.StageMutation, "twice"},
 	})
-	w := misusedWorld(t, func(env contract.Env) (string, error) {
+	w, c := misuser(t, func(env contract.Env) (string, error) {
 		env.TokenRequest([]byte(marshal(contract.TokenRequest{
 			URL: value(env, "url"), Headers: []abi.Pair{{Name: "X-Key", Value: value(env, "to_token")}},
 		})))
 		return header("X-Key", "v"), nil
 	})
-	w.refuse(w.connect("custom", misused), get(t.Context()), host.StageMutation, "no credential")
+	w.refuse(c, get(t.Context()), host.StageMutation, "no credential")
 	if w.login.Count() != 1 {
 		t.Error("what was put to use was none of the token endpoint")
 	}
-	w = misusedWorld(t, func(env contract.Env) (string, error) {
+	w, c = misuser(t, func(env contract.Env) (string, error) {
 		env.TimeNow() // so that the mutation is not used again
 		if stale == "" {
 			stale = value(env, "to_header")
 		}
 		return header("X-Key", stale), nil
 	})
-	c := w.connect("custom", misused)
 	w.get(c)
 	w.refuse(c, get(t.Context()), host.StagePlugin, "none of this call")
 }
 
 func TestRequestDataStaysWithItsRequest_threats_15c(t *testing.T) {
 	refuseAll(t, []misuse{
-		{"to another caller", func(env contract.Env) (string, error) {
+		{"to another caller", sendsKeyAfter(func(env contract.Env) {
 			env.CacheSet("k", string(env.Input()), 60)
-			return header("X-Key", value(env, "to_header")), nil
-		}, host.StagePlugin, "after the request was read"},
+		}), host.StagePlugin, "after the request was read"},
+		{"to who sees which entries the cache evicts", func(env contract.Env) (string, error) {
+			env.CacheGet(fmt.Sprint(len(env.Input())))
+			return sendsKey(env)
+		}, host.StagePlugin, "cache_get was called after the request was read"},
 		{"to the token endpoint", func(env contract.Env) (string, error) {
 			return tokenRequest(env, tokenURL, abi.Pair{Name: "x", Value: string(env.Input())})
 		}, host.StagePlugin, "after the request was read"},
@@ -220,10 +197,7 @@ func TestRequestDataStaysWithItsRequest_threats_15c(t *testing.T) {
 
 func TestInputHasNoCredentials(t *testing.T) {
 	seen := ""
-	w := misusedWorld(t, func(env contract.Env) (string, error) {
-		seen = string(env.Input())
-		return header("X-Key", value(env, "to_header")), nil
-	})
+	w := misusedWorld(t, sendsKeyAfter(func(env contract.Env) { seen = string(env.Input()) }))
 	secret := w.secrets["s"]
 	r := must(http.NewRequestWithContext(t.Context(), http.MethodPost, "https://me:pw@api.test/a?b=c#f", strings.NewReader("body")))(t)
 	r.Header = http.Header{
@@ -256,10 +230,7 @@ func TestInputHost(t *testing.T) {
 		{"https://api.test/a", "bücher.test", `"https://xn--bcher-kva.test/a"`},
 	} {
 		seen := ""
-		w := misusedWorld(t, func(env contract.Env) (string, error) {
-			seen = string(env.Input())
-			return header("X-Key", value(env, "to_header")), nil
-		})
+		w := misusedWorld(t, sendsKeyAfter(func(env contract.Env) { seen = string(env.Input()) }))
 		connector := w.open(host.ConnectorConfig{
 			Origins: []string{"https://api.test", "https://bücher.test"}, Auth: host.Auth{Type: "custom", Config: misused},
 		})

@@ -182,12 +182,11 @@ func TestPluginFileSwapped_threats_12(t *testing.T) {
 
 func TestQuotas_threats_10(t *testing.T) {
 	again := func(n int, do func(contract.Env)) func(contract.Env) (string, error) {
-		return func(env contract.Env) (string, error) {
+		return sendsKeyAfter(func(env contract.Env) {
 			for range n {
 				do(env)
 			}
-			return header("X-Key", value(env, "to_header")), nil
-		}
+		})
 	}
 	logs := func(env contract.Env) { env.Log(contract.LevelDebug, "x") }
 	asks := func(env contract.Env) {
@@ -216,8 +215,7 @@ func TestQuotas_threats_10(t *testing.T) {
 		}), "too long", 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := misusedWorld(t, c.do)
-			connector := w.connect("custom", misused)
+			w, connector := misuser(t, c.do)
 			if c.words == "" {
 				w.get(connector)
 			} else {
@@ -233,13 +231,12 @@ func TestQuotas_threats_10(t *testing.T) {
 // specification.md "entries of a partition": a partition has 16 entries, so one connector cannot evict another one's.
 func TestCacheEntriesOfOnePartition_threats_10(t *testing.T) {
 	n := 0
-	w := newWorld(t, withGuest(misusing(func(env contract.Env) (string, error) {
+	w := newWorld(t, withGuest(misusing(sendsKeyAfter(func(env contract.Env) {
 		n++
 		for i := range 100 {
 			env.CacheSet(fmt.Sprint("k", n, i), "v", 60)
 		}
-		return header("X-Key", value(env, "to_header")), nil
-	})))
+	}))))
 	w.canary("k")
 	w.canary("text")
 	w.login.Answer(tokens(3600))
@@ -284,14 +281,13 @@ func TestHeadersOfATokenRequest_threats_26(t *testing.T) {
 		"Accept":     {"own value", "keywright"},
 		"user-agent": {"application/json", "own value"},
 	} {
-		w := misusedWorld(t, func(env contract.Env) (string, error) {
+		w := misusedWorld(t, sendsKeyAfter(func(env contract.Env) {
 			r := contract.TokenRequest{URL: value(env, "url"), Headers: []abi.Pair{{Name: "X-Own", Value: "too"}}}
 			if own != "" {
 				r.Headers = append(r.Headers, abi.Pair{Name: own, Value: "own value"})
 			}
 			env.TokenRequest([]byte(marshal(r)))
-			return header("X-Key", value(env, "to_header")), nil
-		})
+		}))
 		w.get(w.connect("custom", misused))
 		got := w.login.Last().Header
 		if accept, agent := got.Values("Accept"), got.Values("User-Agent"); len(accept) != 1 || len(agent) != 1 || accept[0] != want[0] || agent[0] != want[1] || got.Get("X-Own") != "too" {
@@ -398,4 +394,26 @@ func TestAsManyAnswersAsThereMayBe(t *testing.T) {
 		fields[i] = abi.Field{Name: fmt.Sprintf("f%063d", i), Aliases: []string{fmt.Sprintf("a%063d", i)}, Kind: abi.KindString, Escape: `\!~`}
 	}
 	newWorld(t, withoutBuiltIns, withGuest(&guest{about: abi.Description{Fields: fields, Answers: list, Challenge: challenge}})) // fails if the description is refused
+}
+
+func TestDecision_JWT_warnings_at_most_32_texts(t *testing.T) {
+	n := 0
+	g := &guest{authenticate: func(env contract.Env) (string, error) {
+		env.Log(contract.LevelWarn, fmt.Sprintf("warning %d", n/2))
+		n++
+		return header("X-Key", value(env, "s")), nil
+	}}
+	g.about.Fields = append(g.about.Fields, sealedField("s", "header"))
+	w := newWorld(t, withGuest(g))
+	c := w.connect("custom", config{"s": "v"})
+	for range 100 {
+		w.get(c)
+	}
+	if got := w.logged("warning"); got != 32 {
+		t.Errorf("%d lines, want 32", got)
+	}
+	w.get(w.connectAs("other", "custom", config{"s": "v"}))
+	if got := w.logged("warning"); got != 33 {
+		t.Errorf("%d lines, want one of another connector", got)
+	}
 }

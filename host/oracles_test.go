@@ -335,8 +335,7 @@ func TestStoreSignatureLengthOracle_threats_68(t *testing.T) {
 	for _, length := range []int{1, 1000} {
 		w.setSecret("s", strings.Repeat("s", length))
 		post := func(length int) *http.Request {
-			r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, strings.NewReader(strings.Repeat("x", length)))
-			return r
+			return postOf(t, strings.NewReader(strings.Repeat("x", length)))
 		}
 		w.send(connector, post(longest))
 		w.refuse(connector, post(longest+1), host.StageSign, "more than 262144 bytes")
@@ -466,9 +465,7 @@ func TestAnswerPlaceSealedAndPlain(t *testing.T) {
 		"json:/access_token": "json:/access_token", "header:X-Token": "header:x-token", "auth:Digest/nonce": "auth:digest/NONCE", "info:a": "info:A", "cookie:a": "cookie:a", "form:a": "form:a",
 	} {
 		g := &guest{about: abi.Description{Uses: contract.Groups, Answers: []abi.Answer{sealed(from), {Name: "b", From: other, Kind: contract.AnswerTime}}}}
-		if err := loadError(t, g); err == nil || !strings.Contains(err.Error(), "a and b are one place of an answer, sealed here and plain there") {
-			t.Errorf("%s and %s: %v", from, other, err)
-		}
+		testworld.WantError(t, from+" and "+other, loadError(t, g), "a and b are one place of an answer, sealed here and plain there")
 	}
 	g := misusing(nil)
 	g.about.Fields = []abi.Field{{Name: "place", Kind: abi.KindString}}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/keywright/keywright/abi"
@@ -362,5 +363,16 @@ func TestGrantOwner(t *testing.T) {
 				t.Errorf("the tokens %q were redeemed, want each of two grants to be used twice", redeemed)
 			}
 		})
+	}
+}
+
+// A pipe in the directory is an error, and reading it does not block (threats.md 79).
+func TestSecretFromPipe(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if value, err := host.DirSecrets(dir).Secret(t.Context(), "pipe"); err == nil || value != "" || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("the secret is %q, %v", value, err)
 	}
 }

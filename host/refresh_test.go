@@ -117,25 +117,6 @@ func TestRefreshAhead(t *testing.T) {
 	})
 }
 
-// Without RefreshAhead a token is used to the second, and nothing happens in the background.
-func TestTokenLifetimeWithoutRefresh(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, tokens(3600))
-		var n caller
-		n.w, n.c = c.node()
-		crowd(t, n)
-		c.clock.Advance(3539 * time.Second)
-		crowd(t, n)
-		if c.login.Count() != 1 || n.bearer() != "Bearer t1" {
-			t.Fatalf("%d token requests before the end", c.login.Count())
-		}
-		c.clock.Advance(time.Second)
-		if got := n.bearer(); got != "Bearer t2" || len(n.w.aheads()) != 0 {
-			t.Errorf("at the end a caller has %q, after %d calls ahead", got, len(n.w.aheads()))
-		}
-	})
-}
-
 // An endpoint that fails is asked no more than once for each half of the time that is left, and disturbs no caller until the
 // token's end. The log has one line for the token, or one for each refusal, which are ever farther apart. threats.md 143
 func TestFailingRefreshAhead(t *testing.T) {
@@ -250,31 +231,6 @@ func TestTokenEndsDuringRefresh(t *testing.T) {
 	})
 }
 
-// A node that begins while another one asks keeps the token that it has, to its end.
-func TestNodeKeepsTokenDuringRefresh(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, one, two := nodesAhead(t)
-		one.bearer()
-		two.bearer()
-		g := newGate(token("t2", 3600))
-		c.login.Answer(g.answer)
-		c.clock.Advance(3500 * time.Second)
-		one.bearer()
-		synctest.Wait()
-		for range 3 {
-			if got := two.bearer(); got != "Bearer t1" {
-				t.Errorf("the other node sends %q", got)
-			}
-			synctest.Wait()
-		}
-		close(g.open)
-		synctest.Wait()
-		if n := c.login.Count(); n != 2 {
-			t.Errorf("%d token requests, want 2", n)
-		}
-	})
-}
-
 // While the store fails, no node asks ahead: each would ask for itself.
 func TestNoRefreshAheadWithoutStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -306,7 +262,7 @@ func TestTokenRefusedDuringRefresh(t *testing.T) {
 		c.clock.Advance(3500 * time.Second)
 		one.bearer()
 		synctest.Wait()
-		one.w.api.Answer(refusingToken("t1"))
+		one.w.api.Answer(refusing("t1"))
 		answered := make(chan string, 1)
 		go func() { answered <- one.bearer() }()
 		synctest.Wait()

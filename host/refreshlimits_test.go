@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,6 +12,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/contract"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // grantedAhead adds a node with the refresher, which replaces its access token two minutes ahead of its end.
@@ -253,12 +253,7 @@ func TestInvalidRefreshAhead(t *testing.T) {
 		"asks":   {time.Minute, "refresh_ahead: auth type asks keeps no tokens of an endpoint: remove it"},
 		"basic":  {-1, "refresh_ahead: is negative"},
 	} {
-		_, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{
-			Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: authType}, RefreshAhead: c.ahead,
-		})
-		var wrong *host.ConfigError
-		if !errors.As(err, &wrong) || !slices.ContainsFunc(wrong.Problems, func(p host.Problem) bool { return p.Path+": "+p.Message == c.want }) {
-			t.Errorf("%s: %v, want %q", authType, err, c.want)
-		}
+		_, err := w.tryOpen(host.ConnectorConfig{Auth: host.Auth{Type: authType}, RefreshAhead: c.ahead})
+		testworld.WantError(t, authType, err, c.want)
 	}
 }

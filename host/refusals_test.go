@@ -34,9 +34,7 @@ func (w *world) refusedFor(ctx context.Context, c *host.Connector) time.Duration
 var wrongSecret = respond(http.StatusUnauthorized, `{"error":"invalid_client"}`)
 
 func TestWrongSecretBackoff_threats_62(t *testing.T) {
-	w := newWorld(t)
-	w.login.Answer(wrongSecret)
-	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+	w, c := tokenWorld(t, wrongSecret)
 	var asked []time.Duration // the time since the previous request
 	var last time.Time
 	for before := 0; len(asked) < 14; w.Advance(100 * time.Millisecond) {
@@ -121,15 +119,7 @@ func TestRetryAfterOfARefusal_threats_62(t *testing.T) {
 		{"down, as a 400", 400, `{"error":"temporarily_unavailable"}`, "", 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t)
-			w.login.Answer(func(r *http.Request) (*http.Response, error) {
-				response, err := respond(c.status, c.body)(r)
-				if c.retryAfter != "" {
-					response.Header.Set("Retry-After", c.retryAfter)
-				}
-				return response, err
-			})
-			connector := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+			w, connector := tokenWorld(t, respond(c.status, c.body, "Retry-After", c.retryAfter))
 			w.refuse(connector, get(t.Context()), host.StageToken)
 			if c.least == 0 {
 				if wait := w.refusedFor(t.Context(), connector); wait != 0 || w.login.Count() != 2 {
@@ -196,8 +186,7 @@ func TestChangedInputAsksAgain_threats_63(t *testing.T) {
 
 // After a token was issued, the wait after the next refusal is the shortest again.
 func TestRefusalResetByToken_threats_62(t *testing.T) {
-	w := newWorld(t)
-	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+	w, c := tokenWorld(t, nil)
 	for range 5 {
 		w.login.Answer(wrongSecret)
 		if wait := w.refusedFor(t.Context(), c); wait > time.Second {
@@ -216,9 +205,7 @@ func TestRefusalResetByToken_threats_62(t *testing.T) {
 
 // A request whose trace asks anew does not wait, and its token ends the wait of the others. threats.md 241
 func TestATraceAsksAnew_threats_241(t *testing.T) {
-	w := newWorld(t)
-	w.login.Answer(wrongSecret)
-	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+	w, c := tokenWorld(t, wrongSecret)
 	for range 9 {
 		w.refusedFor(t.Context(), c)
 		w.Advance(5 * time.Minute)
@@ -257,8 +244,7 @@ func bare(env contract.Env) (string, error) {
 // Concurrent refusals count as one. When the wait is over, one call asks, and the others wait for its answer.
 func TestOneAsksAgain_threats_62(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := misusedWorld(t, bare)
-		c := w.connect("custom", misused)
+		w, c := misuser(t, bare)
 		var all sync.WaitGroup
 		ask := func(n int) {
 			for range n {
@@ -301,9 +287,7 @@ func brokenOff(r *http.Request) (*http.Response, error) {
 
 // threats.md 32: if the network fails for the call that asks again, the next call asks.
 func TestAFailureOfTheNetworkGivesTheTurnBack_threats_62(t *testing.T) {
-	w := newWorld(t)
-	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
-	w.login.Answer(wrongSecret)
+	w, c := tokenWorld(t, wrongSecret)
 	w.refusedFor(t.Context(), c)
 	w.Advance(time.Second)
 	for _, broken := range []answer{
@@ -343,7 +327,7 @@ func TestARefusalInTheLogNamesTheEndpoint(t *testing.T) {
 func TestTwoGrantsInOneCall_threats_62(t *testing.T) {
 	for name, cached := range map[string]bool{"the first of the configuration": false, "the first of the cache": true} {
 		t.Run(name, func(t *testing.T) {
-			w := misusedWorld(t, func(env contract.Env) (string, error) {
+			w, c := misuser(t, func(env contract.Env) (string, error) {
 				refresh := value(env, "to_token")
 				if cached {
 					var found bool
@@ -373,7 +357,6 @@ func TestTwoGrantsInOneCall_threats_62(t *testing.T) {
 				}
 				return token("t1", 3600)(r)
 			})
-			c := w.connect("custom", misused)
 			for range 3 {
 				w.get(c)
 			}
@@ -449,7 +432,7 @@ func TestRefusalOracle(t *testing.T) {
 			asked := map[bool]int{}
 			for _, right := range []bool{false, true} {
 				text := ""
-				w := misusedWorld(t, func(env contract.Env) (string, error) {
+				w, connector := misuser(t, sendsKeyAfter(func(env contract.Env) {
 					sent := text
 					if sent == "" {
 						sent = value(env, "to_token")
@@ -457,12 +440,10 @@ func TestRefusalOracle(t *testing.T) {
 					exchange := contract.Exchange{URL: value(env, "url"), Method: http.MethodGet}
 					in(&exchange, sent)
 					env.Exchange([]byte(marshal(exchange)))
-					return header("X-Key", value(env, "to_header")), nil
-				})
+				}))
 				secret := "the-secret-as-it-is"
 				w.setSecret("s", secret)
 				w.login.Answer(respond(http.StatusBadRequest, "{}"))
-				connector := w.connect("custom", misused)
 				w.get(connector)
 				w.get(connector)
 				if n := w.login.Count(); n != 1 {

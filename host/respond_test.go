@@ -100,8 +100,7 @@ func TestEchoedCredential_threats_45(t *testing.T) {
 				}
 				for _, form := range testworld.Forms("any text") {
 					got, err := get("/echo?form=" + url.QueryEscape(form.Name))
-					var failure *host.Error
-					if !errors.Is(err, host.ErrCredentialInResponse) || !errors.As(err, &failure) || failure.Stage != host.StageResponse || failure.Connector != "crm" {
+					if failure, ok := errors.AsType[*host.Error](err); !errors.Is(err, host.ErrCredentialInResponse) || !ok || failure.Stage != host.StageResponse || failure.Connector != "crm" {
 						t.Errorf("%s: the error is %v", form.Name, err)
 					}
 					if !strings.HasPrefix(got, "before ") {
@@ -120,9 +119,7 @@ func TestEchoedCredential_threats_45(t *testing.T) {
 func TestGuardedWithoutACredential(t *testing.T) {
 	w := newWorld(t)
 	w.api.Answer(func(r *http.Request) (*http.Response, error) {
-		response, err := respond(http.StatusOK, r.Header.Get("X-Own"))(r)
-		response.Header.Set("Content-Encoding", "gzip")
-		return response, err
+		return respond(http.StatusOK, r.Header.Get("X-Own"), "Content-Encoding", "gzip")(r)
 	})
 	r := request(t, apiURL)
 	r.Header = http.Header{"X-Own": {"the-caller's-own"}, "Accept-Encoding": {"gzip"}}
@@ -133,10 +130,8 @@ func TestGuardedWithoutACredential(t *testing.T) {
 }
 
 func TestEchoAfter401_threats_45(t *testing.T) {
-	w := newWorld(t)
-	w.login.Answer(numbered(7))
+	w, c := tokenWorld(t, numbered(7))
 	w.api.Answer(status(http.StatusOK))
-	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 	w.get(c)
 	for _, second := range []int{http.StatusOK, http.StatusUnauthorized} {
 		attempts := 0
@@ -244,12 +239,9 @@ func TestWarningsOfAPluginLeaveRoomForTheHosts_threats_45(t *testing.T) {
 		t.Errorf("%d warnings of the plugin were logged", got)
 	}
 	w.api.Answer(func(r *http.Request) (*http.Response, error) {
-		answer, err := status(http.StatusOK)(r)
-		answer.Header.Set("X-Echo", r.Header.Get("X-Key"))
-		return answer, err
+		return respond(http.StatusOK, "", "X-Echo", r.Header.Get("X-Key"))(r)
 	})
-	response, err := connector.GuardedTransport(nil).RoundTrip(get(t.Context()))
-	if _, err := w.read(response, err); err != nil || w.logged("X-Echo") != 1 {
+	if _, err := w.read(connector.GuardedTransport(nil).RoundTrip(get(t.Context()))); err != nil || w.logged("X-Echo") != 1 {
 		t.Errorf("%v; the log says nothing of the header with the credential", err)
 	}
 }
@@ -259,17 +251,14 @@ func TestCostlyAnswerSearch_threats_81(t *testing.T) {
 		return header("X-Key", env.Encode(contract.FormatBase64, strings.Repeat("a", 15_000)+v))
 	})
 	w.api.Answer(respond(http.StatusOK, strings.Repeat("%59WFh", 100_000)))
-	response, err := connector.GuardedTransport(nil).RoundTrip(get(t.Context()))
-	body, err := w.read(response, err)
-	var failed *host.Error
-	if body != "" || !errors.As(err, &failed) || failed.Stage != host.StageResponse || !strings.Contains(err.Error(), "in the time that its length allows") {
+	body, err := w.read(connector.GuardedTransport(nil).RoundTrip(get(t.Context())))
+	if failed, ok := errors.AsType[*host.Error](err); body != "" || !ok || failed.Stage != host.StageResponse || !strings.Contains(err.Error(), "in the time that its length allows") {
 		t.Errorf("%d bytes, %v", len(body), err)
 	}
 }
 
 func TestUnsearchableAnswers_threats_45(t *testing.T) {
-	w := newWorld(t)
-	c := w.connect("api_key", key("{{ get_secret('s') }}"))
+	w, c := keyWorld(t)
 	for name, test := range map[string]struct {
 		method string
 		change func(*http.Response, string)
@@ -377,5 +366,3 @@ func TestGuardedAnswersUnchanged(t *testing.T) {
 		t.Errorf("closed without being read: %v", err)
 	}
 }
-
-// The credentials for which Connector.GuardedTransport searches: threats.md 45.

@@ -131,9 +131,8 @@ func TestReuseBounds(t *testing.T) {
 
 // Concurrent requests share a mutation, and its call for the errors of their transports.
 func TestReuseAtOnce(t *testing.T) {
-	w := newWorld(t)
+	w, c := keyWorld(t)
 	secret := w.canary("s")
-	c := w.connect("api_key", key("{{ get_secret('s') }}"))
 	w.get(c)
 	w.api.Answer(func(*http.Request) (*http.Response, error) { return nil, errors.New("failed at " + secret) })
 	var all sync.WaitGroup

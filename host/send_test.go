@@ -17,8 +17,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/keywright/keywright/host"
 )
 
@@ -34,34 +32,9 @@ func refusing(bad ...string) answer {
 	}
 }
 
-func TestDecision_Tokens_upstream_answers_401_to_a_cached_token(t *testing.T) {
-	w := newWorld(t)
-	w.login.Answer(tokens(3600))
-	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
-	w.get(c)
-	w.api.Answer(refusing("t1"))
-	r := must(http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, strings.NewReader("the body")))(t)
-	if got, err := w.try(c, r); got != http.StatusOK || err != nil {
-		t.Fatalf("the answer is %d, %v", got, err)
-	}
-	if len(w.api.Received()) != 3 || w.login.Count() != 2 {
-		t.Fatalf("%d requests and %d exchanges", len(w.api.Received()), w.login.Count())
-	}
-	for i, want := range []string{"t1", "t2"} {
-		if got := w.api.Received()[i+1]; got.Header.Get("Authorization") != "Bearer "+want || got.Body != "the body" {
-			t.Errorf("attempt %d had Authorization %q and the body %q", i+1, got.Header.Get("Authorization"), got.Body)
-		}
-	}
-	if got := w.get(c).Header.Get("Authorization"); got != "Bearer t2" || w.login.Count() != 2 {
-		t.Errorf("afterwards Authorization is %q", got)
-	}
-}
-
 // A 401 counts whatever its coding is: the token is dropped, and only an answer that is passed on has to be read (threats.md 35).
 func TestA401InAnUnknownCodingDropsTheToken_threats_35(t *testing.T) {
-	w := newWorld(t)
-	w.login.Answer(tokens(3600))
-	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+	w, c := tokenWorld(t, tokens(3600))
 	w.get(c)
 	var closed []*counting
 	refused := refusing("t1")
@@ -90,15 +63,10 @@ func TestA401InAnUnknownCodingDropsTheToken_threats_35(t *testing.T) {
 }
 
 func TestDecision_Tokens_upstream_answers_401_and_the_body_cannot_be_replayed(t *testing.T) {
-	w := newWorld(t)
-	w.login.Answer(tokens(3600))
-	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+	w, c := tokenWorld(t, tokens(3600))
 	w.get(c)
 	w.api.Answer(refusing("t1"))
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, io.MultiReader(strings.NewReader("once")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := postOf(t, io.MultiReader(strings.NewReader("once")))
 	if got, err := w.try(c, r); got != http.StatusUnauthorized || err != nil || w.api.Count() != 2 {
 		t.Errorf("the answer is %d, %v after %d requests, want the API's own 401", got, err, w.api.Count())
 	}
@@ -117,9 +85,7 @@ func TestRefusedAnswerDrained(t *testing.T) {
 		"without a body": {0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.login.Answer(tokens(3600))
-			connector := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+			w, connector := tokenWorld(t, tokens(3600))
 			w.get(connector)
 			refused := &counting{Reader: strings.NewReader(strings.Repeat("x", c.length))}
 			w.api.Answer(func(r *http.Request) (*http.Response, error) {
@@ -140,9 +106,7 @@ func TestRefusedAnswerDrained(t *testing.T) {
 
 // A request with [http.NoBody] has no body that would have to be replayed, also if it has no GetBody.
 func TestA401ToARequestWithNoBody(t *testing.T) {
-	w := newWorld(t)
-	w.login.Answer(tokens(3600))
-	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+	w, c := tokenWorld(t, tokens(3600))
 	w.get(c)
 	w.api.Answer(refusing("t1"))
 	r := get(t.Context())
@@ -152,20 +116,8 @@ func TestA401ToARequestWithNoBody(t *testing.T) {
 	}
 }
 
-func TestDecision_Tokens_upstream_answers_401_to_a_new_token(t *testing.T) {
-	w := newWorld(t)
-	w.login.Answer(tokens(3600))
-	w.api.Answer(status(http.StatusUnauthorized))
-	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
-	if got, err := w.try(c, get(t.Context())); got != http.StatusUnauthorized || err != nil || w.api.Count() != 1 || w.login.Count() != 1 {
-		t.Errorf("%d, %v, %d requests, %d exchanges: want no second attempt", got, err, w.api.Count(), w.login.Count())
-	}
-}
-
 func TestDecision_Tokens_upstream_answers_401_always(t *testing.T) {
-	w := newWorld(t)
-	w.login.Answer(tokens(3600))
-	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+	w, c := tokenWorld(t, tokens(3600))
 	w.get(c)
 	w.api.Answer(status(http.StatusUnauthorized))
 	for second := range 30 {
@@ -188,9 +140,7 @@ func TestDecision_Tokens_upstream_answers_401_always(t *testing.T) {
 
 func TestDecision_Tokens_upstream_answers_401_to_many_at_once(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.login.Answer(tokens(3600))
-		c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+		w, c := tokenWorld(t, tokens(3600))
 		w.get(c)
 		g := newGate(refusing("t1"))
 		w.api.Answer(g.answer)
@@ -255,9 +205,7 @@ func TestRequestBodyClosedOnce(t *testing.T) {
 		}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t)
-			w.login.Answer(tokens(3600))
-			connector := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+			w, connector := tokenWorld(t, tokens(3600))
 			w.get(connector)
 			b := &bodies{}
 			_, _ = w.try(connector, b.request(t.Context(), c.prepare(w, b)))
@@ -309,12 +257,22 @@ func TestDecision_Requests_which_hosts_get_the_credential(t *testing.T) {
 		t.Error("Explain explains a request that would not be sent")
 	}
 	for _, bad := range []string{"https://api.test/v1", "https://api.test?a", "https://u@api.test", "api.test", "https://", "ftp://api.test", "https://api.test:99999", "https://api.test:0", "https://api.test/#f", "::"} {
-		_, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{apiOrigin, bad}, Auth: host.Auth{Type: "none"}})
-		var wrong *host.ConfigError
-		if !errors.As(err, &wrong) || len(wrong.Problems) != 1 || wrong.Problems[0].Path != "origins[1]" {
-			t.Errorf("origin %q gives %v", bad, err)
-		}
+		w.refuseConnector(host.ConnectorConfig{Origins: []string{apiOrigin, bad}, Auth: host.Auth{Type: "none"}}, "origins[1]", "")
 	}
+}
+
+// postOf returns a POST to the API with a body, which can be sent again if it is one that http.NewRequest knows.
+func postOf(t *testing.T, body io.Reader) *http.Request {
+	t.Helper()
+	return must(http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, body))(t)
+}
+
+// formOf returns a POST of a form.
+func formOf(t *testing.T, body string) *http.Request {
+	t.Helper()
+	r := postOf(t, strings.NewReader(body))
+	r.Header.Set("Content-Type", formType)
+	return r
 }
 
 func request(t *testing.T, url string) *http.Request {
@@ -352,115 +310,38 @@ func TestDecision_Requests_the_callers_request_is_never_changed(t *testing.T) {
 	}
 }
 
-// A base may add to a header of the caller. The caller's values stay as they are, also those behind their end, which may belong to
-// another header.
-func TestBaseAddingHeaders(t *testing.T) {
-	w := newWorld(t)
-	var got []string
-	transport := w.connect("api_key", key("{{ get_secret('s') }}")).Transport(answer(func(r *http.Request) (*http.Response, error) {
-		r.Header.Add("X-Caller", "base")
-		got = r.Header["X-Caller"]
-		return status(http.StatusOK)(r)
-	}))
-	values := []string{"mine", "behind"}
-	r := get(t.Context())
-	r.Header["X-Caller"] = values[:1]
-	_ = must(transport.RoundTrip(r))(t).Body.Close()
-	if values[1] != "behind" || !slices.Equal(got, []string{"mine", "base"}) {
-		t.Errorf("the caller's values are %q, and the base sent %q", values, got)
-	}
-}
-
-// Some base transports send a request elsewhere by changing its URL. This does not change the caller's URL.
-func TestBaseChangingURL(t *testing.T) {
-	w := newWorld(t)
-	transport := w.connect("api_key", key("{{ get_secret('s') }}")).Transport(answer(func(r *http.Request) (*http.Response, error) {
-		r.URL.Scheme, r.URL.Host = "http", "elsewhere.test"
-		return status(http.StatusOK)(r)
-	}))
-	r := get(t.Context())
-	before := r.URL.String()
-	for range 2 {
-		_ = must(transport.RoundTrip(r))(t).Body.Close()
-		if got := r.URL.String(); got != before {
-			t.Errorf("the caller's URL is %s, want %s", got, before)
-		}
-	}
-}
-
-// The caller may change the result of Authenticate. It shares nothing with the original request.
+// The caller may change what Authenticate returns. The request that it was made from shares nothing with it.
 func TestAuthenticateGivesACopy(t *testing.T) {
-	w := newWorld(t)
-	connector := w.connect("api_key", key("{{ get_secret('s') }}"))
-	for name, c := range map[string]struct {
-		set func(r *http.Request, text string)
-		get func(*http.Request) string
-	}{
-		"the trailer": {func(r *http.Request, text string) {
-			if r.Trailer == nil {
-				r.Trailer = http.Header{}
-			}
-			r.Trailer.Set("X-Sum", text)
-		}, func(r *http.Request) string { return r.Trailer.Get("X-Sum") }},
-		"the transfer encoding": {func(r *http.Request, text string) {
-			if r.TransferEncoding == nil {
-				r.TransferEncoding = []string{""}
-			}
-			r.TransferEncoding[0] = text
-		}, func(r *http.Request) string { return r.TransferEncoding[0] }},
-		"the form": {func(r *http.Request, text string) {
-			if r.Form == nil {
-				r.Form = url.Values{}
-			}
-			r.Form.Set("a", text)
-		}, func(r *http.Request) string { return r.Form.Get("a") }},
-		"the form of the body": {func(r *http.Request, text string) {
-			if r.PostForm == nil {
-				r.PostForm = url.Values{}
-			}
-			r.PostForm.Set("a", text)
-		}, func(r *http.Request) string { return r.PostForm.Get("a") }},
-		"the form in parts": {func(r *http.Request, text string) {
-			if r.MultipartForm == nil {
-				r.MultipartForm = &multipart.Form{Value: map[string][]string{}}
-			}
-			r.MultipartForm.Value["a"] = []string{text}
-		}, func(r *http.Request) string { return r.MultipartForm.Value["a"][0] }},
-		"a value of the path": {func(r *http.Request, text string) {
-			r.Pattern = "/v1/{p}" // as of a ServeMux
-			r.SetPathValue("p", text)
-		}, func(r *http.Request) string { return r.PathValue("p") }},
-	} {
+	_, connector := keyWorld(t)
+	made := func() *http.Request {
 		r := get(t.Context())
-		c.set(r, "mine")
-		authenticated := must(connector.Authenticate(r))(t)
-		if got := c.get(authenticated); got != "mine" {
-			t.Errorf("%s of the copy is %q", name, got)
-		}
-		c.set(authenticated, "changed")
-		if got := c.get(r); got != "mine" {
-			t.Errorf("%s of the caller's request is changed: %q", name, got)
+		r.Header.Set("X-Caller", "mine")
+		r.Trailer, r.TransferEncoding = http.Header{"X-Sum": {"mine"}}, []string{"mine"}
+		r.Form, r.PostForm = url.Values{"a": {"mine"}}, url.Values{"b": {"mine"}}
+		r.MultipartForm = &multipart.Form{Value: url.Values{"c": {"mine"}}}
+		r.Pattern = "/v1/{p}" // as of a ServeMux
+		r.SetPathValue("p", "mine")
+		return r
+	}
+	parts := func(r *http.Request) []any {
+		return []any{r.Header["X-Caller"], r.Trailer, r.TransferEncoding, r.Form, r.PostForm, r.MultipartForm.Value, r.PathValue("p")}
+	}
+	r := made()
+	authenticated := must(connector.Authenticate(r))(t)
+	equal(t, parts(made()), parts(authenticated))
+	for _, values := range []map[string][]string{
+		authenticated.Header, authenticated.Trailer, authenticated.Form, authenticated.PostForm, authenticated.MultipartForm.Value,
+	} {
+		for name := range values {
+			values[name][0] = "changed"
+			values[name] = append(values[name], "added")
 		}
 	}
-}
-
-// What Authenticate returns is the caller's to change. The request that it was made from stays as it is.
-func TestAChangeOfTheAuthenticatedRequestLeavesTheOther(t *testing.T) {
-	w := newWorld(t)
-	w.setSecret("s", "my-secret")
-	r := get(t.Context())
-	r.Header.Set("X-Caller", "mine")
-	r.Header.Set("X-Other", "other")
-	authenticated := must(w.connect("api_key", key("{{ get_secret('s') }}")).Authenticate(r))(t)
-	authenticated.Header["X-Caller"][0] = "changed"
-	authenticated.Header.Add("X-Caller", "added")
-	authenticated.Header.Add("X-Other", "added")
-	if got := r.Header; got.Get("X-Caller") != "mine" || got.Get("X-Other") != "other" || len(got) != 2 {
-		t.Errorf("the caller's headers are %q", got)
-	}
-	want := http.Header{"X-Caller": {"changed", "added"}, "X-Other": {"other", "added"}, "X-Key": {"my-secret"}}
-	if diff := cmp.Diff(want, authenticated.Header); diff != "" {
-		t.Errorf("the headers of the copy (-want +got)\n%s", diff)
+	authenticated.TransferEncoding[0] = "changed"
+	authenticated.SetPathValue("p", "changed")
+	equal(t, parts(made()), parts(r))
+	if len(r.Header) != 1 {
+		t.Errorf("the caller's headers are %q", r.Header)
 	}
 }
 

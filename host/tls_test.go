@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/pem"
@@ -135,7 +136,7 @@ func (s *secureWorld) secure(name string, t *host.TLS) *host.Connector {
 
 func (s *secureWorld) secureAs(name string, t *host.TLS, auth host.Auth) *host.Connector {
 	s.t.Helper()
-	return must(s.host.NewConnector(context.Background(), host.ConnectorConfig{Name: name, Origins: []string{s.api.URL}, Auth: auth, TLS: t}))(s.t)
+	return s.open(host.ConnectorConfig{Name: name, Origins: []string{s.api.URL}, Auth: auth, TLS: t})
 }
 
 // credentials is the configuration of RFC 8705 section 2.
@@ -367,8 +368,7 @@ func TestUnusableClientCertificate(t *testing.T) {
 			s.store("x", c.certificate, c.key)
 			for _, connector := range []*host.Connector{s.secure("crm", of("x")), s.secureAs("erp", of("x"), s.credentials())} {
 				err := s.call(context.Background(), connector)
-				var failure *host.Error
-				if !errors.As(err, &failure) || !strings.Contains(err.Error(), c.want) {
+				if _, ok := errors.AsType[*host.Error](err); !ok || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("the error is %v, want %q", err, c.want)
 				}
 				if _, explained := connector.Explain(getFrom(s.api.URL)); explained == nil || explained.Error() != err.Error() {
@@ -470,16 +470,11 @@ func TestRefusedTLS(t *testing.T) {
 		"plain http":         {host.TLS{CA: s.authority.PEM()}, "http://api.test", "tls: is for the API, whose origin is plain http"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if c.origin == "" {
-				c.origin = apiOrigin
-			}
-			_, err := s.host.NewConnector(context.Background(), host.ConnectorConfig{Name: "crm", Origins: []string{c.origin}, Auth: host.Auth{Type: "none"}, TLS: &c.tls})
+			_, err := s.tryOpen(host.ConnectorConfig{Origins: []string{cmp.Or(c.origin, apiOrigin)}, Auth: host.Auth{Type: "none"}, TLS: &c.tls})
 			testworld.WantError(t, "", err, c.want)
 		})
 	}
-	w := newWorld(t)
-	_, err := w.host.NewConnector(context.Background(), host.ConnectorConfig{Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "none"}, TLS: of("ann")})
-	testworld.WantError(t, "with a Base", err, "tls: needs the transport of the host, and Config.Base takes its place")
+	newWorld(t).refuseConnector(host.ConnectorConfig{Auth: host.Auth{Type: "none"}, TLS: of("ann")}, "tls", "needs the transport of the host, and Config.Base takes its place")
 }
 
 // A token endpoint of plain http, which a template may name, gets nothing.

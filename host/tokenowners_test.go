@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -364,11 +365,7 @@ func TestThePaceOf401sOutlivesTheHost(t *testing.T) {
 }
 
 func TestNewWithoutRandomness(t *testing.T) {
-	if _, err := host.New(t.Context(), host.Config{Random: emptyReader{}, BuiltIns: []host.Plugin{}}); err == nil {
+	if _, err := host.New(t.Context(), host.Config{Random: iotest.ErrReader(io.EOF), BuiltIns: []host.Plugin{}}); err == nil {
 		t.Error("a host was made without randomness")
 	}
 }
-
-type emptyReader struct{}
-
-func (emptyReader) Read([]byte) (int, error) { return 0, context.Canceled }

@@ -35,8 +35,7 @@ func traced(trace *host.Trace) string {
 
 // A nil Trace is none, and hides that of the context.
 func TestNilTrace(t *testing.T) {
-	w := newWorld(t)
-	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+	w, c := tokenWorld(t, nil)
 	outer := &host.Trace{}
 	w.send(c, get(host.WithTrace(host.WithTrace(t.Context(), outer), nil)))
 	if text := outer.String(); text != "" {
@@ -48,8 +47,7 @@ func TestNilTrace(t *testing.T) {
 // A trace has the request to the token endpoint as it is explained, and the answer with made-up texts: what a standard lists, numbers
 // and times stay.
 func TestTraceOfAnExchange(t *testing.T) {
-	w := newWorld(t)
-	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+	w, c := tokenWorld(t, nil)
 	w.login.Answer(func(*http.Request) (*http.Response, error) {
 		w.Advance(42 * time.Millisecond)
 		return testworld.Response(http.StatusBadRequest, `{"error":"invalid_scope","error_description":"`+w.Word("a description")+`","trace_id":"`+
@@ -182,8 +180,7 @@ func TestTraceOfSuspectNumbers(t *testing.T) {
 
 // A trace of an answer that is nested as deeply as can be takes memory in proportion to its size.
 func TestTraceOfADeepAnswer(t *testing.T) {
-	w := newWorld(t)
-	c := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+	w, c := tokenWorld(t, nil)
 	const deep = 5000
 	w.login.Answer(respond(http.StatusBadRequest, strings.Repeat("[", deep)+strings.Repeat("1,", deep)+"1"+strings.Repeat("]", deep)))
 	var before, after runtime.MemStats
@@ -244,8 +241,7 @@ func TestTraceOfADescription(t *testing.T) {
 			return `"id_token":"x","error_description":"` + w.Word("a token") + `"`
 		}, ""},
 	} {
-		w := newWorld(t)
-		connector := w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+		w, connector := tokenWorld(t, nil)
 		w.login.Answer(func(r *http.Request) (*http.Response, error) {
 			return testworld.Response(http.StatusBadRequest, `{"error":"invalid_grant",`+c.answer(w, r)+`}`), nil
 		})

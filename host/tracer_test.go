@@ -14,10 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/internal/event"
-	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/plugins"
 )
 
@@ -458,25 +456,6 @@ func TestSpansOfAClient(t *testing.T) {
 		}
 	}
 	equal(t, []string{event.Exchange, event.Send}, clients)
-}
-
-// A span of an exchange names the field with its URL, also if the plugin has read another URL before.
-func TestFieldOfAnExchange(t *testing.T) {
-	url := func(name string) abi.Field {
-		return abi.Field{Name: name, Kind: abi.KindURL, Sinks: []string{contract.SinkToken}}
-	}
-	g := &guest{about: abi.Description{Uses: contract.Groups, Anonymous: true, Fields: []abi.Field{url("first_url"), url("second_url"), url("third_url")}}}
-	g.authenticate = func(env contract.Env) (string, error) {
-		_, _, _ = value(env, "first_url"), value(env, "third_url"), value(env, "second_url")
-		env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "second_url")})))
-		return "{}", nil
-	}
-	made := &spans{}
-	w := newWorld(t, withoutBuiltIns, withGuest(g), withTracer(made))
-	_, _ = w.try(w.connect("custom", config{"first_url": tokenURL + "/1", "second_url": tokenURL + "/2", "third_url": tokenURL + "/3"}), get(t.Context()))
-	if got := made.tree(); strings.Count(got, "field=") != 1 || !strings.Contains(got, "field=second_url ") {
-		t.Errorf("the spans are\n%s", got)
-	}
 }
 
 // Many requests make spans at once, each with its own parts.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -197,25 +196,6 @@ func headers(namesAndValues ...string) string {
 	return marshal(m)
 }
 
-// grant is a token endpoint that issues a new refresh token each time, and revokes the grant if one is used twice, RFC
-// 9700 section 4.14.2.
-type grant struct {
-	n       int
-	valid   string
-	revoked bool
-}
-
-func (g *grant) answer(r *http.Request) (*http.Response, error) {
-	body, _ := io.ReadAll(r.Body)
-	form, _ := url.ParseQuery(string(body))
-	if g.revoked = g.revoked || form.Get("refresh_token") != g.valid; g.revoked {
-		return respond(http.StatusBadRequest, `{"error":"invalid_grant"}`)(r)
-	}
-	g.n++
-	g.valid = fmt.Sprint("refresh-token-", g.n)
-	return respond(http.StatusOK, fmt.Sprintf(`{"access_token":"access-token-%d","expires_in":3600,"refresh_token":%q}`, g.n, g.valid))(r)
-}
-
 // refreshing is a guest that uses the refresh tokens of a grant, RFC 6749 section 6. If eager is set, it always reads
 // the refresh token. If asks is set, it reads its request.
 type refreshing struct{ eager, asks bool }
@@ -263,7 +243,7 @@ func TestA401LeavesTheRefreshToken_threats_61(t *testing.T) {
 				}},
 				authenticate: p.authenticate,
 			}))
-			g := &grant{valid: w.canary("rt")}
+			g := newRotation(w.canary("rt"))
 			w.login.Answer(g.answer)
 			c := w.connect("custom", config{"refresh_token": "{{ get_secret('rt') }}", "token_url": tokenURL})
 			for range 5 {
@@ -277,8 +257,8 @@ func TestA401LeavesTheRefreshToken_threats_61(t *testing.T) {
 				w.get(c)
 				w.Advance(time.Hour)
 			}
-			if g.revoked || g.n < 10 {
-				t.Errorf("revoked: %t, after %d refreshs", g.revoked, g.n)
+			if g.revoked || g.issued < 10 {
+				t.Errorf("revoked: %t, after %d refreshs", g.revoked, g.issued)
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -14,7 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/internal/sandbox"
@@ -69,7 +70,7 @@ func silent(r *http.Request) (*http.Response, error) {
 // equal checks that two values are equal.
 func equal(t *testing.T, want, got any) {
 	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
@@ -190,13 +191,26 @@ func (w *world) connect(authType string, c config) *host.Connector {
 // open makes a connector that must be right. Without a name it is crm, and without origins its origin is apiOrigin.
 func (w *world) open(c host.ConnectorConfig) *host.Connector {
 	w.t.Helper()
-	if c.Name == "" {
-		c.Name = "crm"
-	}
-	if c.Origins == nil {
+	return must(w.tryOpen(c))(w.t)
+}
+
+// tryOpen makes a connector as open does.
+func (w *world) tryOpen(c host.ConnectorConfig) (*host.Connector, error) {
+	if c.Name = cmp.Or(c.Name, "crm"); c.Origins == nil {
 		c.Origins = []string{apiOrigin}
 	}
-	return must(w.host.NewConnector(context.Background(), c))(w.t)
+	connector, err := w.host.NewConnector(context.Background(), c)
+	w.OutError("the connector's problems", err)
+	return connector, err
+}
+
+// refuseConnector checks that a connector has one problem, at a path, with a text in its message.
+func (w *world) refuseConnector(c host.ConnectorConfig, path, text string) {
+	w.t.Helper()
+	_, err := w.tryOpen(c)
+	if wrong, ok := errors.AsType[*host.ConfigError](err); !ok || len(wrong.Problems) != 1 || wrong.Problems[0].Path != path || !strings.Contains(wrong.Problems[0].Message, text) {
+		w.t.Errorf("%+v: %v, want %s: %s", c, err, path, text)
+	}
 }
 
 func (w *world) connectAs(name, authType string, c config) *host.Connector {
@@ -204,22 +218,37 @@ func (w *world) connectAs(name, authType string, c config) *host.Connector {
 	return w.open(host.ConnectorConfig{Name: name, Auth: host.Auth{Type: authType, Config: c}})
 }
 
+// tokenWorld returns a world with a token endpoint that answers with login, or else issues t1, and a connector that uses it.
+func tokenWorld(t *testing.T, login answer, change ...func(*host.Config)) (*world, *host.Connector) {
+	t.Helper()
+	w := newWorld(t, change...)
+	if login != nil {
+		w.login.Answer(login)
+	}
+	return w, w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
+}
+
+// keyWorld returns a world, and a connector that sends the secret s in the header X-Key.
+func keyWorld(t *testing.T) (*world, *host.Connector) {
+	t.Helper()
+	w := newWorld(t)
+	return w, w.connect("api_key", key("{{ get_secret('s') }}"))
+}
+
 // problems returns what is wrong with a configuration, as "path: message" lines without the connector.
 func (w *world) problems(authType string, c config) []string {
 	w.t.Helper()
-	_, err := w.host.NewConnector(context.Background(), host.ConnectorConfig{
-		Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: authType, Config: c},
-	})
-	w.OutError("the connector's problems", err)
-	var wrong *host.ConfigError
-	if err != nil && !errors.As(err, &wrong) {
+	_, err := w.tryOpen(host.ConnectorConfig{Auth: host.Auth{Type: authType, Config: c}})
+	if err == nil {
+		return nil
+	}
+	wrong, ok := errors.AsType[*host.ConfigError](err)
+	if !ok {
 		w.t.Fatalf("not a ConfigError: %v", err)
 	}
 	var list []string
-	if wrong != nil {
-		for _, p := range wrong.Problems {
-			list = append(list, p.Path+": "+p.Message)
-		}
+	for _, p := range wrong.Problems {
+		list = append(list, p.Path+": "+p.Message)
 	}
 	return list
 }
@@ -422,8 +451,6 @@ func loadError(t *testing.T, g *guest) error {
 	}
 	return err
 }
-
-func errorIs(err, target error) bool { return errors.Is(err, target) }
 
 // decodeJWT decodes a compact JWT, RFC 7519 section 7.2, without verifying it.
 func decodeJWT(t *testing.T, token string) (header, claims map[string]any) {

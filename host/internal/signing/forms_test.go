@@ -51,7 +51,7 @@ func jwkOf(key string, more map[string]any) string {
 	return string(must(json.Marshal(members)))
 }
 
-// A private key signs in each of the forms in which people have it, and with its own algorithms only.
+// A private key signs in each of the forms in which people have it, and with its own algorithms only. specification.md "keys"
 func TestFormsOfPrivateKeys(t *testing.T) {
 	k := keys()
 	raw := base64.RawURLEncoding.EncodeToString

@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 )
 
 // An authorization response counts only if it is from the connector's authorization server (RFC 9207 section 2.4), and has a code
@@ -37,5 +38,37 @@ func TestAuthorizationResponseChecks(t *testing.T) {
 		if (got == nil) != (c.want == "") || got != nil && (got.Reason != c.want || got.Code != c.code || got.Text == "") {
 			t.Errorf("%s: the error is %+v, want reason %q, code %q", name, got, c.want, c.code)
 		}
+	}
+}
+
+// A default in a tag of Limits that has no number, or a unit that does not exist, stops every test of the host: it must not
+// become another limit.
+func TestLimitTags(t *testing.T) {
+	for _, text := range []string{"", "many", "12 parsecs", "twelve MiB", "1 mib"} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%q is taken for %d", text, parseLimit(text))
+				}
+			}()
+			parseLimit(text)
+		}()
+	}
+	for text, want := range map[string]int64{"12": 12, "1,000": 1000, "2 MiB": 2 << 20, "15 s": 15e9} {
+		if got := parseLimit(text); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
+}
+
+// The seconds of an attribute are whole, and no less than the time.
+func TestRetryAfterOfASpan(t *testing.T) {
+	for d, want := range map[time.Duration]int64{1: 1, 30 * time.Second: 30, 30*time.Second + 1: 31} {
+		if got := (SpanEnd{retryAfter: d}).Attributes(); len(got) != 1 || got[0].Key != "keywright.retry_after_seconds" || got[0].Value.Int64() != want {
+			t.Errorf("%v is %v, want %d", d, got, want)
+		}
+	}
+	if got := (SpanEnd{}).Attributes(); len(got) != 0 {
+		t.Errorf("no time is %v", got)
 	}
 }
