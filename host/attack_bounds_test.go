@@ -185,7 +185,7 @@ func TestURLFieldHasNoDefault_threats_18(t *testing.T) {
 }
 
 func TestUserChoosesNoHostOfATokenURL_threats_18(t *testing.T) {
-	w := misusedWorld(t, func(env contract.Env) (string, error) { return tokenRequest(env, value(env, "url")) })
+	w := misusedWorld(t, asksOnce)
 	for _, url := range []string{
 		"{{ user.id }}", "{{ tenant_id }}", "https://{{ user.username }}.login.test/token", "https://{{ user.id }}/token",
 		"https://login.test{{ user.id }}", "https://login.test{{ user.id }}/token", "https://login.test:{{ tenant_id }}/", "{{ user.id }}://login.test/",
@@ -218,7 +218,7 @@ func TestUserChoosesNoHostOfATokenURL_threats_18(t *testing.T) {
 // A plugin may send a token request to a URL that config_get returned. The template is rendered once. Other url fields,
 // which may not be renderable for every user, are not rendered.
 func TestTokenURLFromConfigGet(t *testing.T) {
-	g := misusing(func(env contract.Env) (string, error) { return tokenRequest(env, value(env, "url")) })
+	g := misusing(asksOnce)
 	g.about.Fields = append(g.about.Fields, abi.Field{Name: "another", Kind: abi.KindURL}, abi.Field{Name: "url_too", Kind: abi.KindURL})
 	w := customWorld(t, g)
 	c := w.connect("custom", with(misused, "url", tokenURL+"?request={{ uuid() }}",

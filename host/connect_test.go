@@ -127,7 +127,7 @@ func TestDecision_Configuration_type_apikey(t *testing.T) {
 	}
 }
 
-// The tests of the plugin oauth_jwt_bearer show what comes of a template.
+// The tests of the plugin oauth_jwt_bearer show integers of templates.
 func TestDecision_Configuration_integers(t *testing.T) {
 	w := newWorld(t)
 	problems := func(ttl any) []string {
@@ -201,11 +201,7 @@ func TestDecision_Configuration_token_url(t *testing.T) {
 // The cost of a check grows no faster than the configuration, and a configuration that is too large has one problem
 // (threats.md 55).
 func TestCostOfAConfiguration(t *testing.T) {
-	h, err := host.New(t.Context(), host.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.Close(t.Context())
+	w := newWorld(t)
 	claims := func(n int, value func(i int) any) map[string]any {
 		all := map[string]any{}
 		for i := range n {
@@ -244,10 +240,10 @@ func TestCostOfAConfiguration(t *testing.T) {
 	for name, config := range tests {
 		t.Run(name, func(t *testing.T) {
 			cost := func(n int) uint64 {
-				c := host.ConnectorConfig{Name: "x", Origins: []string{"https://api.example.com"}, Auth: host.Auth{Type: "jwt", Config: config(n)}}
+				c := host.ConnectorConfig{Name: "x", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "jwt", Config: config(n)}}
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
-				_, err := h.NewConnector(t.Context(), c)
+				_, err := w.host.NewConnector(t.Context(), c)
 				runtime.ReadMemStats(&after)
 				if wrong, ok := errors.AsType[*host.ConfigError](err); err != nil && (!ok || len(wrong.Problems) > 100) {
 					t.Fatalf("%d problems: %.200v", len(wrong.Problems), err)
@@ -264,14 +260,10 @@ func TestCostOfAConfiguration(t *testing.T) {
 
 // A configuration that is too large is refused with one problem, which has the limits (threats.md 55).
 func TestOversizedConfiguration(t *testing.T) {
-	h, err := host.New(t.Context(), host.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.Close(t.Context())
+	w := newWorld(t)
 	const limit = "is too large: it may have 50000 values, 4 MiB of text, and 512 KiB of texts with expressions"
 	connect := func(config map[string]any) error {
-		_, err := h.NewConnector(t.Context(), host.ConnectorConfig{Name: "x", Origins: []string{"https://api.example.com"}, Auth: host.Auth{Type: "jwt", Config: config}})
+		_, err := w.tryOpen(host.ConnectorConfig{Auth: host.Auth{Type: "jwt", Config: config}})
 		return err
 	}
 	for more, large := range []bool{false, true} { // names count too
@@ -296,7 +288,7 @@ func TestOversizedConfiguration(t *testing.T) {
 		"a map in itself": endless,
 	} {
 		err := connect(map[string]any{"private_key": "k", "claims": claims})
-		if err == nil || err.Error() != "connectors.x.auth.config: "+limit {
+		if err == nil || err.Error() != "connectors.crm.auth.config: "+limit {
 			t.Errorf("%s: err = %.300v", name, err)
 		}
 	}

@@ -80,11 +80,7 @@ func consents(c *cluster, change ...any) (*world, *host.Connector) {
 }
 
 func authCode(change ...any) config {
-	auth := config{"authorization_url": "https://login.example.com/authorize", "token_url": tokenURL, "client_id": "me", "client_secret": "{{ get_secret('s') }}"}
-	for i := 0; i < len(change); i += 2 {
-		auth[change[i].(string)] = change[i+1]
-	}
-	return auth
+	return with(oauth("{{ get_secret('s') }}"), append([]any{"authorization_url", "https://login.example.com/authorize"}, change...)...)
 }
 
 // forUser returns a context of a user, or of nobody.

@@ -103,7 +103,7 @@ func TestExchangeRequest(t *testing.T) {
 				want.Header.Set("Accept", "application/json")
 			}
 			want.Header.Set("User-Agent", "keywright")
-			if strings.Contains(want.Body, "&") == false && want.Body != "" && strings.HasPrefix(want.Body, "{") {
+			if strings.HasPrefix(want.Body, "{") {
 				got.Body, want.Body = canonical(t, got.Body), canonical(t, want.Body)
 			}
 			equal(t, want, got)

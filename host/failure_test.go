@@ -203,7 +203,7 @@ func TestHowAPluginFailsByTime(t *testing.T) {
 // right to ask.
 func TestTokenEndpointFailureKind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, withoutBuiltIns, withGuest(misusing(func(env contract.Env) (string, error) { return tokenRequest(env, value(env, "url")) })))
+		w := newWorld(t, withoutBuiltIns, withGuest(misusing(asksOnce)))
 		w.login.Answer(silent)
 		w.refuse(w.connect("custom", misused), get(t.Context()), host.StageToken, "deadline exceeded")
 		if len(w.calls) != 1 || w.calls[0].Failure != "" || w.calls[0].Runs != 2 {

@@ -127,11 +127,7 @@ func exchange(env contract.Env, e contract.Exchange) (reply contract.ExchangeRep
 
 // seeded returns a configuration of the refresher.
 func seeded(pairs ...any) config {
-	c := config{"token_url": tokenURL, "refresh_token": "{{ get_secret('seed') }}"}
-	for i := 0; i < len(pairs); i += 2 {
-		c[pairs[i].(string)] = pairs[i+1]
-	}
-	return c
+	return with(config{"token_url": tokenURL, "refresh_token": "{{ get_secret('seed') }}"}, pairs...)
 }
 
 const firstSeed = "the-first-refresh-token"

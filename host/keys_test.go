@@ -1,7 +1,6 @@
 package host_test
 
 import (
-	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -236,33 +235,18 @@ func TestACallSignsAFewTimesOnly(t *testing.T) {
 	}
 }
 
-// rs1Guest returns a guest with a key of the algorithm RS1 for all purposes.
-func rs1Guest(do func(contract.Env) (string, error)) *guest {
-	g := &guest{authenticate: do}
-	g.about.Uses = []string{contract.GroupSign}
-	g.about.Fields = []abi.Field{
-		{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm", Purposes: contract.Purposes, Derived: []string{contract.SinkHeader}},
-		{Name: "algorithm", Kind: abi.KindString, Enum: []string{contract.SignRS1}, Default: contract.SignRS1},
-	}
-	return g
-}
-
 // A plugin signs messages with RSA and SHA-1, as OAuth 1.0 needs it.
 func TestSignaturesWithRS1(t *testing.T) {
-	private, public := keyFor(t, "RS256")
-	w := newWorld(t, withoutBuiltIns, withGuest(rs1Guest(func(env contract.Env) (string, error) {
+	w, c, public := keyGuestWorld(t, keyGuest(contract.SignRS1, func(env contract.Env) (string, error) {
 		return header("X-Key", env.Encode(contract.FormatBase64, env.SignSealed("key", contract.PurposeMessage, "a message"))), nil
-	})))
-	w.setSecret("k", private)
-	got := w.get(w.connect("custom", config{"key": "{{ get_secret('k') }}"}))
-	signature := must(base64.StdEncoding.DecodeString(got.Header.Get("X-Key")))(t)
+	}, contract.Purposes...), "RS256")
+	signature := must(base64.StdEncoding.DecodeString(w.get(c).Header.Get("X-Key")))(t)
 	sum := sha1.Sum([]byte("a message"))
 	check(t, rsa.VerifyPKCS1v15(public.(*rsa.PublicKey), crypto.SHA1, sum[:], signature))
 }
 
 // A key with the algorithm RS1 signs messages only: no JWT (threats.md 36), and no signature base.
 func TestRS1Limits(t *testing.T) {
-	private, _ := keyFor(t, "RS256")
 	for _, c := range []misuse{
 		{"a JWT", func(env contract.Env) (string, error) {
 			return header("X-Key", sign(env, contract.JWTRequest[map[string]any]{Key: "key", For: contract.ForHeader})), nil
@@ -275,23 +259,31 @@ func TestRS1Limits(t *testing.T) {
 		}, host.StagePlugin, `RS1 signs for "message" only`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t, withoutBuiltIns, withGuest(rs1Guest(c.do)))
-			w.setSecret("k", private)
-			w.refuse(w.connect("custom", config{"key": "{{ get_secret('k') }}"}), get(t.Context()), c.stage, c.words)
+			w, connector, _ := keyGuestWorld(t, keyGuest(contract.SignRS1, c.do, contract.Purposes...), "RS256")
+			w.refuse(connector, get(t.Context()), c.stage, c.words)
 		})
 	}
 }
 
-// httpSigner returns a guest with a key, and the configuration of a connector for it.
-func httpSigner(algorithm string, authenticate func(contract.Env) (string, error), purposes ...string) (*guest, config) {
-	g := &guest{
+// keyGuest returns a guest with a key of an algorithm.
+func keyGuest(algorithm string, do func(contract.Env) (string, error), purposes ...string) *guest {
+	return &guest{
 		about: abi.Description{Uses: []string{contract.GroupSign}, Fields: []abi.Field{
 			{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm", Purposes: purposes, Derived: []string{contract.SinkHeader}},
-			{Name: "algorithm", Kind: abi.KindString, Enum: append(sdk.HTTPSignatureAlgorithms(), sdk.Algorithms()...)},
+			{Name: "algorithm", Kind: abi.KindString, Enum: []string{algorithm}, Default: algorithm},
 		}},
-		authenticate: authenticate,
+		authenticate: do,
 	}
-	return g, config{"key": "{{ get_secret('key') }}", "algorithm": algorithm}
+}
+
+// keyGuestWorld returns a world with a keyGuest and its connector, and the key that verifies what it signs. It is one for the
+// algorithm.
+func keyGuestWorld(t *testing.T, g *guest, algorithm string) (w *world, c *host.Connector, public any) {
+	t.Helper()
+	w = newWorld(t, withoutBuiltIns, withGuest(g))
+	private, public := keyFor(t, algorithm)
+	w.setSecret("k", private)
+	return w, w.connect("custom", config{"key": "{{ get_secret('k') }}"}), public
 }
 
 // A key signs with the algorithm that the configuration names, by its name of RFC 9421 as by that of RFC 7518.
@@ -307,13 +299,10 @@ func TestAlgorithmsHaveTheirNamesOfHTTPMessageSignatures(t *testing.T) {
 	for _, name := range sdk.HTTPSignatureAlgorithms() {
 		for _, algorithm := range []string{name, names[name]} {
 			t.Run(algorithm, func(t *testing.T) {
-				g, c := httpSigner(algorithm, func(env contract.Env) (string, error) {
+				w, c, public := keyGuestWorld(t, keyGuest(algorithm, func(env contract.Env) (string, error) {
 					return header("X-Signature", env.Encode(contract.FormatBase64, env.SignSealed("key", contract.PurposeHTTPSignature, base))), nil
-				}, contract.PurposeHTTPSignature)
-				w := newWorld(t, withGuest(g), withoutBuiltIns)
-				private, public := keyFor(t, names[name])
-				w.setSecret("key", private)
-				signature := must(base64.StdEncoding.DecodeString(w.get(w.connect("custom", c)).Header.Get("X-Signature")))(t)
+				}, contract.PurposeHTTPSignature), names[name])
+				signature := must(base64.StdEncoding.DecodeString(w.get(c).Header.Get("X-Signature")))(t)
 				check(t, jws.Method(names[name]).Verify(base, signature, public))
 			})
 		}
@@ -325,13 +314,10 @@ func TestJWTsHaveNoAlgorithmsOfHTTPMessageSignatures(t *testing.T) {
 	if slices.ContainsFunc(sdk.HTTPSignatureAlgorithms(), func(name string) bool { return jws.Method(name) != nil }) {
 		t.Error("a name is that of a JWS algorithm")
 	}
-	g, c := httpSigner("ed25519", func(env contract.Env) (string, error) {
+	w, c, _ := keyGuestWorld(t, keyGuest("ed25519", func(env contract.Env) (string, error) {
 		return env.JWTSign([]byte(`{"key":"key","for":"header","claims":{}}`)), nil
-	}, contract.PurposeJWT, contract.PurposeHTTPSignature)
-	w := newWorld(t, withGuest(g), withoutBuiltIns)
-	private, _ := keyFor(t, "EdDSA")
-	w.setSecret("key", private)
-	w.refuse(w.connect("custom", c), get(context.Background()), host.StageSign, "unknown algorithm")
+	}, contract.PurposeJWT, contract.PurposeHTTPSignature), "EdDSA")
+	w.refuse(c, get(t.Context()), host.StageSign, "unknown algorithm")
 }
 
 // algorithms are the 13 algorithms of specification.md 3.17.

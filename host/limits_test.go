@@ -169,6 +169,17 @@ func limited(t *testing.T, code string, limits host.PluginLimits) func(*host.Con
 	return func(c *host.Config) { c.Plugins = append(c.Plugins, p) }
 }
 
+// limitedGuest returns a world with a guest that has limits of its own.
+func limitedGuest(t *testing.T, g *guest, limits host.PluginLimits) *world {
+	t.Helper()
+	p := g.plugin()
+	p.Limits = limits
+	return newWorld(t, withoutBuiltIns, func(c *host.Config) { c.Plugins = append(c.Plugins, p) })
+}
+
+// asksOnce is a guest that sends a token request.
+func asksOnce(env contract.Env) (string, error) { return tokenRequest(env, value(env, "url")) }
+
 const (
 	endless = `(loop $again (br $again))`
 	grows   = `(if (i32.eq (memory.grow (i32.const 3)) (i32.const -1)) (then (unreachable)))`
@@ -222,9 +233,7 @@ func TestTokenRequestsOfAPlugin(t *testing.T) {
 		}
 		return tokenRequest(env, value(env, "url"))
 	})
-	p := g.plugin()
-	p.Limits.TokenRequests = 1
-	w := newWorld(t, withoutBuiltIns, func(c *host.Config) { c.Plugins = append(c.Plugins, p) })
+	w := limitedGuest(t, g, host.PluginLimits{TokenRequests: 1})
 	w.refuse(w.connect("custom", misused), get(t.Context()), host.StagePlugin, `plugin "guest": limits.token_requests: more than 1 token requests in one call`)
 	if w.login.Count() != 1 {
 		t.Errorf("%d requests were sent", w.login.Count())
@@ -234,9 +243,7 @@ func TestTokenRequestsOfAPlugin(t *testing.T) {
 // The time of a plugin covers its token requests, also where the connector would wait for longer.
 func TestTimeOfAPlugin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := misusing(func(env contract.Env) (string, error) { return tokenRequest(env, value(env, "url")) }).plugin()
-		p.Limits.CallTime = 3 * time.Second
-		w := newWorld(t, withoutBuiltIns, func(c *host.Config) { c.Plugins = append(c.Plugins, p) })
+		w := limitedGuest(t, misusing(asksOnce), host.PluginLimits{CallTime: 3 * time.Second})
 		w.login.Answer(silent)
 		began := time.Now()
 		w.refuse(w.connect("custom", misused), get(t.Context()), host.StageToken, `plugin "guest": limits.call_time: `)
@@ -250,9 +257,7 @@ func TestTimeOfAPlugin(t *testing.T) {
 func TestErrorsWithinTheTimeOfAPlugin(t *testing.T) {
 	for name, timeout := range map[string]time.Duration{"the endpoint cannot be reached": 0, "the connector's time was over": 2 * time.Second} {
 		bubble(t, name, func(t *testing.T) {
-			p := misusing(func(env contract.Env) (string, error) { return tokenRequest(env, value(env, "url")) }).plugin()
-			p.Limits.CallTime = 3 * time.Second
-			w := newWorld(t, withoutBuiltIns, func(c *host.Config) { c.Plugins = append(c.Plugins, p) })
+			w := limitedGuest(t, misusing(asksOnce), host.PluginLimits{CallTime: 3 * time.Second})
 			w.login.Answer(func(r *http.Request) (*http.Response, error) {
 				if timeout > 0 {
 					<-r.Context().Done()

@@ -499,40 +499,27 @@ func echoed(part string, mode *func(env contract.Env) contract.Mutation, seen *[
 // and in later calls, does not depend on whether a guess is right, nor does what is sent and logged.
 func TestEchoedGuessOracle(t *testing.T) {
 	const secret = "4815162342"
-	by := func(pairs func(ref, guess string) []abi.Pair) func(string) func(contract.Env) contract.Mutation {
-		return func(guess string) func(contract.Env) contract.Mutation {
-			return func(env contract.Env) contract.Mutation {
-				return contract.Mutation{Headers: pairs(value(env, "key"), guess)}
-			}
+	send := func(namesAndValues ...string) (list []abi.Pair) {
+		for pair := range slices.Chunk(namesAndValues, 2) {
+			list = append(list, abi.Pair{Name: pair[0], Value: pair[1]})
 		}
+		return list
 	}
-	step := map[string]func(string) func(contract.Env) contract.Mutation{
-		"secret": by(func(ref, _ string) []abi.Pair { return []abi.Pair{{Name: "X-Send", Value: ref}} }),
-		"guess":  by(func(_, g string) []abi.Pair { return []abi.Pair{{Name: "X-Send", Value: g}} }),
-		"both": by(func(ref, g string) []abi.Pair {
-			return []abi.Pair{{Name: "X-Send", Value: g}, {Name: "X-Key", Value: ref}}
-		}),
-		"both, secret": by(func(ref, g string) []abi.Pair {
-			return []abi.Pair{{Name: "X-Send", Value: ref}, {Name: "X-Key", Value: g}}
-		}),
-		"with more text": by(func(ref, g string) []abi.Pair {
-			return []abi.Pair{{Name: "X-Send", Value: "id=" + g}, {Name: "X-Key", Value: ref}}
-		}),
-		"cut by the API": by(func(ref, g string) []abi.Pair {
-			return []abi.Pair{{Name: "X-Send", Value: g + "/rest of it"}, {Name: "X-Key", Value: ref}}
-		}),
-		"in Base64": by(func(ref, g string) []abi.Pair {
-			return []abi.Pair{{Name: "X-Send", Value: "NDgxNTE2MjM0" + map[bool]string{true: "Mg==", false: "Mw=="}[g == secret]}, {Name: "X-Key", Value: ref}}
-		}),
-		"with text around it": by(func(ref, g string) []abi.Pair {
-			return []abi.Pair{{Name: "X-Send", Value: "id=" + g}, {Name: "X-Key", Value: ref}, {Name: "X-Around", Value: "1"}}
-		}),
-		"secret, with text around it": by(func(ref, g string) []abi.Pair {
-			return []abi.Pair{{Name: "X-Send", Value: ref}, {Name: "X-Key", Value: g}, {Name: "X-Around", Value: "1"}}
-		}),
-		"something else":  by(func(string, string) []abi.Pair { return []abi.Pair{{Name: "X-Around", Value: "1"}} }),
-		"a query instead": by(func(ref, _ string) []abi.Pair { return []abi.Pair{{Name: "X-Key", Value: ref}} }),
-		"neither":         by(func(string, string) []abi.Pair { return []abi.Pair{{Name: "X-Other", Value: "x"}} }),
+	step := map[string]func(ref, guess string) []abi.Pair{
+		"secret":         func(ref, _ string) []abi.Pair { return send("X-Send", ref) },
+		"guess":          func(_, guess string) []abi.Pair { return send("X-Send", guess) },
+		"both":           func(ref, guess string) []abi.Pair { return send("X-Send", guess, "X-Key", ref) },
+		"both, secret":   func(ref, guess string) []abi.Pair { return send("X-Send", ref, "X-Key", guess) },
+		"with more text": func(ref, guess string) []abi.Pair { return send("X-Send", "id="+guess, "X-Key", ref) },
+		"cut by the API": func(ref, guess string) []abi.Pair { return send("X-Send", guess+"/rest of it", "X-Key", ref) },
+		"in Base64": func(ref, guess string) []abi.Pair {
+			return send("X-Send", "NDgxNTE2MjM0"+map[bool]string{true: "Mg==", false: "Mw=="}[guess == secret], "X-Key", ref)
+		},
+		"with text around it":         func(ref, guess string) []abi.Pair { return send("X-Send", "id="+guess, "X-Key", ref, "X-Around", "1") },
+		"secret, with text around it": func(ref, guess string) []abi.Pair { return send("X-Send", ref, "X-Key", guess, "X-Around", "1") },
+		"something else":              func(string, string) []abi.Pair { return send("X-Around", "1") },
+		"a query instead":             func(ref, _ string) []abi.Pair { return send("X-Key", ref) },
+		"neither":                     func(string, string) []abi.Pair { return send("X-Other", "x") },
 	}
 	run := func(t *testing.T, part string, status int, steps []string, guess string) []string {
 		var seen []string
@@ -553,7 +540,9 @@ func TestEchoedGuessOracle(t *testing.T) {
 		})
 		connector := w.connect("custom", config{"key": "{{ get_secret('key') }}", "url": tokenURL})
 		for _, name := range steps {
-			mode = step[name](guess)
+			mode = func(env contract.Env) contract.Mutation {
+				return contract.Mutation{Headers: step[name](value(env, "key"), guess)}
+			}
 			answered, err := w.try(connector, get(t.Context()))
 			seen = append(seen, fmt.Sprintf("after %s: %d, %v, %d requests", name, answered, err, w.api.Count()))
 		}

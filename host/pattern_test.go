@@ -159,7 +159,6 @@ func TestInvalidDescriptionRules(t *testing.T) {
 		"an empty class":                {of("[][a]"), syntax},
 		"a class of all":                {of("[^][a]"), syntax},
 		"classes with a -":              {of(`[-][^-][-a][a-][^-a-z\d-][\^\]-]`), ""},
-		"a bracket behind no class":     {of("[][a]"), syntax},
 		"a parenthesis behind no class": {of("[])[a]"), syntax},
 		"a group behind no class":       {of("[^](?:[a]"), syntax},
 		"a point":                       {of("a.c"), syntax},

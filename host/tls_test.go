@@ -158,15 +158,6 @@ func (s *secureWorld) must(c *host.Connector) {
 	check(s.t, s.call(context.Background(), c))
 }
 
-// getFrom returns a GET of a URL.
-func getFrom(url string) *http.Request {
-	r, err := http.NewRequest(http.MethodGet, url, nil)
-	if err != nil {
-		panic(err)
-	}
-	return r
-}
-
 // The certificate goes where the configuration says, and nowhere else.
 func TestClientCertificateTargets(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -371,7 +362,7 @@ func TestUnusableClientCertificate(t *testing.T) {
 				if _, ok := errors.AsType[*host.Error](err); !ok || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("the error is %v, want %q", err, c.want)
 				}
-				if _, explained := connector.Explain(getFrom(s.api.URL)); explained == nil || explained.Error() != err.Error() {
+				if _, explained := connector.Explain(request(t, s.api.URL)); explained == nil || explained.Error() != err.Error() {
 					t.Errorf("Explain returns %v, and a request %v", explained, err)
 				}
 			}
@@ -411,7 +402,7 @@ func TestAClientCertificateEnds(t *testing.T) {
 func TestExplainShowsTheClientCertificate(t *testing.T) {
 	s := newSecureWorld(t)
 	s.issueTo("ann", "ann", start.Add(90*day))
-	e := must(s.secure("crm", of("ann", host.TLSForAPI)).Explain(getFrom(s.api.URL)))(t)
+	e := must(s.secure("crm", of("ann", host.TLSForAPI)).Explain(request(t, s.api.URL)))(t)
 	s.Out("the explanation", fmt.Sprintf("%+v %+v", e, e.TLS))
 	if e.TLS == nil || !slices.Equal(e.TLS.For, []string{host.TLSForAPI}) || e.TLS.CA ||
 		*e.TLS.ClientCertificate != (host.ClientCertificate{Subject: "CN=ann", NotAfter: start.Add(90 * day).UTC(), Path: "tls.certificate"}) {
@@ -424,15 +415,15 @@ func TestBasePresentsTheCertificate(t *testing.T) {
 	s := newSecureWorld(t)
 	s.issueTo("ann", "ann", start.Add(90*day))
 	c := s.secure("crm", of("ann"))
-	authenticated := must(c.Authenticate(getFrom(s.api.URL)))(t)
+	authenticated := must(c.Authenticate(request(t, s.api.URL)))(t)
 	for name, send := range map[string]func() (*http.Response, error){
 		"by hand": func() (*http.Response, error) { return c.Base().RoundTrip(authenticated) },
 		"a base": func() (*http.Response, error) {
-			return c.Transport(answer(c.Base().RoundTrip)).RoundTrip(getFrom(s.api.URL))
+			return c.Transport(answer(c.Base().RoundTrip)).RoundTrip(request(t, s.api.URL))
 		},
 		"another's": func() (*http.Response, error) { return s.secure("erp", of("ann")).Base().RoundTrip(authenticated) },
 		"another's as a base": func() (*http.Response, error) {
-			return c.Transport(s.secure("erp", of("ann")).Base()).RoundTrip(getFrom(s.api.URL))
+			return c.Transport(s.secure("erp", of("ann")).Base()).RoundTrip(request(t, s.api.URL))
 		},
 	} {
 		err := roundTripError(send())

@@ -101,10 +101,9 @@ func (g *gate) answer(r *http.Request) (*http.Response, error) {
 // gatedWorld returns a world with a connector whose token endpoint answers with t1, once the gate is open.
 func gatedWorld(t *testing.T, change ...func(*host.Config)) (*world, *host.Connector, *gate) {
 	t.Helper()
-	w := newWorld(t, change...)
 	g := newGate(token("t1", 3600))
-	w.login.Answer(g.answer)
-	return w, w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")), g
+	w, c := tokenWorld(t, g.answer, change...)
+	return w, c, g
 }
 
 // threats.md 30.

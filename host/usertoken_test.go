@@ -74,7 +74,6 @@ func TestUserTokenGoesToListedHostsOnly(t *testing.T) {
 		{"bücher.test", "https://xn--bcher-kva.test/token", true},
 		{"BÜCHER.test", "https://xn--bcher-kva.test/token", true},
 		{"xn--BCHER-kva.test", "https://bücher.test/token", true},
-		{"login.test:443", "https://login.test/token", true},
 		{"login.test", "https://login.test./token", false},
 		{"login.test", "https://evil.test/token", false},
 		{"login.test", "https://login.test:8443/token", false},

@@ -43,6 +43,10 @@ func TestMaskedBodies(t *testing.T) {
 		{"application/json", `["Bearer"]`, `["M"]`},
 		{"application/json", `{"longest":123456789012345,"other":1234567890123456}`, `{"longest":123456789012345,"other":1}`},
 		{"application/json", `{"data":{"value":831550199},"value":831550199}`, `{"data":{"value":111111111},"value":831550199}`},
+		// The name or the place of a number says that it may be a credential, although the host does not read it there.
+		{"application/json", `{"access_token":831550199,"data":{"otp":831550199,"refreshToken":831550199},"expires_in":3600}`, `{"access_token":111111111,"data":{"otp":111111111,"refreshToken":111111111},"expires_in":3600}`},
+		{"application/json", `{"refresh_token_expires_in":7200}`, `{"refresh_token_expires_in":7200}`},
+		{"application/json", `831550199`, `111111111`},
 		{"application/json", `{"life":831550199}`, `{"life":831550199}`},
 		{"application/json", `{"life":"831550199","lives":"831550199"}`, `{"life":"831550199","lives":"M"}`},
 		{"application/json", `{"at":"2026-01-02T03:04:05.123456789+01:00"}`, `{"at":"2026-01-02T03:04:05.123456789+01:00"}`},
@@ -114,6 +118,7 @@ func TestMaskedHeaders_threats_208(t *testing.T) {
 		{"X-Mode", secret, "M"},
 		{"Age", "7776000", "7776000"},
 		{"Age", "77760000", ""}, // a credential may have eight digits
+		{"Retry-After", "831550199", ""},
 		{"Hidden", "7", ""},
 		{"Session", secret, ""},
 		{"Set-Cookie", "session=" + secret, "session=M"},
