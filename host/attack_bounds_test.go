@@ -104,9 +104,7 @@ func TestSecondValueOfAnEntryWins(t *testing.T) {
 func cachingToken(env contract.Env) (string, error) {
 	token, found := env.CacheGet("token")
 	if !found {
-		reply := string(env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "url")}))))
-		_, reply, _ = strings.Cut(reply, `"access_token":"`)
-		token, _, _ = strings.Cut(reply, `"`)
+		token = tokenReply(env, contract.TokenRequest{URL: value(env, "url")}).AccessToken
 		env.CacheSet("token", token, 60)
 	}
 	return header("X-Key", token), nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -70,9 +69,7 @@ func TestInsertedParts_threats_45(t *testing.T) {
 		},
 		"a token within a header": {
 			func(env contract.Env) (string, error) {
-				var reply contract.TokenReply
-				err := json.Unmarshal(env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "url")}))), &reply)
-				return header("X-Key", `id="user-of-the-api", key="`+reply.AccessToken+`"`), err
+				return header("X-Key", `id="user-of-the-api", key="`+tokenReply(env, contract.TokenRequest{URL: value(env, "url")}).AccessToken+`"`), nil
 			}, nil, []string{"an-access-token"}, []string{user, password},
 		},
 		"before what is no scheme": {

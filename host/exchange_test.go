@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"compress/zlib"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -173,32 +172,6 @@ func TestRestartedCallHasHadNoEffect(t *testing.T) {
 	}
 }
 
-// Observe counts the token requests that were sent, not those that were refused.
-func TestObserveSentBytes(t *testing.T) {
-	for name, c := range map[string]struct {
-		guest     func(contract.Env) (string, error)
-		exchanges int
-	}{
-		"more than are allowed": {func(env contract.Env) (string, error) {
-			for range 9 {
-				if out, err := tokenRequest(env, value(env, "url")); err != nil {
-					return out, err
-				}
-			}
-			return header("X-Key", value(env, "to_header")), nil
-		}, 4},
-		"another place": {func(env contract.Env) (string, error) { return tokenRequest(env, "https://other.test/token") }, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := misusedWorld(t, c.guest)
-			w.refuse(w.connect("custom", misused), get(t.Context()), host.StagePlugin)
-			if got := w.calls[0].Exchanges; got != c.exchanges || w.login.Count() != c.exchanges {
-				t.Errorf("%d are observed and %d were sent, want %d", got, w.login.Count(), c.exchanges)
-			}
-		})
-	}
-}
-
 // A call that waited for one entry, and then long for a second one, does not use the first if it has expired meanwhile.
 func TestExpiredEntryAfterWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -272,12 +245,9 @@ func TestTokenAnswerForPlugin(t *testing.T) {
 		{401, refused, contract.TokenReply{Status: 401, Error: "invalid_grant"}},
 	} {
 		var got contract.TokenReply
-		w := misusedWorld(t, func(env contract.Env) (string, error) {
-			document := env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "url")})))
-			return header("X-Key", value(env, "to_header")), json.Unmarshal(document, &got)
-		})
+		w, connector := misuser(t, sendsKeyAfter(func(env contract.Env) { got = tokenReply(env, contract.TokenRequest{URL: value(env, "url")}) }))
 		w.login.Answer(respond(c.status, c.body))
-		w.get(w.connect("custom", misused))
+		w.get(connector)
 		if got.AccessToken != "" {
 			got.AccessToken = "it"
 		}

@@ -332,8 +332,3 @@ func keyFor(t *testing.T, algorithm string) (private string, public any) {
 	check(t, err)
 	return private, public
 }
-
-// signed returns a configuration of the auth type jwt.
-func signed(algorithm string, claims config) config {
-	return config{"private_key": "{{ get_secret('k') }}", "algorithm": algorithm, "claims": claims}
-}

@@ -221,6 +221,9 @@ func TestQuotas_threats_10(t *testing.T) {
 			} else {
 				w.refuse(connector, get(t.Context()), host.StagePlugin, c.words)
 			}
+			if got := w.calls[0].Exchanges; got != c.exchanges {
+				t.Errorf("Observe was called with %d exchanges, want %d", got, c.exchanges)
+			}
 			if w.login.Count() != c.exchanges || w.logged("level=DEBUG msg=x") != c.lines {
 				t.Errorf("%d exchanges and %d lines, want %d and %d", w.login.Count(), w.logged("level=DEBUG msg=x"), c.exchanges, c.lines)
 			}

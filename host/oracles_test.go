@@ -2,7 +2,6 @@ package host_test
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -408,11 +407,9 @@ func TestPlainAnswersHoldNoCredential(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := ""
 			g := misusing(func(env contract.Env) (string, error) {
-				var reply contract.ExchangeReply
 				form := []abi.Pair{{Name: "a", Value: value(env, "to_token")}, {Name: "b", Value: "1357924680"}, {Name: "c", Value: "sent-as-it-is"}, {Name: "d", Value: "sent-as-a-guess"}}
-				err := json.Unmarshal(env.Exchange([]byte(marshal(contract.Exchange{URL: value(env, "url"), Form: form}))), &reply)
-				got = reply.Answers["n"]
-				return header("X-Key", value(env, "to_header")), err
+				got = exchange(env, contract.Exchange{URL: value(env, "url"), Form: form}).Answers["n"]
+				return sendsKey(env)
 			})
 			g.about.Answers = []abi.Answer{
 				{Name: "access_token", From: "json:/access_token", Kind: contract.AnswerSealed, Sinks: []string{contract.SinkHeader}},

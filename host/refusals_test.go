@@ -2,7 +2,6 @@ package host_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -336,13 +335,8 @@ func TestTwoGrantsInOneCall_threats_62(t *testing.T) {
 						env.CacheSet("refresh", refresh, 60)
 					}
 				}
-				var reply contract.TokenReply
 				for _, form := range [][]abi.Pair{{{Name: "grant_type", Value: "refresh_token"}, {Name: "refresh_token", Value: refresh}}, {{Name: "grant_type", Value: "client_credentials"}}} {
-					reply = contract.TokenReply{}
-					if err := json.Unmarshal(env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "url"), Form: form}))), &reply); err != nil {
-						return "", err
-					}
-					if reply.Status == http.StatusOK {
+					if reply := tokenReply(env, contract.TokenRequest{URL: value(env, "url"), Form: form}); reply.Status == http.StatusOK {
 						return header("Authorization", "Bearer "+reply.AccessToken), nil
 					}
 				}

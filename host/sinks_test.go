@@ -5,7 +5,6 @@
 package host_test
 
 import (
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -225,14 +224,11 @@ func TestHostMadeSinks_threats_15a(t *testing.T) {
 func TestRegisteredMembersAsExtras_threats_15a(t *testing.T) {
 	known := []string{"access_token", "token_type", "expires_in", "scope", "error"}
 	var extra map[string]string
-	w := misusedWorld(t, func(env contract.Env) (string, error) {
-		var r contract.TokenReply
-		err := json.Unmarshal(env.TokenRequest([]byte(marshal(contract.TokenRequest{URL: value(env, "url"), Extra: append(known, "instance_url")}))), &r)
-		extra = r.Extra
-		return header("X-Key", value(env, "to_header")), err
-	})
+	w, c := misuser(t, sendsKeyAfter(func(env contract.Env) {
+		extra = tokenReply(env, contract.TokenRequest{URL: value(env, "url"), Extra: append(known, "instance_url")}).Extra
+	}))
 	w.login.Answer(respond(http.StatusOK, `{"access_token":"an-access-token","token_type":"bearer","expires_in":"60","scope":"a b","error":"none","instance_url":"https://x.test"}`))
-	w.get(w.connect("custom", misused))
+	w.get(c)
 	if len(extra) != 1 || extra["instance_url"] == "" {
 		t.Errorf("%d extras, want instance_url alone", len(extra))
 	}

@@ -1,7 +1,6 @@
 package host_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -213,14 +212,10 @@ func (p refreshing) authenticate(env contract.Env) (string, error) {
 		if refresh == "" {
 			refresh = value(env, "refresh_token")
 		}
-		var reply contract.TokenReply
-		document := env.TokenRequest([]byte(marshal(contract.TokenRequest{
+		reply := tokenReply(env, contract.TokenRequest{
 			URL: value(env, "token_url"), Extra: []string{"refresh_token"},
 			Form: []abi.Pair{{Name: "grant_type", Value: "refresh_token"}, {Name: "refresh_token", Value: refresh}},
-		})))
-		if err := json.Unmarshal(document, &reply); err != nil {
-			return "", err
-		}
+		})
 		if access = reply.AccessToken; access == "" {
 			return "", errors.New("no token")
 		}

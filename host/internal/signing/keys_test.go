@@ -19,8 +19,8 @@ import (
 )
 
 // Of all kinds of keys, each algorithm signs only with those that fit (threats.md 36, 37, 35a, specification.md "RSA under
-// 2048 bits"). An RSA key beyond 8,192 bits is refused before it is parsed, which takes seconds. A tenant's bad key is checked again for each request, because only good keys are kept
-// (threats.md 3).
+// 2048 bits"). An RSA key beyond 8,192 bits is refused before it is parsed, which takes seconds. A tenant's bad key is checked again
+// for each request, because only good keys are kept (threats.md 3).
 func TestOnlyFittingKeysSign(t *testing.T) {
 	k := keys()
 	var (
