@@ -228,16 +228,6 @@ func TestRevocationsAfterARefusal(t *testing.T) {
 	}
 }
 
-// Who has no grant needs no revocation: no plugin runs, and no server is asked.
-func TestDisconnectOfAUserWithoutAGrant(t *testing.T) {
-	c := consenting(t)
-	w, connector := consents(c, "revocation_url", "https://login.test/revoke")
-	check(t, connector.Disconnect(forUser(t, bob)))
-	if n := c.login.Count(); n != 0 || len(w.calls) != 0 {
-		t.Errorf("there were %d requests and %d calls", n, len(w.calls))
-	}
-}
-
 // A new consent replaces a grant and does not revoke it, because many servers would revoke the new one as well.
 func TestReplacedGrantKeepsToken(t *testing.T) {
 	server := newIssuer("the-first-code", "the-second-code")
