@@ -148,8 +148,7 @@ func TestRedirectWithEscapedKey_threats_19(t *testing.T) {
 		for _, origin := range []string{"", apiOrigin, "https://other.test"} {
 			t.Run(name+" at "+origin, func(t *testing.T) {
 				w := misusedWorld(t, func(env contract.Env) (string, error) { return query("key", value(env, "to_query")), nil })
-				w.setSecret("s", secret)
-				w.Hide("the secret", secret)
+				w.canaryOf("s", secret)
 				w.Hide("the middle of the secret", "the-middle-of-it")
 				w.api.Answer(func(r *http.Request) (*http.Response, error) {
 					if r.URL.Path == "/new" {

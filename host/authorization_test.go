@@ -11,7 +11,6 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
-	"github.com/keywright/keywright/plugins"
 )
 
 // consenter returns a guest with consent. Its functions may be replaced.
@@ -43,8 +42,7 @@ func consenter() *guest {
 // guestConsents adds a node with a guest and returns its world and a connector.
 func guestConsents(c *cluster, g *guest) (*world, *host.Connector) {
 	w := c.world(withoutBuiltIns, withGuest(g))
-	w.setSecret("s", "the secret of the client")
-	w.Hide("secret s", "the secret of the client")
+	w.canaryOf("s", "the secret of the client")
 	return w, w.connectAs("crm", "consenter", config{
 		"authorization_url": "https://login.example.com/authorize", "token_url": tokenURL, "client_secret": "{{ get_secret('s') }}", "scope": "{{ user.email }}",
 	})
@@ -134,7 +132,7 @@ func TestBrowserVisibleSecrets(t *testing.T) {
 // The identifier of the client, which a browser sees, may be a variable, and no secret. An endpoint may be a discovered one.
 func TestSecretClientID(t *testing.T) {
 	w := consenting(t).world(func(h *host.Config) {
-		h.BuiltIns = []host.Plugin{{Name: "authcode", Wasm: plugins.OAuthAuthorizationCode()}}
+		withAuthCode(h)
 		h.Variables = map[string]string{"client": "me"}
 	})
 	for id, want := range map[string]string{

@@ -69,13 +69,15 @@ func newIssuer(codes ...string) *issuer {
 	return s
 }
 
+// withAuthCode leaves oauth_authorization_code as the only built-in type.
+func withAuthCode(c *host.Config) {
+	c.BuiltIns = []host.Plugin{{Name: "authcode", Wasm: plugins.OAuthAuthorizationCode()}}
+}
+
 // consents adds a node, and returns its world and a connector with consent.
 func consents(c *cluster, change ...any) (*world, *host.Connector) {
-	w := c.world(func(h *host.Config) {
-		h.BuiltIns = []host.Plugin{{Name: "authcode", Wasm: plugins.OAuthAuthorizationCode()}}
-	})
-	w.setSecret("s", "the secret of the client")
-	w.Hide("secret s", "the secret of the client")
+	w := c.world(withAuthCode)
+	w.canaryOf("s", "the secret of the client")
 	return w, w.connectAs("crm", "oauth_authorization_code", authCode(change...))
 }
 
@@ -362,9 +364,7 @@ func TestConsentBeginErrors(t *testing.T) {
 
 // Without a store there is no connector with consent.
 func TestConsentNeedsAStore(t *testing.T) {
-	w := newWorld(t, func(h *host.Config) {
-		h.BuiltIns = []host.Plugin{{Name: "authcode", Wasm: plugins.OAuthAuthorizationCode()}}
-	})
+	w := newWorld(t, withAuthCode)
 	if problems := w.problems("oauth_authorization_code", authCode()); len(problems) != 1 || !strings.Contains(problems[0], "Config.State") {
 		t.Errorf("the problems are %q", problems)
 	}

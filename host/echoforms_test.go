@@ -225,8 +225,7 @@ func TestScrubbedAnswerErrors_threats_45(t *testing.T) {
 	w, c := keyWorld(t)
 	for _, length := range []int{1, 300} { // the scanner of the longer one is too large to be kept
 		secret := strings.Repeat(w.canary("s"), length)
-		w.setSecret("s", secret)
-		w.Hide("the secret", secret)
+		w.canaryOf("s", secret)
 		cause := errors.New("the cause")
 		for _, form := range testworld.Forms(secret) {
 			fails := fmt.Errorf("%w: a line %s", cause, form.Text)

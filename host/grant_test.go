@@ -142,8 +142,7 @@ func grants(t *testing.T) (*cluster, *rotation) {
 // granted adds a node with a guest and returns its world and a connector.
 func granted(c *cluster, g *guest, auth config) (*world, *host.Connector) {
 	w := c.world(withoutBuiltIns, withGuest(g))
-	w.setSecret("seed", firstSeed)
-	w.Hide("the seed", firstSeed)
+	w.canaryOf("seed", firstSeed)
 	return w, w.connectAs("crm", "refresher", auth)
 }
 

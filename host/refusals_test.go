@@ -312,8 +312,7 @@ func TestARefusalInTheLogNamesTheEndpoint(t *testing.T) {
 		tokenURL: "endpoint=login.test", "https://{{ get_secret('realm') }}.login.test/token": `endpoint=<sealed>.login.test`,
 	} {
 		w := newWorld(t, func(c *host.Config) { c.Base = wrongSecret })
-		w.setSecret("realm", "realm-4711-of-the-bank")
-		w.Hide("the realm", "realm-4711-of-the-bank")
+		w.canaryOf("realm", "realm-4711-of-the-bank")
 		w.refuse(w.connect("oauth_client_credentials", with(oauth("{{ get_secret('s') }}"), "token_url", url)), get(t.Context()), host.StageToken, "401")
 		if w.logged(want) != 1 || w.logged("it is asked again") != 1 {
 			t.Errorf("%s: the log is %s", url, w.log.String())

@@ -167,8 +167,7 @@ func TestEchoInHeaders_threats_45(t *testing.T) {
 	}))
 	defer api.Close()
 	w := onLoopback(t)
-	w.setSecret("s", "a-s3cret-of-a-token")
-	w.Hide("the secret", "a-s3cret-of-a-token")
+	w.canaryOf("s", "a-s3cret-of-a-token")
 	c := w.connectTo(api.URL, key("{{ get_secret('s') }}"))
 	hint := ""
 	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got1xxResponse: func(_ int, header textproto.MIMEHeader) error {

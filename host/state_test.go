@@ -97,8 +97,7 @@ func newCluster(t *testing.T, login answer) *cluster {
 func (c *cluster) node(change ...func(*host.Config)) (*world, *host.Connector) {
 	c.t.Helper()
 	w := c.world(change...)
-	w.setSecret("s", "the-same-on-all-of-them")
-	w.Hide("secret s", "the-same-on-all-of-them")
+	w.canaryOf("s", "the-same-on-all-of-them")
 	return w, w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 }
 

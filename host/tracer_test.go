@@ -16,7 +16,6 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/internal/event"
-	"github.com/keywright/keywright/plugins"
 )
 
 // Spans show each part of a request: what came from the cache, what was asked, which attempt it was, and where it failed.
@@ -147,9 +146,7 @@ func TestSpansOfOtherParts(t *testing.T) {
 	const login = "url.scheme=https server.address=login.test server.port=443"
 	t.Run("a consent and its grant", func(t *testing.T) {
 		made := &spans{}
-		w := newWorld(t, withState(t, &failingStore{}), withTracer(made), func(c *host.Config) {
-			c.BuiltIns = []host.Plugin{{Name: "authcode", Wasm: plugins.OAuthAuthorizationCode()}}
-		})
+		w := newWorld(t, withState(t, &failingStore{}), withTracer(made), withAuthCode)
 		c := w.connect("oauth_authorization_code", with(oauth("{{ get_secret('s') }}"), "authorization_url", "https://login.test/authorize"))
 		w.login.Answer(respond(http.StatusOK, `{"access_token":"a1","refresh_token":"r1","token_type":"Bearer","expires_in":3600}`))
 		check(t, finish(t, w, c, host.User{}, back(begin(t, c, host.User{}), "a-code")))

@@ -157,9 +157,11 @@ func (w *world) setSecret(name, value string) {
 }
 
 // canary sets a secret to a random value, and returns that.
-func (w *world) canary(name string) string {
-	value := w.Secret("secret " + name)
-	w.setSecret(name, value)
+func (w *world) canary(name string) string { return w.canaryOf(name, testworld.RandomSecret()) }
+
+// canaryOf sets a secret to a value that the test looks for, and returns that.
+func (w *world) canaryOf(name, value string) string {
+	w.setSecret(name, w.Hide("secret "+name, value))
 	return value
 }
 
