@@ -103,7 +103,7 @@ func sign(env contract.Env, r contract.JWTRequest[map[string]any]) string {
 	return env.JWTSign([]byte(marshal(r)))
 }
 
-// TestHostMadeSinks has each sink, and each kind of sealed value.
+// TestHostMadeSinks_threats_15a has each sink, and each kind of sealed value.
 func TestSealedValueWhereItDoesNotBelong_threats_15a(t *testing.T) {
 	refuseAll(t, []misuse{
 		{"into the name of a claim", func(env contract.Env) (string, error) {
