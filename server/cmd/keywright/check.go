@@ -95,7 +95,6 @@ func checkCommand(a *app) *cobra.Command {
 	return c
 }
 
-// checkReport returns what check says of a connector.
 func (f *configFlags) checkReport(set *connectors.Set, one *gateway.Connector) connectorReport {
 	d := one.Definition()
 	c := connectorReport{

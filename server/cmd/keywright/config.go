@@ -105,7 +105,7 @@ func (a *app) options(c *cobra.Command, f *configFlags) (connectors.Options, err
 		Variables: variables,
 		Egress:    host.Egress{AllowHTTP: f.dev, AllowPrivate: f.dev},
 		UserAgent: userAgent(),
-		Observe:   observe,
+		Observe:   func(_ context.Context, attempt host.Attempt) { a.failure.Store(attempt.Failure) },
 		Logger:    a.logger(),
 		CodeCache: codeCache(c.Context()),
 	}}, nil

@@ -52,7 +52,6 @@ func pluginNewCommand(a *app) *cobra.Command {
 	return c
 }
 
-// language returns the language with a name.
 func language(name string) (pluginbuild.Language, error) {
 	var names []string
 	for _, l := range pluginbuild.Languages() {

@@ -14,7 +14,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -68,12 +67,9 @@ func requestCommand(a *app) *cobra.Command {
 		if t.descriptions && !t.show {
 			return misuse(c, "--error-description needs --trace")
 		}
-		var failure atomic.Value
-		request = request.WithContext(context.WithValue(request.Context(), failureKey{}, &failure))
 		response, err := a.send(t, set, connector, request)
 		if err != nil {
-			plugin, _ := failure.Load().(host.PluginFailure)
-			return withRemedy(err, plugin)
+			return a.withRemedy(err)
 		}
 		defer response.Body.Close()
 		if text := trial.Remedy(response, time.Now()); text != "" {
@@ -93,18 +89,9 @@ func requestCommand(a *app) *cobra.Command {
 	return c
 }
 
-// failureKey is the key of a request's context for the way in which its plugin failed.
-type failureKey struct{}
-
-// observe stores the way in which the plugin of an attempt failed.
-func observe(ctx context.Context, attempt host.Attempt) {
-	if failure, ok := ctx.Value(failureKey{}).(*atomic.Value); ok {
-		failure.Store(attempt.Failure)
-	}
-}
-
 // withRemedy adds to the error of a request a line that says what to do, if that is known.
-func withRemedy(err error, plugin host.PluginFailure) error {
+func (a *app) withRemedy(err error) error {
+	plugin, _ := a.failure.Load().(host.PluginFailure)
 	fault := remedy.Fault{Err: err, Plugin: plugin}
 	var failed *host.Error
 	if errors.As(err, &failed) {

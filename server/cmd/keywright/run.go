@@ -10,6 +10,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -53,6 +54,8 @@ type app struct {
 	env      func(string) string
 	// cleanups are called when the command has ended, the last one first.
 	cleanups []func(context.Context) error
+	// failure is the [host.PluginFailure] of the last attempt.
+	failure atomic.Value
 }
 
 func newApp(in io.Reader, out, err io.Writer, env func(string) string) *app {
@@ -362,7 +365,6 @@ func (a *app) help(c *cobra.Command, _ []string) {
 	a.out.Printf("%s", b.String())
 }
 
-// usageLine returns the usage of a command.
 func usageLine(c *cobra.Command) string {
 	if c.HasAvailableSubCommands() {
 		return c.CommandPath() + " COMMAND"

@@ -92,7 +92,6 @@ func (a *app) try(c *cobra.Command, f *testFlags, args []string) (trial.Try, err
 	return t, nil
 }
 
-// askForTest asks the gateway for a test.
 func (a *app) askForTest(c *cobra.Command, f *testFlags, connector string, try trial.Try) (*trial.Result, error) {
 	base, err := url.Parse(f.admin)
 	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.User != nil {
@@ -167,7 +166,6 @@ func clientOf(caFile string) (*http.Client, error) {
 	return client, nil
 }
 
-// unreachable returns the error for a gateway that cannot be reached.
 func unreachable(base *url.URL, err error) error {
 	var u *url.Error
 	switch {
@@ -185,7 +183,6 @@ const maxTestResult = 16 << 20
 // maxRefusal is the maximum number of bytes that are shown of a refusal without a problem document.
 const maxRefusal = 200
 
-// onThisMachine reports whether a host is this machine.
 func onThisMachine(name string) bool {
 	address := net.ParseIP(name)
 	return name == "localhost" || address != nil && address.IsLoopback()

@@ -97,7 +97,6 @@ func Of(from, to *connectors.Set) *Document {
 	return d
 }
 
-// byPermalink returns the connectors of a set by permalink.
 func byPermalink(s *connectors.Set) map[string]*gateway.Connector {
 	all := map[string]*gateway.Connector{}
 	for _, c := range s.Connectors {
@@ -324,7 +323,6 @@ func (all members) addLeaf(path string, value any) bool {
 	return true
 }
 
-// join returns the path of a member of path.
 func join(path, name string) string { return strings.TrimPrefix(path+"."+name, ".") }
 
 // list returns texts for people.

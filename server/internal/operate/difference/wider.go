@@ -51,8 +51,6 @@ var rules = []rule{
 	{"gateway.user.jwt.audiences", more("tokens for %s are accepted", equal)},
 	{"gateway.user.jwt.algorithms", more("tokens signed with %s are accepted", equal)},
 	{"gateway.user.*", changed("users are found in another way")},
-	{"gateway.user.*.*", changed("users are found in another way")},
-	{"gateway.user.*.*.*", changed("users are found in another way")},
 	{"gateway.consent.plain_http", enabled("browsers may use plain http")},
 	{"gateway.consent.*", changed("browsers are sent elsewhere")},
 	{"gateway.tls.*", func(_, a member) string { return when(a.value == nil, "callers may use plain HTTP") }},
@@ -104,7 +102,6 @@ func more(format string, covers func(from, to string) bool) func(from, to member
 	}
 }
 
-// equal reports whether two items of a list are the same.
 func equal(from, to string) bool { return from == to }
 
 // below reports whether a pattern of paths allows all that another one does.
