@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,13 +26,14 @@ type diagnosis struct {
 	text          []byte
 	start         problem.Place
 	d             *jsontext.Decoder
-	shape         *shape
 	typ           string
 	deleted       bool
 	ignoreUnknown bool
 	// at is the place of offset in text. Places behind it are counted from there.
 	offset int
 	place  problem.Place
+	// members has what membersOf returns, by its argument.
+	members map[reflect.Type]map[string]reflect.Type
 }
 
 // diagnose returns the problems of a bad record. If it is broken, it is not JSON, and has one problem.
@@ -45,7 +47,10 @@ func diagnose(text []byte, start problem.Place, ignoreUnknown bool) (problems []
 	if tooManyObjects(text) {
 		return []problem.Problem{start.Problem("", "this record has more than %d objects in it, which is too much: take some away", maxObjects)}, false
 	}
-	g := &diagnosis{Collector: problem.Collector{Max: recordProblems}, text: text, start: start, d: decoder(text), place: start, ignoreUnknown: ignoreUnknown}
+	g := &diagnosis{
+		Collector: problem.Collector{Max: recordProblems}, text: text, start: start, d: decoder(text), place: start, ignoreUnknown: ignoreUnknown,
+		members: map[reflect.Type]map[string]reflect.Type{},
+	}
 	g.record()
 	if g.More > 0 {
 		g.Problems = append(g.Problems, start.Problem("", "this record has %d problems more", g.More))
@@ -106,14 +111,15 @@ func (g *diagnosis) record() {
 		g.wrong("", "a record is an object, not %s", nameOf(g.d.PeekKind()))
 		return
 	}
-	if !g.findType() {
+	t := g.findType()
+	if t == nil {
 		return
 	}
 	ids := []string{"id"}
 	if g.typ == "reply" {
 		ids = append(ids, "articleId")
 	}
-	present := g.object(g.shape, "")
+	present := g.object(t, "")
 	for _, id := range ids {
 		if !present[id] {
 			g.At(g.start, "", "there is no %q: %s needs one", id, a(g.typ))
@@ -129,53 +135,42 @@ func a(typ string) string {
 	return "a " + typ
 }
 
-// findType sets the type and the shape of the record. It returns false, and adds a problem, if there is no known type.
-func (g *diagnosis) findType() bool {
-	value, place := g.member("type")
+// findType sets the type of the record, and returns the Go type for it. It returns nil, and adds a problem, if there is no known type.
+func (g *diagnosis) findType() reflect.Type {
+	value, offset := member(g.text, "type")
 	if len(value) == 0 || value.Kind() == 'n' {
 		g.At(g.start, "", "there is no \"type\": say whether this is a productUpdate, an article, a reply or a moderator")
-		return false
+		return nil
 	}
+	place := g.placeBehind(offset)
 	if value.Kind() != '"' {
 		g.At(place, "type", "has to be a string, not %s", nameOf(value.Kind()))
-		return false
+		return nil
 	}
-	typ, _ := jsontext.AppendUnquote(nil, value)
-	g.typ = string(typ)
-	if g.shape = shapes[g.typ]; g.shape == nil {
+	g.typ = typeOf(g.text)
+	t := recordTypes[g.typ]
+	if t == nil {
 		suggestion := "it has to be " + strings.Join(types[:len(types)-1], ", ") + " or " + types[len(types)-1]
 		if near, ok := problem.Nearest(g.typ, types); ok {
 			suggestion = fmt.Sprintf("did you mean %q?", near)
 		}
 		g.At(place, "type", "there is no type %s: %s", problem.Quote(g.typ), suggestion)
-		return false
+		return nil
 	}
-	if deleted, _ := g.member("deleted"); deleted.Kind() == 't' {
-		if g.deleted, g.shape = true, deletionShape; g.typ == "reply" {
-			g.shape = replyDeletionShape
+	if deleted, _ := member(g.text, "deleted"); deleted.Kind() == 't' {
+		if g.deleted, t = true, reflect.TypeFor[deletion](); g.typ == "reply" {
+			t = reflect.TypeFor[replyDeletion]()
 		}
 	}
-	return true
+	return t
 }
 
-// member returns the first value of a member of the record and its place, or nil if there is none.
-func (g *diagnosis) member(name string) (value jsontext.Value, place problem.Place) {
-	d := decoder(g.text)
-	_, _ = d.ReadToken()
-	for d.PeekKind() == '"' {
-		if token, _ := d.ReadToken(); token.String() == name {
-			place = g.nextPlace(d)
-			value, _ = d.ReadValue()
-			return value, place
-		}
-		_ = d.SkipValue()
-	}
-	return nil, place
-}
+// nextPlace returns the place where the next token begins.
+func (g *diagnosis) nextPlace() problem.Place { return g.placeBehind(g.d.InputOffset()) }
 
-// nextPlace returns the place where the next token of d begins.
-func (g *diagnosis) nextPlace(d *jsontext.Decoder) problem.Place {
-	offset := len(g.text) - len(bytes.TrimLeft(g.text[d.InputOffset():], space+":,"))
+// placeBehind returns the place where the first token behind an offset begins.
+func (g *diagnosis) placeBehind(behind int64) problem.Place {
+	offset := len(g.text) - len(bytes.TrimLeft(g.text[behind:], space+":,"))
 	if offset < g.offset {
 		g.offset, g.place = 0, g.start
 	}
@@ -184,7 +179,7 @@ func (g *diagnosis) nextPlace(d *jsontext.Decoder) problem.Place {
 }
 
 func (g *diagnosis) wrong(path, format string, args ...any) {
-	g.At(g.nextPlace(g.d), path, format, args...)
+	g.At(g.nextPlace(), path, format, args...)
 }
 
 func nameOf(k jsontext.Kind) string {
@@ -193,35 +188,46 @@ func nameOf(k jsontext.Kind) string {
 	}[k]
 }
 
-// value checks that the next value has a shape. null is valid for all shapes.
-func (g *diagnosis) value(s *shape, path string) {
-	kind := g.d.PeekKind()
-	switch want := s.kind; {
-	case kind == 'n' || want == kindText && kind == '"' || want == kindBoolean && (kind == 't' || kind == 'f'):
+// wanted has the names in problems of the kinds of fields.
+var wanted = map[reflect.Kind]string{
+	reflect.String: "a string", reflect.Int64: "an integer", reflect.Bool: "true or false", reflect.Slice: "an array", reflect.Struct: "an object",
+}
+
+// value checks that the next value may be that of a field of a type. null may be that of all.
+func (g *diagnosis) value(t reflect.Type, path string) {
+	kind, want := g.d.PeekKind(), t.Kind()
+	anyObject := t == reflect.TypeFor[content.Object]()
+	if anyObject {
+		want = reflect.Struct
+	}
+	switch {
+	case kind == 'n' || want == reflect.Bool && (kind == 't' || kind == 'f'):
 		_ = g.d.SkipValue()
-	case want == kindObject && kind == '{':
+	case anyObject && kind == '{':
 		g.anyObject(path)
-	case want == kindTimestamp && kind == '"':
+	case t == reflect.TypeFor[content.Timestamp]() && kind == '"':
 		g.checkText(path, func(text string) error { return new(content.Timestamp).UnmarshalText([]byte(text)) })
-	case want == kindInteger && kind == '0':
+	case want == reflect.String && kind == '"':
+		_ = g.d.SkipValue()
+	case want == reflect.Int64 && kind == '0':
 		g.integer(path)
-	case want == kindRecord && kind == '{':
-		g.object(s, path)
-	case want == kindList && kind == '[':
+	case want == reflect.Struct && kind == '{':
+		g.object(t, path)
+	case want == reflect.Slice && kind == '[':
 		_, _ = g.d.ReadToken()
 		for i := 0; g.d.PeekKind() != ']'; i++ {
-			g.value(s.element, path+"["+strconv.Itoa(i)+"]")
+			g.value(t.Elem(), path+"["+strconv.Itoa(i)+"]")
 		}
 		_, _ = g.d.ReadToken()
 	default:
-		g.wrong(path, "has to be %s, not %s", want, nameOf(kind))
+		g.wrong(path, "has to be %s, not %s", wanted[want], nameOf(kind))
 		_ = g.d.SkipValue()
 	}
 }
 
 // checkText reads a string, and adds a problem if check returns an error.
 func (g *diagnosis) checkText(path string, check func(string) error) {
-	place := g.nextPlace(g.d)
+	place := g.nextPlace()
 	value, _ := g.d.ReadToken()
 	if err := check(value.String()); err != nil {
 		g.At(place, path, "%v", err)
@@ -229,7 +235,7 @@ func (g *diagnosis) checkText(path string, check func(string) error) {
 }
 
 func (g *diagnosis) integer(path string) {
-	place := g.nextPlace(g.d)
+	place := g.nextPlace()
 	value, _ := g.d.ReadValue()
 	_, err := strconv.ParseInt(string(value), 10, 64)
 	switch {
@@ -242,7 +248,7 @@ func (g *diagnosis) integer(path string) {
 
 // anyObject checks an object whose members are not specified.
 func (g *diagnosis) anyObject(path string) {
-	place := g.nextPlace(g.d)
+	place := g.nextPlace()
 	value, _ := g.d.ReadValue()
 	if tooDeep(value) {
 		g.At(place, path, "is nested deeper than %d levels: take some away", maxDepth)
@@ -254,18 +260,23 @@ func (g *diagnosis) anyObject(path string) {
 }
 
 // object checks an object and returns the names of its members that are not null.
-func (g *diagnosis) object(s *shape, path string) map[string]bool {
+func (g *diagnosis) object(t reflect.Type, path string) map[string]bool {
+	members := g.members[t]
+	if members == nil {
+		members = membersOf(t)
+		g.members[t] = members
+	}
 	names, present := map[string]bool{}, map[string]bool{}
 	_, _ = g.d.ReadToken()
 	for g.d.PeekKind() == '"' {
-		place := g.nextPlace(g.d)
+		place := g.nextPlace()
 		token, _ := g.d.ReadToken()
 		name := token.String()
-		member := s.members[name]
+		member := members[name]
 		switch {
 		case member == nil:
 			if (!g.ignoreUnknown || g.deleted) && !g.Skip() { // searching for similar names takes time
-				g.At(place, path, "%s", g.unknown(s, name, path))
+				g.At(place, path, "%s", g.unknown(members, name, path))
 			}
 			_ = g.d.SkipValue()
 			continue
@@ -287,17 +298,17 @@ func (g *diagnosis) object(s *shape, path string) map[string]bool {
 	return present
 }
 
-// unknown returns the message for a member that the shape does not have.
-func (g *diagnosis) unknown(s *shape, name, path string) string {
+// unknown returns the message for a member that is not one of members.
+func (g *diagnosis) unknown(members map[string]reflect.Type, name, path string) string {
 	where := "here"
 	if path == "" {
 		where = "in " + a(g.typ)
-		if g.deleted && shapes[g.typ].members[name] != nil {
+		if g.deleted && membersOf(recordTypes[g.typ])[name] != nil {
 			return fmt.Sprintf("%q has no effect on %s that is deleted: leave it out, or \"deleted\"", name, a(g.typ))
 		}
 		var owners []string
 		for _, typ := range types {
-			if shapes[typ].members[name] != nil {
+			if membersOf(recordTypes[typ])[name] != nil {
 				owners = append(owners, a(typ))
 			}
 		}
@@ -305,7 +316,7 @@ func (g *diagnosis) unknown(s *shape, name, path string) string {
 			return fmt.Sprintf("%q belongs to %s, not to %s: leave it out", name, strings.Join(owners, " or "), a(g.typ))
 		}
 	}
-	if near, ok := problem.Nearest(name, slices.Sorted(maps.Keys(s.members))); ok {
+	if near, ok := problem.Nearest(name, slices.Sorted(maps.Keys(members))); ok {
 		return fmt.Sprintf("there is no %s %s: did you mean %q?", problem.Quote(name), where, near)
 	}
 	return fmt.Sprintf("there is no %s %s: leave it out", problem.Quote(name), where)

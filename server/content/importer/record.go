@@ -3,8 +3,6 @@ package importer
 import (
 	"bytes"
 	"errors"
-	"fmt"
-	"maps"
 	"reflect"
 	"strings"
 
@@ -137,95 +135,44 @@ var strict = json.RejectUnknownMembers(true)
 
 // typeOf returns the value of the first member "type" of a record, or "".
 func typeOf(text []byte) string {
-	d := jsontext.NewDecoder(bytes.NewBuffer(text))
-	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
-		return ""
+	value, _ := member(text, "type")
+	name, _ := jsontext.AppendUnquote(nil, value)
+	return string(name)
+}
+
+// member returns the first value of a member of a record, and the offset of what is before it, or nil if there is none.
+func member(text []byte, name string) (value jsontext.Value, offset int64) {
+	d := decoder(text)
+	if token, err := d.ReadToken(); err != nil || token.Kind() != '{' {
+		return nil, 0
 	}
 	for d.PeekKind() == '"' {
-		name, err := d.ReadToken()
-		if err != nil {
-			return ""
+		if token, _ := d.ReadToken(); token.String() == name {
+			offset = d.InputOffset()
+			value, _ = d.ReadValue()
+			return value, offset
 		}
-		if name.String() != "type" {
-			if err := d.SkipValue(); err != nil {
-				return ""
-			}
-			continue
-		}
-		if value, err := d.ReadToken(); err == nil && value.Kind() == '"' {
-			return value.String()
-		}
-		return ""
+		_ = d.SkipValue()
 	}
-	return ""
-}
-
-// shape describes the JSON values that a field may have.
-type shape struct {
-	kind kind
-	// members holds the shapes of the members of a kindRecord.
-	members map[string]*shape
-	// element is the shape of the elements of a kindList.
-	element *shape
-}
-
-type kind int
-
-const (
-	kindText kind = iota
-	kindTimestamp
-	kindInteger
-	kindBoolean
-	kindList
-	kindRecord
-	kindObject // an object of any members
-)
-
-// String returns the name of the kind in problems.
-func (k kind) String() string {
-	return [...]string{"a string", "a string", "an integer", "true or false", "an array", "an object", "an object"}[k]
+	return nil, 0
 }
 
 var (
 	types = []string{"productUpdate", "article", "reply", "moderator"}
-	// shapes holds the shape of each type of record, made of the types that decode uses.
-	shapes = map[string]*shape{
-		"productUpdate": shapeOf(reflect.TypeFor[productUpdate]()),
-		"article":       shapeOf(reflect.TypeFor[article]()),
-		"reply":         shapeOf(reflect.TypeFor[reply]()),
-		"moderator":     shapeOf(reflect.TypeFor[moderator]()),
+	// recordTypes are the types that decode uses, by the types of records.
+	recordTypes = map[string]reflect.Type{
+		"productUpdate": reflect.TypeFor[productUpdate](), "article": reflect.TypeFor[article](),
+		"reply": reflect.TypeFor[reply](), "moderator": reflect.TypeFor[moderator](),
 	}
-	deletionShape      = shapeOf(reflect.TypeFor[deletion]())
-	replyDeletionShape = shapeOf(reflect.TypeFor[replyDeletion]())
 )
 
-func shapeOf(t reflect.Type) *shape {
-	switch t {
-	case reflect.TypeFor[content.Timestamp]():
-		return &shape{kind: kindTimestamp}
-	case reflect.TypeFor[content.Object]():
-		return &shape{kind: kindObject}
-	}
-	switch t.Kind() {
-	case reflect.String:
-		return &shape{kind: kindText}
-	case reflect.Int64:
-		return &shape{kind: kindInteger}
-	case reflect.Bool:
-		return &shape{kind: kindBoolean}
-	case reflect.Slice:
-		return &shape{kind: kindList, element: shapeOf(t.Elem())}
-	case reflect.Struct:
-		s := &shape{kind: kindRecord, members: map[string]*shape{}}
-		for field := range t.Fields() {
-			if field.Anonymous {
-				maps.Copy(s.members, shapeOf(field.Type).members)
-				continue
-			}
-			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-			s.members[name] = shapeOf(field.Type)
+// membersOf returns the types of the members that a struct has in JSON, by their names.
+func membersOf(t reflect.Type) map[string]reflect.Type {
+	members := map[string]reflect.Type{}
+	for _, field := range reflect.VisibleFields(t) {
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); !field.Anonymous {
+			members[name] = field.Type
 		}
-		return s
 	}
-	panic(fmt.Sprintf("importer: a record has the type %s, which has no shape", t))
+	return members
 }
