@@ -216,32 +216,23 @@ type Timestamp string
 // timestamp is stricter than time.Parse, which accepts a comma in the seconds and an offset of a day.
 var timestamp = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
 
-// ParseTimestamp parses a timestamp of RFC 3339, or "". The offset Z becomes +00:00. It returns an error if text is
-// malformed, or if its year in UTC does not have four digits.
-func ParseTimestamp(text string) (Timestamp, error) {
-	if text == "" {
-		return "", nil
-	}
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil || !timestamp.MatchString(text) {
-		return "", errors.New("this is no timestamp of RFC 3339, such as 2026-03-01T09:30:00+01:00")
-	}
-	if year := t.UTC().Year(); year < 0 || year > 9999 {
-		return "", errors.New("in UTC, this timestamp has no year of four digits")
-	}
-	if local, ok := strings.CutSuffix(text, "Z"); ok {
-		text = local + "+00:00"
-	}
-	return Timestamp(text), nil
-}
-
-// UnmarshalText implements [encoding.TextUnmarshaler] with [ParseTimestamp].
+// UnmarshalText implements [encoding.TextUnmarshaler]. It parses a timestamp of RFC 3339, or "". The offset Z becomes +00:00. It
+// returns an error if text is malformed, or if its year in UTC does not have four digits.
 func (t *Timestamp) UnmarshalText(text []byte) error {
-	parsed, err := ParseTimestamp(string(text))
-	if err == nil {
-		*t = parsed
+	instant, err := time.Parse(time.RFC3339, string(text))
+	year := instant.UTC().Year()
+	switch {
+	case len(text) == 0:
+	case err != nil || !timestamp.Match(text):
+		return errors.New("this is no timestamp of RFC 3339, such as 2026-03-01T09:30:00+01:00")
+	case year < 0 || year > 9999:
+		return errors.New("in UTC, this timestamp has no year of four digits")
 	}
-	return err
+	*t = Timestamp(text)
+	if local, ok := strings.CutSuffix(string(text), "Z"); ok {
+		*t = Timestamp(local + "+00:00")
+	}
+	return nil
 }
 
 // Instant returns the point in time as a [time.Time]. ok is false if t is empty or malformed.

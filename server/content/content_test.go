@@ -34,8 +34,8 @@ func TestEmptyRecordsHaveAllFields(t *testing.T) {
 	}
 }
 
-// ParseTimestamp accepts and writes timestamps as specification.md "timestamps" says.
-func TestParseTimestamp(t *testing.T) {
+// UnmarshalText accepts and writes timestamps as specification.md "timestamps" says.
+func TestUnmarshalTimestamp(t *testing.T) {
 	for text, want := range map[string]Timestamp{
 		"":                               "",
 		"2026-03-01T09:30:00Z":           "2026-03-01T09:30:00+00:00",
@@ -45,7 +45,8 @@ func TestParseTimestamp(t *testing.T) {
 		"0000-01-01T00:00:00Z":           "0000-01-01T00:00:00+00:00",
 		"9999-12-31T23:59:59.999999999Z": "9999-12-31T23:59:59.999999999+00:00",
 	} {
-		if got, err := ParseTimestamp(text); got != want || err != nil {
+		var got Timestamp
+		if err := got.UnmarshalText([]byte(text)); got != want || err != nil {
 			t.Errorf("%q is %q, %v; want %q", text, got, err, want)
 		}
 	}
@@ -54,7 +55,8 @@ func TestParseTimestamp(t *testing.T) {
 		"2026-02-30T09:30:00Z", "2026-03-01T24:00:00Z", "2026-03-01T09:30:00+24:00", "9999-12-31T23:59:59-01:00", "0000-01-01T00:00:00+01:00",
 		"2026-03-01T09:30:00Z ", "1772357400",
 	} {
-		if got, err := ParseTimestamp(text); err == nil {
+		var got Timestamp
+		if err := got.UnmarshalText([]byte(text)); err == nil {
 			t.Errorf("%q is taken, as %q", text, got)
 		}
 	}

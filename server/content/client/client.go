@@ -218,13 +218,13 @@ func below(base *url.URL, segments []string) *url.URL {
 
 // Error is a response with a status other than 200. If the status is 404, errors.Is finds [content.ErrNotFound] in it.
 type Error struct {
-	Status int
+	Status int `json:"-"`
 	// Type is the URI of the kind of problem (RFC 9457), or "" if the response was not a problem document.
-	Type string
+	Type string `json:"type"`
 	// Detail is the server's explanation for people.
-	Detail string
+	Detail string `json:"detail"`
 	// Fields lists the invalid parameters.
-	Fields []FieldError
+	Fields []FieldError `json:"errors"`
 }
 
 // FieldError describes an invalid parameter, as reported by the server.
@@ -253,13 +253,9 @@ func (e *Error) Is(target error) bool {
 // refusal returns the error for a response other than 200. If the body is not a problem document, such as that of a
 // proxy, the error has only a status.
 func refusal(status int, body []byte) *Error {
-	var problem struct {
-		Type   string       `json:"type"`
-		Detail string       `json:"detail"`
-		Errors []FieldError `json:"errors"`
-	}
-	if json.Unmarshal(body, &problem) != nil {
+	e := &Error{Status: status}
+	if json.Unmarshal(body, e) != nil {
 		return &Error{Status: status}
 	}
-	return &Error{Status: status, Type: problem.Type, Detail: problem.Detail, Fields: problem.Errors}
+	return e
 }

@@ -214,10 +214,7 @@ func registrable(host string) string {
 	if _, err := netip.ParseAddr(host); err == nil || !hostName.MatchString(host) {
 		return ""
 	}
-	domain, err := publicsuffix.EffectiveTLDPlusOne(host)
-	if err != nil {
-		return ""
-	}
+	domain, _ := publicsuffix.EffectiveTLDPlusOne(host) // "" with an error
 	return domain
 }
 

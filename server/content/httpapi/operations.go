@@ -134,7 +134,7 @@ const (
 )
 
 func (q *query) size() int {
-	return int(q.integer(pageSize, bounds{minimum: 1, maximum: 100, missing: 25}))
+	return int(q.integer(pageSize, 100, 25))
 }
 
 // next returns the query of the page after one with articles, or "" if that is the last. parameter names the page.
@@ -150,7 +150,7 @@ func (q *query) next(articles []content.Article, size int, parameter string) str
 
 // numbered returns the page of a number, and the query of the next one.
 func (h *handler) numbered(ctx context.Context, q *query) (articles []content.Article, next string, err error) {
-	page := q.integer("page", bounds{minimum: 1, maximum: math.MaxInt64, missing: 1})
+	page := q.integer("page", math.MaxInt64, 1)
 	size := q.size()
 	if err := q.problem(); err != nil || page-1 > math.MaxInt64/int64(size) {
 		return nil, "", err
@@ -291,28 +291,26 @@ func (q *query) boolean(name string) bool {
 	return text == "true"
 }
 
-// bounds limits an integer parameter to minimum … maximum. missing is its default.
-type bounds struct{ minimum, maximum, missing int64 }
-
-func (q *query) integer(name string, b bounds) int64 {
+// integer returns the value of a parameter from 1 to maximum. missing is its default.
+func (q *query) integer(name string, maximum, missing int64) int64 {
 	text, ok := q.one(name)
 	if !ok {
-		return b.missing
+		return missing
 	}
 	if text == "" || strings.Trim(text, "0123456789") != "" {
 		q.note(name, "this must be an integer, in decimal digits only")
-		return b.missing
+		return missing
 	}
 	number, err := strconv.ParseInt(text, 10, 64)
 	if err != nil { // the text has digits only, so the number is too large
 		number = math.MaxInt64
 	}
 	switch {
-	case number >= b.minimum && number <= b.maximum:
-	case b.maximum == math.MaxInt64:
-		q.note(name, fmt.Sprintf("this must be at least %d", b.minimum))
+	case number >= 1 && number <= maximum:
+	case maximum == math.MaxInt64:
+		q.note(name, "this must be at least 1")
 	default:
-		q.note(name, fmt.Sprintf("this must be from %d to %d", b.minimum, b.maximum))
+		q.note(name, fmt.Sprintf("this must be from 1 to %d", maximum))
 	}
 	return number
 }

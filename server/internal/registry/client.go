@@ -9,7 +9,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -87,7 +86,7 @@ func checkRedirect(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// bounded is a transport whose answers end with an error after a number of bytes.
+// bounded is a transport whose answers end with an [http.MaxBytesError] after a number of bytes.
 type bounded struct {
 	http.RoundTripper
 	limit int64
@@ -96,23 +95,9 @@ type bounded struct {
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := answers.Final(b.RoundTripper.RoundTrip(r))
 	if err == nil {
-		answer.Body = &boundedBody{answer.Body, b.limit}
+		answer.Body = http.MaxBytesReader(nil, answer.Body, b.limit)
 	}
 	return answer, err
-}
-
-type boundedBody struct {
-	io.ReadCloser
-	remaining int64
-}
-
-func (b *boundedBody) Read(p []byte) (int, error) {
-	if b.remaining <= 0 {
-		return 0, errors.New("the registry sends more than is allowed")
-	}
-	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.remaining)])
-	b.remaining -= int64(n)
-	return n, err
 }
 
 // ask calls do with the repository of a reference, within the time limit of the client. If what is not empty, its error is one of that.
@@ -247,7 +232,10 @@ func push(ctx context.Context, r *remote.Repository, tag string, blobs map[strin
 // of the body. Words of its headers are printable.
 func (c *Client) failed(ctx context.Context, ref Reference, err error) error {
 	var answer *errcode.ErrorResponse
+	var tooLarge *http.MaxBytesError
 	switch {
+	case errors.As(err, &tooLarge):
+		return fmt.Errorf("%s: the registry sends more than is allowed", ref)
 	case errors.Is(ctx.Err(), context.Canceled):
 		return ctx.Err()
 	case errors.Is(err, errdef.ErrNotFound):

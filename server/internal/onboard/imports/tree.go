@@ -166,12 +166,8 @@ func (r *reader) jsonValue(d *jsontext.Decoder) (*node, error) {
 	case '[':
 		n := &node{kind: isList}
 		for d.PeekKind() != ']' {
-			item, err := r.below("[]", func() (*node, error) { return r.jsonValue(d) })
-			if err != nil {
+			if err := r.add(n, "[]", func() (*node, error) { return r.jsonValue(d) }); err != nil {
 				return nil, err
-			}
-			if item != nil {
-				n.values = append(n.values, item)
 			}
 		}
 		_, err := d.ReadToken()
@@ -196,27 +192,33 @@ func (r *reader) jsonObject(d *jsontext.Decoder) (*node, error) {
 			}
 			continue
 		}
-		value, err := r.below(name, func() (*node, error) { return r.jsonValue(d) })
-		if err != nil {
+		if err := r.add(n, name, func() (*node, error) { return r.jsonValue(d) }); err != nil {
 			return nil, err
 		}
-		n.names, n.values = append(n.names, name), append(n.values, value)
 	}
 	_, err := d.ReadToken()
 	return n, err
 }
 
-// below reads a value one level deeper. A parameter that is no credential is not kept: it is nil, and does not count.
-func (r *reader) below(name string, read func() (*node, error)) (*node, error) {
+// add reads a member of an object, or an item of a list as []. A parameter that is no credential is not kept, and does not count.
+func (r *reader) add(n *node, name string, read func() (*node, error)) error {
 	r.path = append(r.path, name)
 	remaining := r.remaining
-	n, err := read()
+	value, err := read()
 	const few = 4
-	if err == nil && name == "[]" && isParameter(r.path) && remaining-r.remaining <= few && n.get("$ref") == nil && placeOf(n) == "" {
-		n, r.remaining = nil, remaining
+	switch {
+	case err != nil:
+		return err
+	case name == "[]" && isParameter(r.path) && remaining-r.remaining <= few && value.get("$ref") == nil && placeOf(value) == "":
+		r.remaining = remaining
+	default:
+		if n.kind == isObject {
+			n.names = append(n.names, name)
+		}
+		n.values = append(n.values, value)
 	}
 	r.path = r.path[:len(r.path)-1]
-	return n, err
+	return nil
 }
 
 func (r *reader) yaml(text []byte) (root *node, err error) {
@@ -258,12 +260,8 @@ func (r *reader) yamlValue(y *yaml.Node) (*node, error) {
 	case yaml.SequenceNode:
 		n := &node{kind: isList}
 		for _, item := range y.Content {
-			value, err := r.below("[]", func() (*node, error) { return r.yamlValue(item) })
-			if err != nil {
+			if err := r.add(n, "[]", func() (*node, error) { return r.yamlValue(item) }); err != nil {
 				return nil, err
-			}
-			if value != nil {
-				n.values = append(n.values, value)
 			}
 		}
 		return n, nil
@@ -299,11 +297,9 @@ func (r *reader) yamlObject(y *yaml.Node) (*node, error) {
 		if !keep(r.path, key.Value) {
 			continue
 		}
-		value, err := r.below(key.Value, func() (*node, error) { return r.yamlValue(from) })
-		if err != nil {
+		if err := r.add(n, key.Value, func() (*node, error) { return r.yamlValue(from) }); err != nil {
 			return nil, err
 		}
-		n.names, n.values = append(n.names, key.Value), append(n.values, value)
 	}
 	for _, from := range merged {
 		for i, name := range from.names {

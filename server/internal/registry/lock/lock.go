@@ -150,17 +150,23 @@ func Read(dir string) (*Lock, error) {
 
 // readText returns the text of the lock of a directory, or "" if there is none.
 func readText(dir string) (string, error) {
-	info, err := os.Stat(filepath.Join(dir, Name))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "", nil
-	case err != nil:
-		return "", err
-	case !info.Mode().IsRegular(): // to open a pipe would block until its other end is opened
-		return "", fmt.Errorf("%s is no regular file", Name)
+	text, err := readFile(os.Stat, filepath.Join(dir, Name), maxBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
 	}
-	text, err := files.Read(filepath.Join(dir, Name), maxBytes)
 	return string(text), err
+}
+
+// readFile reads a regular file, as stat finds it: to open a pipe would block until its other end is opened.
+func readFile(stat func(string) (fs.FileInfo, error), name string, limit int) ([]byte, error) {
+	info, err := stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", name)
+	}
+	return files.Read(name, limit)
 }
 
 func parse(text []byte) (*Lock, error) {
@@ -270,7 +276,7 @@ func (places Places) Read(digest string, limit int) (content []byte, name string
 	}
 	for _, dir := range places {
 		name = filepath.Join(dir, fileOf(digest))
-		content, err = readFile(name, limit)
+		content, err = readFile(os.Lstat, name, limit)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			continue
@@ -284,17 +290,6 @@ func (places Places) Read(digest string, limit int) (content []byte, name string
 		return content, name, nil
 	}
 	return nil, filepath.Join(places[0], fileOf(digest)), ErrMissing
-}
-
-func readFile(name string, limit int) ([]byte, error) {
-	info, err := os.Lstat(name)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file", name)
-	}
-	return files.Read(name, limit)
 }
 
 // Store writes bytes into a directory, under their digest. A file that is there already is replaced.
