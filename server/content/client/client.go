@@ -75,7 +75,6 @@ func (c *Client) ProductUpdate(ctx context.Context, id string, o Options) (*cont
 	return answer.Result, err
 }
 
-// result is the JSON object around lists and product updates.
 type result[T any] struct {
 	Result T `json:"result"`
 }

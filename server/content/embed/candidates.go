@@ -110,7 +110,6 @@ func leadsTo(link *html.Node, text string) bool {
 
 func blank(n *html.Node) bool { return n.Type == html.TextNode && strings.TrimSpace(n.Data) == "" }
 
-// replace replaces the line by a div with the embed. It returns false if the embed cannot be parsed.
 func (c *candidate) replace(embed string) bool {
 	content, err := parse(strings.NewReader(embed))
 	if err != nil {

@@ -175,7 +175,6 @@ func photo(a *answer) string {
 	return fmt.Sprintf(`<img src="%s" alt="%s"%s/>`, html.EscapeString(a.URL), html.EscapeString(a.Title), size)
 }
 
-// hasVisibleContent reports whether n contains text, an image or a frame.
 func hasVisibleContent(n *html.Node) bool {
 	for d := range n.Descendants() {
 		switch {

@@ -37,7 +37,6 @@ type providers struct {
 	domains map[string]bool
 }
 
-// scheme is a pattern of URLs, and the endpoint for the URLs that match it.
 type scheme struct {
 	// host and path are patterns in which * stands for any text. The path includes query and fragment.
 	host, path string
@@ -235,7 +234,6 @@ func (p *providers) checkRedirect(next *http.Request, via []*http.Request) error
 	return nil
 }
 
-// requestURL returns the URL of the request for the embed of a page.
 func (e *endpoint) requestURL(page string) string {
 	u := *e.url
 	query := u.Query()

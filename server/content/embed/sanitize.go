@@ -105,7 +105,6 @@ func (s *sanitizer) rewrite(parent *html.Node) {
 	}
 }
 
-// rewriteElement rewrites the attributes of an element, and reports whether the element may stay.
 func (s *sanitizer) rewriteElement(n *html.Node) bool {
 	switch n.DataAtom {
 	case atom.Script, atom.Style, atom.Template, atom.Noscript, atom.Object, atom.Embed, atom.Applet, atom.Svg, atom.Math:

@@ -164,7 +164,6 @@ var (
 	storeFailed        = &httpProblem{status: http.StatusInternalServerError, kind: "store-failed", detail: "the content could not be read"}
 )
 
-// problemOf returns the problem that reports err to the caller.
 func problemOf(err error) *httpProblem {
 	if p, ok := errors.AsType[*httpProblem](err); ok {
 		return p
@@ -185,7 +184,6 @@ func (p httpProblem) withCause(cause error) *httpProblem {
 	return &p
 }
 
-// fail writes the problem document of an error, and logs its cause.
 func (h *handler) fail(w http.ResponseWriter, r *http.Request, event *Event, err error) {
 	p := problemOf(err)
 	event.Status, event.Problem = p.status, p.kind

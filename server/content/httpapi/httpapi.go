@@ -261,7 +261,6 @@ type Caller struct {
 	Moderate bool
 }
 
-// owner returns the caller's name as an owner of places.
 func (c Caller) owner() string { return "caller " + c.Name + " " + c.ID }
 
 // addressOf returns the name of an unauthenticated caller as an owner of places: its IP address. For IPv6 it is the /64

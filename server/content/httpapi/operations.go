@@ -84,7 +84,6 @@ func sentPath(u *url.URL) string {
 	return u.EscapedPath()
 }
 
-// result is the JSON object around lists and product updates.
 type result struct {
 	Result any `json:"result"`
 }
@@ -148,7 +147,6 @@ func (q *query) next(articles []content.Article, size int, parameter string) str
 	return parameter
 }
 
-// numbered returns the page of a number, and the query of the next one.
 func (h *handler) numbered(ctx context.Context, q *query) (articles []content.Article, next string, err error) {
 	page := q.integer("page", math.MaxInt64, 1)
 	size := q.size()
@@ -162,7 +160,6 @@ func (h *handler) numbered(ctx context.Context, q *query) (articles []content.Ar
 	return articles, q.next(articles, size, "page="+strconv.FormatInt(page+1, 10)), nil
 }
 
-// following returns the page after a cursor, and the query of the next one.
 func (h *handler) following(ctx context.Context, q *query) (articles []content.Article, next string, err error) {
 	position, err := base64.RawURLEncoding.Strict().DecodeString(q.text(cursor))
 	if err != nil || len(position) > 0 && content.CheckID(string(position)) != nil {
@@ -277,7 +274,6 @@ func (q *query) one(name string) (text string, ok bool) {
 	return "", false
 }
 
-// text returns the value of a parameter that may have any value, or "".
 func (q *query) text(name string) string {
 	text, _ := q.one(name)
 	return text
@@ -318,7 +314,6 @@ func (q *query) integer(name string, maximum, missing int64) int64 {
 //go:embed openapi.json
 var openAPI []byte
 
-// document returns openapi.json with the base path of the operations.
 func document(base string) []byte {
 	if base == "" {
 		return openAPI

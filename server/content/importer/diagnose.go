@@ -17,7 +17,6 @@ import (
 	"github.com/keywright/keywright/server/content"
 )
 
-// recordProblems is the maximum number of problems that are reported for one record.
 const recordProblems = 20
 
 // diagnosis is a second, slow pass over a bad record that finds its problems.
@@ -165,7 +164,6 @@ func (g *diagnosis) findType() reflect.Type {
 	return t
 }
 
-// nextPlace returns the place where the next token begins.
 func (g *diagnosis) nextPlace() problem.Place { return g.placeBehind(g.d.InputOffset()) }
 
 // placeBehind returns the place where the first token behind an offset begins.
@@ -188,8 +186,8 @@ func nameOf(k jsontext.Kind) string {
 	}[k]
 }
 
-// wanted has the names in problems of the kinds of fields.
-var wanted = map[reflect.Kind]string{
+// kindNames has the names in problems of the kinds of fields.
+var kindNames = map[reflect.Kind]string{
 	reflect.String: "a string", reflect.Int64: "an integer", reflect.Bool: "true or false", reflect.Slice: "an array", reflect.Struct: "an object",
 }
 
@@ -220,12 +218,11 @@ func (g *diagnosis) value(t reflect.Type, path string) {
 		}
 		_, _ = g.d.ReadToken()
 	default:
-		g.wrong(path, "has to be %s, not %s", wanted[want], nameOf(kind))
+		g.wrong(path, "has to be %s, not %s", kindNames[want], nameOf(kind))
 		_ = g.d.SkipValue()
 	}
 }
 
-// checkText reads a string, and adds a problem if check returns an error.
 func (g *diagnosis) checkText(path string, check func(string) error) {
 	place := g.nextPlace()
 	value, _ := g.d.ReadToken()

@@ -112,7 +112,6 @@ func Import(ctx context.Context, w content.Writer, name string, r io.Reader, o O
 	}
 }
 
-// stopped returns the error of an import that ended early.
 func stopped(name, what string, err error, r *Result, o Options) error {
 	then := "are written, and importing all of it again does no harm"
 	if o.DryRun {
@@ -193,7 +192,6 @@ func (in *input) batch() *batch {
 	return b
 }
 
-// record adds a record to a batch, or its problems if it is bad.
 func (in *input) record(b *batch, text []byte) {
 	record, err := decode(text, strict)
 	if err != nil && in.ignoreUnknown {
@@ -245,7 +243,6 @@ func (p Problem) String() string {
 	return p.File + ":" + problem.Problem{Line: p.Line, Column: p.Column, Path: p.Path, Message: p.Message}.String()
 }
 
-// inputError is the error of a part of the input that is not a record.
 type inputError struct {
 	problem.Problem
 	// record reports that exactly one record is lost.

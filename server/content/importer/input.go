@@ -140,7 +140,6 @@ func (in *input) skip(n int) {
 	_, _ = in.r.Discard(n)
 }
 
-// line returns the next line that is not blank.
 func (in *input) line() ([]byte, error) {
 	for {
 		in.start = in.place
@@ -185,7 +184,6 @@ func (in *input) readLine() ([]byte, error) {
 	}
 }
 
-// element returns the next record of an array.
 func (in *input) element() ([]byte, error) {
 	next, err := in.peek()
 	in.start = in.place
@@ -216,12 +214,10 @@ func (in *input) element() ([]byte, error) {
 	return text, nil
 }
 
-// endOfArray returns the end of a message about malformed text in an array: the rest cannot be read.
 func (in *input) endOfArray() string {
 	return "; nothing after this can be read in an array; " + in.read()
 }
 
-// read returns the part of a message that counts the good records.
 func (in *input) read() string { return fmt.Sprintf("good records before it: %d", in.good) }
 
 // endArray reads the closing bracket of the array. It returns io.EOF if nothing follows it but white space.
@@ -267,7 +263,6 @@ func (in *input) readElement() ([]byte, error) {
 	}
 }
 
-// element is the state of scan inside an element of an array.
 type element struct {
 	depth           int
 	quoted, escaped bool

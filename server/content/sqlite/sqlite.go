@@ -102,7 +102,6 @@ func fileOf(path string) (*file, error) {
 	return &file{path: absolute, info: info}, errors.Join(errPath, err)
 }
 
-// hasLog reports whether a log of SQLite beside the file has something in it.
 func (f *file) hasLog() bool {
 	info, err := os.Stat(f.path + "-wal")
 	return err == nil && info.Size() > 0
@@ -200,7 +199,6 @@ func codeOf(err error) int {
 	return sqlite3.SQLITE_OK
 }
 
-// explain replaces SQLite's error for a file that is not a database by a clear one.
 func explain(err error) error {
 	if codeOf(err) == sqlite3.SQLITE_NOTADB {
 		return errors.New("the file is not a database of SQLite")

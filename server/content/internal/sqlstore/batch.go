@@ -143,7 +143,6 @@ func sorted(rows map[key][]any) (inserts, removed [][]any) {
 	return inserts, removed
 }
 
-// encode returns the JSON of a record for the database.
 func encode(record any) (string, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -175,7 +174,6 @@ func instant(t content.Timestamp) string {
 	return moment.UTC().Format("2006-01-02T15:04:05.000000000")
 }
 
-// timestamp returns the timestamp of an instant.
 func timestamp(instant string) content.Timestamp {
 	if instant == "" {
 		return ""

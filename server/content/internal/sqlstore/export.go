@@ -38,7 +38,6 @@ func (s *Store) Export(ctx context.Context, w io.Writer) (content.Status, error)
 	return status, s.failed("export the records", err)
 }
 
-// exportRows writes a line for each row of a query, and returns their number.
 func exportRows(ctx context.Context, tx *sql.Tx, query, begin string, out *bufio.Writer) (n int64, err error) {
 	var id string
 	var record sql.RawBytes
@@ -79,7 +78,6 @@ COALESCE((SELECT activity FROM articles WHERE NOT trashed ORDER BY activity DESC
 	return err
 }
 
-// snapshot calls f with a transaction that sees one state of the database.
 func (s *Store) snapshot(ctx context.Context, f func(*sql.Tx) error) error {
 	if err := s.present(); err != nil {
 		return err

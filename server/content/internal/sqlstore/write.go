@@ -157,7 +157,6 @@ FROM wanted LEFT JOIN articles ON articles.id = wanted.id`
 	return states, err
 }
 
-// forRows executes the statement prelude + VALUES + suffix for all rows.
 func forRows(ctx context.Context, tx *sql.Tx, prelude string, rows [][]any, suffix string) error {
 	return inParts(rows, func(values string, arguments []any) error {
 		_, err := tx.ExecContext(ctx, prelude+values+suffix, arguments...)
@@ -241,7 +240,6 @@ func updateCounts(ctx context.Context, tx *sql.Tx, limits limits, removed, added
 	return writeSpans(ctx, tx, "article_sections", oldSections, limits.sections(chunks, oldSections))
 }
 
-// position returns the index of the chunk that k belongs to.
 func position(chunks []span, k key) int {
 	i, _ := slices.BinarySearchFunc(chunks, k, func(s span, k key) int { return s.end.compare(k) })
 	return i // always in range, because the end of the last chunk is after every key

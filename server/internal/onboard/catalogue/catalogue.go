@@ -150,7 +150,6 @@ func At(text string) *API {
 	return nil
 }
 
-// containing returns the names of the products that have a text in their name or title, in any case of letters.
 func containing(apis []*API, text string) (names []string) {
 	text = strings.ToLower(text)
 	for _, a := range apis {

@@ -100,14 +100,12 @@ func (c *curl) note(format string, args ...any) {
 	c.notes = append(c.notes, fmt.Sprintf(format, args...))
 }
 
-// fail notes that an option cannot be imported.
 func (c *curl) fail(format string, args ...any) {
 	if c.err == nil {
 		c.err = word{where: c.where}.errorf(format, args...)
 	}
 }
 
-// leave notes a text that the connector has no place for.
 func (c *curl) leave(text string) { c.rest = append(c.rest, word{text, c.where}) }
 
 // skip notes a part of the command line that is not read, although it may have a credential.

@@ -60,7 +60,6 @@ var valued = map[string]func(c *curl, value string){
 	"quote": nil, "telnet-option": nil, "speed-limit": nil, "speed-time": nil, "time-cond": nil,
 }
 
-// switches are those without a value.
 var switches = map[string]func(*curl){
 	"get":       func(c *curl) { c.get = true },
 	"head":      func(c *curl) { c.head = true },
@@ -84,7 +83,6 @@ var switches = map[string]func(*curl){
 	"styled-output": nil, "sessionid": nil,
 }
 
-// shorts are the long names of options with one letter.
 var shorts = map[rune]string{
 	'X': "request", 'H': "header", 'u': "user", 'b': "cookie", 'd': "data", 'G': "get", 'I': "head", 'E': "cert", 'F': "form",
 	'T': "upload-file", 'k': "insecure", 'x': "proxy", 'U': "proxy-user", 'K': "config", 'n': "netrc", 'L': "location", 'm': "max-time",
@@ -125,7 +123,6 @@ func (c *curl) addHeader(value string) {
 	}
 }
 
-// addData adds a part of the body. One in a file is not read.
 func (c *curl) addData(value string) {
 	if strings.HasPrefix(value, "@") {
 		c.note("the body in a file is not read")
@@ -135,7 +132,6 @@ func (c *curl) addData(value string) {
 	c.data = append(c.data, value)
 }
 
-// addEncoded adds a part of the body that curl encodes.
 func (c *curl) addEncoded(value string) {
 	c.leave(value)
 	name, text, found := strings.Cut(value, "=")
@@ -151,7 +147,6 @@ func (c *curl) addEncoded(value string) {
 	}
 }
 
-// addPart adds a part of a body of the type multipart/form-data.
 func (c *curl) addPart(value string) {
 	c.leave(value)
 	c.json = true // no form of which a field could be replaced

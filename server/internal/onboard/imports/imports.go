@@ -114,7 +114,6 @@ func clean(text string) string {
 	return strings.NewReplacer("{", "(", "}", ")").Replace(b.String())
 }
 
-// secret returns a template for a secret, and notes that the user has to store it.
 func (m *maker) secret(suffix, what string) string {
 	name, what := secretName(m.prefix, suffix), host.Printable(what)
 	for i := 2; slices.ContainsFunc(m.result.Secrets, func(v Value) bool { return v.Name == name && v.What != what }); i++ {
@@ -214,7 +213,6 @@ type Field struct {
 	Value any
 }
 
-// add adds a field, unless its value is empty.
 func (f *Fields) add(name string, value any) {
 	if reflect.ValueOf(value).Len() > 0 {
 		*f = append(*f, Field{name, value})

@@ -100,7 +100,6 @@ func readDocument(text []byte) (*document, error) {
 	return d, nil
 }
 
-// scheme returns a security scheme, behind its references.
 func (d *document) scheme(name string) (*node, error) {
 	s := d.schemes[name]
 	for range 8 {

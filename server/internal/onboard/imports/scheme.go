@@ -66,7 +66,6 @@ func authorizationOf(n *node) string {
 	return cmp.Or(n.string("flows", "authorizationCode", member), n.string("flows", "implicit", member), n.string(member))
 }
 
-// isKey reports whether a scheme is a plain key.
 func isKey(n *node) bool { return n.string("type") == "apiKey" && amazon(n) == "" }
 
 func (s *schemer) one(name string, n *node) error {
@@ -131,7 +130,6 @@ func (s *schemer) wordBefore(in, key string) {
 	}
 }
 
-// checkKey returns an error for the name of a key that cannot be sent.
 func checkKey(name, in, key string) error {
 	switch {
 	case key == "":

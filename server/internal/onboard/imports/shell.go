@@ -68,7 +68,6 @@ func split(text string) (*shellText, error) {
 	return s, s.check()
 }
 
-// wordAt returns a word at a position, without its text.
 func wordAt(p syntax.Pos) word { return word{where: fmt.Sprintf("line %d", p.Line())} }
 
 // leave adds a part of the text to the rest.

@@ -43,7 +43,6 @@ const (
 	isNull
 )
 
-// get returns a member, or nil.
 func (n *node) get(names ...string) *node {
 	for _, name := range names {
 		i := slices.Index(n.members(), name)
@@ -55,7 +54,6 @@ func (n *node) get(names ...string) *node {
 	return n
 }
 
-// string returns the text of a member, or "".
 func (n *node) string(names ...string) string {
 	if m := n.get(names...); m != nil && m.kind == isText {
 		return strings.TrimSpace(m.text)
@@ -89,7 +87,6 @@ func keep(path []string, name string) bool {
 	return name != "description"
 }
 
-// verbs are the names of the operations of a path.
 var verbs = []string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}
 
 // isParameter reports whether a path is that of a parameter of an operation, or of one that operations refer to.

@@ -59,7 +59,6 @@ func Compare(previous, now Plugin) []Change {
 	return append(Refused(changes), slices.DeleteFunc(changes, func(c Change) bool { return c.Why != "" })...)
 }
 
-// reason returns why a change is refused, or "" if it is not.
 func reason(refused bool, why string) string {
 	if refused {
 		return why
@@ -73,7 +72,6 @@ func (p Plugin) Compare(now Plugin) []Change {
 	return Compare(p, now)
 }
 
-// repository returns a reference without its tag or digest.
 func repository(ref string) string {
 	ref, _, _ = strings.Cut(ref, "@")
 	if i := strings.LastIndex(ref, ":"); i > strings.LastIndex(ref, "/") { // a colon further left is that of a port
@@ -95,7 +93,6 @@ func (c Capabilities) Compare(now Capabilities) (changes []Change) {
 	return changes
 }
 
-// values returns the texts that are not empty.
 func values(texts ...string) []string {
 	return slices.DeleteFunc(append([]string{}, texts...), func(text string) bool { return text == "" })
 }
@@ -195,7 +192,6 @@ func Describe(p host.PluginInfo) Plugin {
 	return Plugin{Module: "sha256:" + p.SHA256, Version: p.Version, Contract: p.ABI, Fuel: p.DescribeFuel, Capabilities: Of(p)}
 }
 
-// add adds rights in their order, each once.
 func (c Capabilities) add(what string, rights ...string) {
 	if len(rights) > 0 {
 		c[what] = append(c[what], rights...)
