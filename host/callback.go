@@ -46,7 +46,7 @@ func (h *Host) Callback(ctx context.Context, back AuthorizationResponse, connect
 		return name, wrong
 	}
 	c := connector(name)
-	if c == nil || !c.NeedsConsent() || c.grants.node != h.config.State.node || subtle.ConstantTimeCompare(c.configDigest(), pending.Config) != 1 {
+	if c == nil || !c.NeedsConsent() || c.node != h.config.State.node || subtle.ConstantTimeCompare(c.configDigest(), pending.Config) != 1 {
 		return name, &ConsentError{Reason: ConsentUnknown, Text: "the connector was changed since the consent began: begin again"}
 	}
 	if pending.User != nil {
@@ -159,21 +159,24 @@ var authorizationErrors = []string{
 // connectGrant exchanges a code and keeps the grant. A browser that goes away does not stop it.
 func (c *Connector) connectGrant(ctx context.Context, code *hostfn.Code) error {
 	ctx = context.WithoutCancel(ctx)
-	in, stats, err := c.consenting(ctx)
-	if err != nil {
+	if err := c.enterConsent(ctx); err != nil {
 		return err
 	}
 	defer c.runner.Gate.Leave()
-	in.Code = code
 	turn := &consentTurn{}
-	if _, _, err := c.runConsent(ctx, in, contract.ExportConnect, turn, stats); err != nil {
+	if _, _, err := c.runConsent(ctx, contract.ExportConnect, turn, code); err != nil {
 		return err
 	}
 	if turn.next == nil {
 		return c.fail(StageToken, errors.New("the authorization server issued nothing that can be kept: neither a refresh token nor an access token"))
 	}
-	if err := c.grants.renew(ctx, turn.next); err != nil {
-		return c.fail(StageToken, err)
+	key, _, _ := c.grantKey(ctx)
+	ctx, cancel := c.grantTime(ctx)
+	defer cancel()
+	err := c.node.Renew(ctx, key, turn.next)
+	c.host.grants.forget(key)
+	if err != nil {
+		return c.stateFailure("the grant cannot be kept", err)
 	}
 	return nil
 }

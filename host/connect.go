@@ -26,7 +26,7 @@ func (h *Host) NewConnector(ctx context.Context, config ConnectorConfig) (*Conne
 		return nil, err
 	}
 	defer h.shared.Gate.Leave()
-	c := &Connector{config: config, plugin: h.types[config.Auth.Type]}
+	c := &Connector{host: h, config: config, plugin: h.types[config.Auth.Type]}
 	in := h.input(&config)
 	d, err := h.dialerFor(config.Egress)
 	in.EgressError, in.AllowsHTTP, in.CheckURL = err, d.egress.AllowsHTTP, d.checkTokenURL
@@ -44,11 +44,7 @@ func (h *Host) NewConnector(ctx context.Context, config ConnectorConfig) (*Conne
 	}
 	c.plan, c.config.Auth = plan, Auth{c.plugin.info.Type, plan.Values}
 	if len(plan.States) > 0 {
-		c.grants = &grants{
-			node: h.config.State.node, plan: plan, authType: c.config.Auth.Type, neverResend: config.NeverResend, events: &c.events,
-			log: c.log, clock: h.config.Clock, known: &h.grants,
-		}
-		plan.Begin = c.grants.begin
+		c.node, plan.Begin = h.config.State.node, c.beginTurn
 	}
 	c.runner = h.newRunner(c)
 	c.transport = h.newTransport(c, d)

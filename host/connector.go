@@ -12,6 +12,7 @@ import (
 	"github.com/keywright/keywright/host/internal/discovery"
 	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/host/internal/run"
 	"github.com/keywright/keywright/host/internal/send"
 	"github.com/keywright/keywright/host/internal/strictjson"
@@ -85,12 +86,12 @@ var _ json.Unmarshaler = (*Auth)(nil)
 
 // A Connector authenticates requests to one API. Make one with [Host.NewConnector]; any other Connector fails each request.
 type Connector struct {
+	host   *Host
 	config ConnectorConfig
-
 	plugin *plugin
 	plan   *connect.Plan
-	// grants is nil if the auth type has no states.
-	grants *grants
+	// node has the grants of the users, or of the operator. It is nil if the auth type has no states.
+	node   *lease.Node
 	log    *connectorLog
 	events event.Stream
 	// transport and runner are nil if Host.NewConnector has not made the connector.
@@ -182,8 +183,8 @@ func (c *Connector) fail(stage Stage, err error) error {
 		stage = StageClosed
 	}
 	failed := &Error{Connector: c.config.Name, AuthType: c.config.Auth.Type, Stage: stage, Err: err}
-	if errors.As(err, new(*discovery.Error)) {
-		failed.Err = undiscovered{err}
+	if errors.As(err, new(*discovery.Error)) || errors.As(err, new(*hostfn.TokenError)) {
+		failed.Err = publicError{err}
 	}
 	var field *hostfn.FieldError
 	if errors.As(err, &field) {

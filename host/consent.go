@@ -73,12 +73,11 @@ func (c *Connector) BeginConsent(ctx context.Context, r ConsentRequest) (authori
 	if len(binding) < shortestBinding {
 		return "", c.fail(StageConfig, fmt.Errorf("the binding of a consent must have at least %d bytes: make a random one for each browser", shortestBinding))
 	}
-	in, stats, err := c.consenting(ctx)
-	if err != nil {
+	if err := c.enterConsent(ctx); err != nil {
 		return "", err
 	}
 	defer c.runner.Gate.Leave()
-	output, call, err := c.runConsent(ctx, in, contract.ExportConsent, nil, stats)
+	output, call, err := c.runConsent(ctx, contract.ExportConsent, nil, nil)
 	if err != nil {
 		return "", err
 	}
@@ -86,7 +85,7 @@ func (c *Connector) BeginConsent(ctx context.Context, r ConsentRequest) (authori
 	if failure != nil {
 		return "", c.failure(failure)
 	}
-	server, promised, failure := c.runner.Reader.AuthorizationServer(ctx, in)
+	server, promised, failure := c.runner.Reader.AuthorizationServer(ctx, call.Inputs())
 	if failure != nil {
 		return "", c.failure(failure)
 	}
@@ -116,33 +115,23 @@ func (c *Connector) BeginConsent(ctx context.Context, r ConsentRequest) (authori
 	if err != nil {
 		return "", c.fail(StagePlugin, err)
 	}
-	if err := c.grants.node.Hold(ctx, consentKey(handle), row, consentTime); err != nil {
-		return "", c.fail(StageToken, stateError(fmt.Errorf("the consent cannot be kept: %w", err)))
+	if err := c.node.Hold(ctx, consentKey(handle), row, consentTime); err != nil {
+		return "", c.stateFailure("the consent cannot be kept", err)
 	}
 	authorization.URL.RawQuery += "&" + parameters.Encode()
 	authorization.URL.RawQuery = strings.TrimPrefix(authorization.URL.RawQuery, "&")
 	return authorization.URL.String(), nil
 }
 
-// consenting returns the inputs of a call for the consent of the context's user, and its figures, both for runConsent. The caller
-// must call c.runner.Gate.Leave.
-func (c *Connector) consenting(ctx context.Context) (*hostfn.Inputs, *event.Attempt, error) {
+// enterConsent begins a use of the grant of the context's user. The caller must call c.runner.Gate.Leave.
+func (c *Connector) enterConsent(ctx context.Context) error {
 	if err := c.canConsent(ctx); err != nil {
-		return nil, nil, err
+		return err
 	}
 	if err := c.runner.Gate.Enter(); err != nil {
-		return nil, nil, c.fail(StagePlugin, err)
+		return c.fail(StagePlugin, err)
 	}
-	stats := c.events.Attempt()
-	stats.Consent = true
-	in, failure := c.runner.Reader.ReadAll(ctx, nil, &stats)
-	if failure != nil {
-		err := c.failure(failure)
-		stats.Observe(ctx, err)
-		c.runner.Gate.Leave()
-		return nil, nil, err
-	}
-	return in, &stats, nil
+	return nil
 }
 
 // canConsent returns an error unless the context's user can give consent to the connector.
@@ -200,14 +189,20 @@ func (c *Connector) configDigest() []byte {
 	return sum[:]
 }
 
-// runConsent runs an export of the plugin that has to do with consent, with a turn for its states, if it needs one. It calls Observe
-// with stats.
-func (c *Connector) runConsent(ctx context.Context, in *hostfn.Inputs, export string, turn hostfn.Turn, stats *event.Attempt) (output []byte, call *hostfn.Call, err error) {
-	ctx = stats.Begin(ctx, event.Span{Name: event.Consent, Export: export})
+// runConsent runs an export of the plugin that has to do with consent, with a turn for its states and a code, if it needs them.
+func (c *Connector) runConsent(ctx context.Context, export string, turn hostfn.Turn, code *hostfn.Code) (output []byte, call *hostfn.Call, err error) {
+	stats := c.events.Attempt()
+	stats.Consent = true
 	defer func() {
 		stats.End(err)
 		stats.Observe(ctx, err)
 	}()
+	in, failure := c.runner.Reader.ReadAll(ctx, nil, &stats)
+	if failure != nil {
+		return nil, nil, c.failure(failure)
+	}
+	in.Code = code
+	ctx = stats.Begin(ctx, event.Span{Name: event.Consent, Export: export})
 	ctx, cancel := context.WithTimeout(ctx, c.plan.ExchangeTime)
 	defer cancel()
 	free, err := c.runner.AcquireSlot(ctx)
@@ -219,7 +214,7 @@ func (c *Connector) runConsent(ctx context.Context, in *hostfn.Inputs, export st
 	if err := call.HoldTurn(turn); err != nil {
 		return nil, nil, c.fail(StageToken, err)
 	}
-	result, failure := c.runner.Count(ctx, export, call, stats)
+	result, failure := c.runner.Count(ctx, export, call, &stats)
 	call.Flush()
 	switch {
 	case failure != nil:

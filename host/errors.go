@@ -212,19 +212,28 @@ func (e *DiscoveryError) Error() string { return e.text }
 
 func (e *DiscoveryError) Unwrap() error { return e.err }
 
-// undiscovered is an error that wraps one of package discovery, of which it makes a [DiscoveryError].
-type undiscovered struct{ error }
+// publicError is an error with one of an internal package in it, for which [errors.As] finds the one of this package.
+type publicError struct{ error }
 
-func (u undiscovered) Unwrap() error { return u.error }
+func (p publicError) Unwrap() error { return p.error }
 
 // As implements the interface of [errors.As].
-func (u undiscovered) As(target any) bool {
-	discovered, ok := target.(**DiscoveryError)
-	var inner *discovery.Error
-	if ok = ok && errors.As(u.error, &inner); ok {
-		*discovered = &DiscoveryError{inner.Issuer, inner.RetryAfter, inner.Error(), inner}
+func (p publicError) As(target any) bool {
+	var metadata *discovery.Error
+	var answer *hostfn.TokenError
+	switch target := target.(type) {
+	case **DiscoveryError:
+		if errors.As(p.error, &metadata) {
+			*target = &DiscoveryError{metadata.Issuer, metadata.RetryAfter, metadata.Error(), metadata}
+		}
+		return metadata != nil
+	case **TokenError:
+		if errors.As(p.error, &answer) {
+			*target = (*TokenError)(answer)
+		}
+		return answer != nil
 	}
-	return ok
+	return false
 }
 
 // PluginFailure is the way in which a plugin failed. It is empty if it has not, or if something else has failed: a token

@@ -143,15 +143,12 @@ var errorTypes = []struct {
 func errorType(err error) string {
 	var grant *GrantError
 	var tokenErr *TokenError
-	var inner *hostfn.TokenError
 	var network net.Error
 	switch {
 	case errors.As(err, &grant):
 		return "grant_" + strings.ReplaceAll(string(grant.Condition), " ", "_")
-	case errors.As(err, &tokenErr):
+	case errors.As(publicError{err}, &tokenErr):
 		return refusalType(tokenErr)
-	case errors.As(err, &inner):
-		return refusalType((*TokenError)(inner))
 	case errors.As(err, new(*http.MaxBytesError)):
 		return "body_too_large"
 	case errors.As(err, new(*CertificateError)):

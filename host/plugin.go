@@ -158,7 +158,7 @@ func (p *plugin) call(ctx context.Context, export string, call *hostfn.Call) (sa
 	case call.Restart != nil:
 		return result, nil
 	case call.Failure != nil:
-		return result, hostFailure(call.Failure)
+		return result, call.Failure
 	case err != nil:
 		if context.Cause(ctx) != nil && errors.Is(context.Cause(ctx), context.Canceled) {
 			err = context.Cause(ctx)
@@ -174,16 +174,6 @@ func (p *plugin) call(ctx context.Context, export string, call *hostfn.Call) (sa
 	return result, nil
 }
 
-// hostFailure returns the failure with which the host ended a call. It converts an error of a token endpoint to the
-// public type.
-func hostFailure(f *hostfn.Failure) *hostfn.Failure {
-	var answer *hostfn.TokenError
-	if errors.As(f.Err, &answer) && !errors.As(f.Err, new(*GrantError)) {
-		return &hostfn.Failure{Stage: f.Stage, Err: (*TokenError)(answer)}
-	}
-	return f
-}
-
 // refusalText matches the text of the SDKs for a refusal.
 var refusalText = regexp.MustCompile(`^the token endpoint answered \d+( \([a-z_]+\))?$`)
 
@@ -195,8 +185,7 @@ func guestFailure(export string, call *hostfn.Call, message string) *hostfn.Fail
 		message = export + " failed without a message"
 	}
 	err := call.Message(message)
-	if answer := call.TokenError; answer != nil {
-		refusal := (*TokenError)(answer)
+	if refusal := call.TokenError; refusal != nil {
 		if refusalText.MatchString(err.Error()) {
 			return &hostfn.Failure{Stage: hostfn.StageToken, Err: refusal}
 		}

@@ -136,6 +136,11 @@ func (s *State) Rekey(ctx context.Context) (Rekeyed, error) {
 	return Rekeyed(counts), err
 }
 
+// stateFailure returns an Error of the connector for an error of package lease. text says what cannot be done.
+func (c *Connector) stateFailure(text string, err error) error {
+	return c.fail(StageToken, stateError(fmt.Errorf("%s: %w", text, err)))
+}
+
 // stateError marks an error of package lease as passing, see [hostfn.Passing], unless a person has to mend what it says.
 func stateError(err error) error {
 	if lease.Permanent(err) {
