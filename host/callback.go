@@ -63,16 +63,15 @@ func (h *Host) Callback(ctx context.Context, back AuthorizationResponse, connect
 	return name, err
 }
 
-// unknownConsent is the error for a consent that is not there.
-func unknownConsent() error {
-	return &ConsentError{Reason: ConsentUnknown, Text: "there is no such consent: it was ended before, it took more than 10 minutes, or nobody began it: begin again"}
+var errUnknownConsent = &ConsentError{
+	Reason: ConsentUnknown, Text: "there is no such consent: it was ended before, it took more than 10 minutes, or nobody began it: begin again",
 }
 
 // takeConsent takes the consent that a browser came back from. Nobody else gets it.
 func (h *Host) takeConsent(ctx context.Context, back AuthorizationResponse) (*pendingConsent, error) {
 	handles := back.Response["state"]
 	if len(handles) != 1 {
-		return nil, unknownConsent()
+		return nil, errUnknownConsent
 	}
 	row, ok, err := h.config.State.node.Take(ctx, consentKey(handles[0]))
 	if err != nil {
@@ -80,7 +79,7 @@ func (h *Host) takeConsent(ctx context.Context, back AuthorizationResponse) (*pe
 	}
 	var pending pendingConsent
 	if !ok || json.Unmarshal(row, &pending) != nil {
-		return nil, unknownConsent()
+		return nil, errUnknownConsent
 	}
 	return &pending, nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"regexp"
 	"slices"
@@ -179,7 +180,7 @@ func (h *Host) newPlan(c *Connector, d *dialer) *hostfn.Plan {
 		Log:          c.log.line,
 		Warn:         c.log.warn,
 		GuestWarns:   c.log.warnOfGuest,
-		Refused:      c.log.logRefusal,
+		Refused:      func(ctx context.Context, host, text string) { c.log.seldom(ctx, text, slog.String("endpoint", host)) },
 		Revealed:     h.hooks.Reveal,
 		Explains:     h.hooks.Explain != nil,
 		RandomText:   h.hooks.Random,

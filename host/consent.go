@@ -93,19 +93,17 @@ func (c *Connector) BeginConsent(ctx context.Context, r ConsentRequest) (authori
 	if err != nil {
 		return "", c.fail(StageConfig, fmt.Errorf("the authorization URL %w", err))
 	}
-	random := [3]string{}
-	for i := range random {
-		if random[i], err = randomText(c.plan.Random); err != nil {
-			return "", c.fail(StagePlugin, err)
-		}
+	random, base64url := make([]byte, 96), base64.RawURLEncoding.EncodeToString
+	if _, err := io.ReadFull(c.plan.Random, random); err != nil {
+		return "", c.fail(StagePlugin, err)
 	}
-	handle, verifier, nonce := random[0], random[1], random[2]
+	handle, verifier, nonce := base64url(random[:32]), base64url(random[32:64]), base64url(random[64:])
 	parameters := url.Values{"response_type": {"code"}, "redirect_uri": {redirectURI}, "state": {handle}, "nonce": {nonce}}
 	if authorization.NoPKCE {
 		verifier = ""
 	} else {
 		challenge := sha256.Sum256([]byte(verifier))
-		parameters["code_challenge"], parameters["code_challenge_method"] = []string{base64.RawURLEncoding.EncodeToString(challenge[:])}, []string{"S256"}
+		parameters["code_challenge"], parameters["code_challenge_method"] = []string{base64url(challenge[:])}, []string{"S256"}
 	}
 	row, err := json.Marshal(pendingConsent{
 		Connector: c.config.Name, Config: c.configDigest(), User: userOf(ctx), RedirectURI: redirectURI, Binding: bindingHash(binding),
@@ -156,15 +154,6 @@ func userOf(ctx context.Context) *User {
 	}
 	u.Token, u.TokenExpires = "", time.Time{}
 	return &u
-}
-
-// randomText returns 32 random bytes in base64url, which fits a state, a nonce and a code verifier (RFC 7636 section 4.1).
-func randomText(random io.Reader) (string, error) {
-	b := make([]byte, 32)
-	if _, err := io.ReadFull(random, b); err != nil {
-		return "", err
-	}
-	return base64.RawURLEncoding.EncodeToString(b), nil
 }
 
 // consentKey returns the key of a consent that is under way.

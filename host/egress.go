@@ -70,27 +70,24 @@ type dialer struct {
 
 // newDialer returns the dialer of an Egress. If base is not nil, it takes the place of both transports.
 func newDialer(e Egress, base http.RoundTripper) (*dialer, error) {
-	d := &dialer{egress: e, api: base}
 	for _, host := range e.PlainHTTP {
 		if _, err := urlcheck.ParseHost(host); err != nil {
 			return nil, fmt.Errorf("an item of PlainHTTP %w", err)
 		}
 	}
-	if base == nil {
-		transport, err := e.Transport()
-		if err != nil {
-			return nil, err
-		}
-		d.api = transport
-	}
-	var err error
-	if d.tokens, err = e.policy().TokenClient(); err != nil {
+	tokens, err := e.policy().TokenClient()
+	if err != nil {
 		return nil, err
 	}
 	if base != nil {
-		d.tokens.Transport = base
+		tokens.Transport = base
+		return &dialer{e, base, tokens}, nil
 	}
-	return d, nil
+	api, err := e.Transport()
+	if err != nil {
+		return nil, err
+	}
+	return &dialer{e, api, tokens}, nil
 }
 
 // closeIdle closes the connections that no request uses.

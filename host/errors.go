@@ -163,13 +163,10 @@ const connectFirst = "connect first"
 
 func (e *GrantError) Error() string {
 	whose := "the grant"
-	switch {
-	case e.User != "":
+	if e.User != "" {
 		whose += fmt.Sprintf(" of user %q", Printable(e.User))
-		if e.Tenant != "" {
-			whose += fmt.Sprintf(" of tenant %q", Printable(e.Tenant))
-		}
-	case e.Tenant != "":
+	}
+	if e.Tenant != "" {
 		whose += fmt.Sprintf(" of tenant %q", Printable(e.Tenant))
 	}
 	text := whose + " may be lost, because its token was sent and no answer says what became of it, so that it is not sent again"

@@ -82,27 +82,47 @@ func (s spans) recoverPanic(ctx context.Context) {
 }
 
 // end returns the end of a span.
-func (s spans) end(name string, e event.End) SpanEnd {
-	end := SpanEnd{status: e.Status, attempt: e.Attempt}
+func (s spans) end(name string, e event.End) (end SpanEnd) {
 	var failure *hostfn.Failure
 	if errors.As(e.Err, &failure) {
 		e.Err = s.connector.failure(failure)
 	}
 	var failed *Error
 	var refusal *hostfn.TokenError
+	var stage Stage
+	var wait time.Duration
+	retryable := false
 	switch {
-	case e.Err == nil && name == event.Send && e.Status >= http.StatusBadRequest:
-		end.Error = strconv.Itoa(e.Status)
 	case e.Err == nil:
+		if name == event.Send && e.Status >= http.StatusBadRequest {
+			end.Error = strconv.Itoa(e.Status)
+		}
 	case errors.As(e.Err, &failed):
-		end.Error, end.stage, end.retryable = errorType(e.Err), failed.Stage, failed.Retryable()
+		end.Error, stage, retryable = errorType(e.Err), failed.Stage, failed.Retryable()
 	case name == event.Exchange && errors.As(e.Err, &refusal):
-		end.Error, end.retryable, end.retryAfter = errorType(e.Err), refusal.Passing(), refusal.RetryAfter
+		end.Error, retryable, wait = errorType(e.Err), refusal.Passing(), refusal.RetryAfter
 	default:
 		end.Error = errorType(e.Err)
-		end.retryable = hostfn.IsPassing(e.Err) || errors.Is(e.Err, context.DeadlineExceeded) && !errors.Is(e.Err, context.Canceled)
+		retryable = hostfn.IsPassing(e.Err) || errors.Is(e.Err, context.DeadlineExceeded) && !errors.Is(e.Err, context.Canceled)
 	}
-	end.retryable = end.retryable && name != event.Send
+	all := texts(make([]slog.Attr, 0, 8), "error.type", end.Error, "keywright.stage", string(stage))
+	if retryable && name != event.Send { // whether a request may be sent again depends on the API
+		all = append(all, slog.Bool("keywright.retryable", true))
+	}
+	if e.Status != 0 {
+		all = append(all, slog.Int("http.response.status_code", e.Status))
+	}
+	if wait > 0 {
+		all = append(all, slog.Int64("keywright.retry_after_seconds", int64((wait+time.Second-1)/time.Second)))
+	}
+	if a := e.Attempt; a != nil {
+		all = append(all, slog.Bool("keywright.reused", a.Reused), slog.Bool("keywright.cached", a.Cached), slog.Int("keywright.token_exchanges", a.Exchanges))
+		if a.Runs > 0 {
+			all = append(all, slog.Int("keywright.runs", a.Runs), slog.Int64("keywright.fuel", a.Fuel))
+		}
+		all = texts(all, "keywright.plugin_failure", a.Failure)
+	}
+	end.attributes = all
 	return end
 }
 
@@ -250,11 +270,6 @@ func (l *connectorLog) once(ctx context.Context, problems *map[Problem]bool, p P
 // minRefusalGap is the minimum time between two logged refusals of a connector. Each user of a connector may have
 // refusals of their own. The same inputs are never refused again sooner than this.
 const minRefusalGap = 800 * time.Millisecond
-
-// logRefusal logs that a token endpoint refused a token, unless another refusal was logged just before.
-func (l *connectorLog) logRefusal(ctx context.Context, endpoint, text string) {
-	l.seldom(ctx, text, slog.String("endpoint", endpoint))
-}
 
 // seldom logs a refusal, unless another one was logged just before.
 func (l *connectorLog) seldom(ctx context.Context, text string, attrs ...slog.Attr) {

@@ -63,7 +63,10 @@ var _ hostfn.Turn = (*turn)(nil)
 // call has lost it.
 func (t *turn) error(ctx context.Context, err, cause error) error {
 	c := t.connector
-	e := &GrantError{Connector: c.plan.Owner, Tenant: t.tenant, User: t.user, Condition: ConditionLost, renewal: c.plan.Renewal, Err: cause}
+	e := &GrantError{Connector: c.plan.Owner, Tenant: t.tenant, User: t.user, Condition: ConditionLost, renewal: c.plan.Renewal}
+	if cause != nil {
+		e.Err = publicError{cause}
+	}
 	var lost *lease.LostError
 	var uncertain *lease.UncertainError
 	level := contract.LevelError

@@ -96,9 +96,6 @@ func (p *plugin) limitError(field string, err error) error {
 // limit.
 func (p *plugin) setLimits(own PluginLimits, host Limits) error {
 	p.info.Limits, p.limits = own, host
-	if own == (PluginLimits{}) {
-		return nil
-	}
 	owns, all := reflect.ValueOf(own), reflect.ValueOf(&p.limits).Elem()
 	for i := range owns.NumField() {
 		name, value := owns.Type().Field(i).Name, owns.Field(i)
@@ -119,15 +116,6 @@ func (p *plugin) setLimits(own PluginLimits, host Limits) error {
 	return nil
 }
 
-// overOwn returns a [LimitError] for err, the error of a call that was over a limit, if the plugin has that limit of its own.
-// Otherwise it returns err.
-func (p *plugin) overOwn(field string, err error) error {
-	if field == "" || reflect.ValueOf(p.info.Limits).FieldByName(field).IsZero() {
-		return err
-	}
-	return p.limitError(field, err)
-}
-
 // run calls an export of the plugin. The guest's output is valid only if there is no failure. The error of a limit that the
 // plugin has of its own is a [LimitError].
 func (p *plugin) run(ctx context.Context, export string, call *hostfn.Call) (sandbox.Result, *hostfn.Failure) {
@@ -143,7 +131,9 @@ func (p *plugin) run(ctx context.Context, export string, call *hostfn.Call) (san
 	case errors.As(failure.Err, &stopped):
 		limit = limitsOfSandbox[stopped.Limit]
 	}
-	failure.Err = p.overOwn(limit, failure.Err)
+	if limit != "" && !reflect.ValueOf(p.info.Limits).FieldByName(limit).IsZero() {
+		failure.Err = p.limitError(limit, failure.Err)
+	}
 	return result, failure
 }
 

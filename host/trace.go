@@ -198,40 +198,11 @@ type SpanEnd struct {
 	// or a word of the host, such as timeout or address_refused. "_OTHER" is anything else. It is "" if nothing did.
 	Error string
 
-	// stage is the stage of an [Error], or "" if there is none.
-	stage Stage
-	// retryable reports whether there is an error, and the same may succeed later without a change. It is not set for a send: whether a
-	// request may be sent again depends on the API.
-	retryable bool
-	// status is the HTTP status of the answer, or 0 if there is none.
-	status int
-	// retryAfter is the time in which the host does not ask the endpoint of an exchange again.
-	retryAfter time.Duration
-	// attempt has the figures of an attempt. If the caller has gone away, it has those of that time. It is nil for other spans.
-	attempt *event.Attempt
+	attributes []slog.Attr
 }
 
 // Attributes returns what is known of the end as attributes, like [Span.Attributes].
-func (e SpanEnd) Attributes() []slog.Attr {
-	all := texts(make([]slog.Attr, 0, 8), "error.type", e.Error, "keywright.stage", string(e.stage))
-	if e.retryable {
-		all = append(all, slog.Bool("keywright.retryable", true))
-	}
-	if e.status != 0 {
-		all = append(all, slog.Int("http.response.status_code", e.status))
-	}
-	if e.retryAfter > 0 {
-		all = append(all, slog.Int64("keywright.retry_after_seconds", int64((e.retryAfter+time.Second-1)/time.Second)))
-	}
-	if a := e.attempt; a != nil {
-		all = append(all, slog.Bool("keywright.reused", a.Reused), slog.Bool("keywright.cached", a.Cached), slog.Int("keywright.token_exchanges", a.Exchanges))
-		if a.Runs > 0 {
-			all = append(all, slog.Int("keywright.runs", a.Runs), slog.Int64("keywright.fuel", a.Fuel))
-		}
-		all = texts(all, "keywright.plugin_failure", a.Failure)
-	}
-	return all
-}
+func (e SpanEnd) Attributes() []slog.Attr { return e.attributes }
 
 // Attempt describes one attempt to authenticate a request, to replace a token ahead of its end, or a part of a consent.
 type Attempt struct {

@@ -8,6 +8,8 @@
 package expr
 
 import (
+	"fmt"
+	"io"
 	"maps"
 	"slices"
 )
@@ -160,4 +162,14 @@ func kindName(value any) string {
 		return "an object"
 	}
 	return "a value of this kind"
+}
+
+// NewUUID returns a random UUID (RFC 9562 section 5.4). The error is that of random.
+func NewUUID(random io.Reader) (string, error) {
+	var b [16]byte
+	if _, err := io.ReadFull(random, b[:]); err != nil {
+		return "", err
+	}
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]), nil
 }

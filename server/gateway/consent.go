@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"net/http"
 	"net/url"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/urlcheck"
+	"github.com/keywright/keywright/server/identity"
 )
 
 // Consent configures the paths /connect and below, at which users connect their accounts. Its zero value is valid. In
@@ -242,10 +245,7 @@ func (v *visit) start(connector *running) error {
 	if err := v.uses(); err != nil {
 		return err
 	}
-	binding := v.binding(own)
-	if binding == "" {
-		binding = newBinding()
-	}
+	binding := cmp.Or(v.binding(own), rand.Text())
 	to, err := connector.consents.BeginConsent(ctx, host.ConsentRequest{RedirectURI: redirectURI(own, connector), Binding: binding})
 	if err != nil {
 		return consentProblem(err)
@@ -282,7 +282,7 @@ func (v *visit) callback(connector *running) error {
 	case err == nil && user != (host.User{}):
 		v.event.Tenant, v.event.User = user.TenantID, user.ID
 		ctx = host.WithUser(ctx, user)
-	case err != nil && !isUnauthenticated(err):
+	case err != nil && !errors.Is(err, identity.ErrUnauthenticated):
 		return err
 	}
 	binding := v.binding(own)

@@ -232,7 +232,8 @@ func (c *call) admit(generation *generation, connector *running, r *http.Request
 // written nothing.
 func (c *call) forward(ctx context.Context, connector *running, w http.ResponseWriter, r *http.Request, in trial.Incoming) (err error) {
 	g, permalink := c.gateway, connector.definition.Permalink
-	ctx = c.context(ctx)
+	c.exchanges.id = c.event.ID
+	ctx, c.cancel = context.WithCancelCause(context.WithValue(ctx, exchangesKey{}, &c.exchanges))
 	defer c.cancel(nil)
 	if c.out, err = connector.outgoing(ctx, in); err != nil {
 		return c.unrendered(err)
@@ -288,7 +289,14 @@ func (c *call) write(w http.ResponseWriter, status int, body []byte) {
 func (g *generation) refuses(r *http.Request) error {
 	switch {
 	case !g.isHost(r.Host):
-		return &httpProblem{status: http.StatusMisdirectedRequest, kind: "unknown-host", detail: "this gateway is not known under that name", cause: g.notHost(r.Host)}
+		why := ", which is none of gateway.hosts"
+		if len(g.hosts) == 0 {
+			why = ": without gateway.hosts, only localhost and loopback addresses are known"
+		}
+		return &httpProblem{
+			status: http.StatusMisdirectedRequest, kind: "unknown-host", detail: "this gateway is not known under that name",
+			cause: fmt.Errorf("the Host is %.100q%s", r.Host, why),
+		}
 	case r.Method == http.MethodConnect || r.Method == http.MethodTrace:
 		return &httpProblem{status: http.StatusMethodNotAllowed, kind: "method-not-allowed", detail: r.Method + " is not taken here"}
 	case r.Header.Get("Upgrade") != "" || r.ProtoMajor == 1 && strings.Contains(strings.ToLower(r.Header.Get("Connection")), "upgrade"):
@@ -333,14 +341,6 @@ func withoutPort(host string) string {
 		return host[:colon]
 	}
 	return host
-}
-
-// notHost returns the error for the log if isHost is false.
-func (g *generation) notHost(name string) error {
-	if len(g.hosts) == 0 {
-		return fmt.Errorf("the Host is %.100q: without gateway.hosts, only localhost and loopback addresses are known", name)
-	}
-	return fmt.Errorf("the Host is %.100q, which is none of gateway.hosts", name)
 }
 
 // requestID returns the trace ID of the caller's traceparent (W3C Trace Context), or a random ID if there is no valid one.

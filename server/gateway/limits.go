@@ -80,7 +80,7 @@ func (l *limiter) rates(user string) error {
 		return nil
 	}
 	now := l.clock()
-	if l.users != nil && !l.limiterFor(user).AllowN(now, 1) {
+	if l.users != nil && !l.rateOf(user).AllowN(now, 1) {
 		return &httpProblem{status: http.StatusTooManyRequests, kind: "too-many-requests", detail: "you send more requests than one user may send", retry: nextAfter(l.perUser)}
 	}
 	if l.total != nil && !l.total.AllowN(now, 1) {
@@ -89,11 +89,7 @@ func (l *limiter) rates(user string) error {
 	return nil
 }
 
-// nextAfter returns the number of seconds after which a rate allows the next request.
-func nextAfter(r rate.Limit) int { return int(math.Ceil(1 / float64(r))) }
-
-// limiterFor returns the rate limiter of a user.
-func (l *limiter) limiterFor(user string) *rate.Limiter {
+func (l *limiter) rateOf(user string) *rate.Limiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	lim, ok := l.users.Get(user)
@@ -103,6 +99,9 @@ func (l *limiter) limiterFor(user string) *rate.Limiter {
 	}
 	return lim
 }
+
+// nextAfter returns the number of seconds after which a rate allows the next request.
+func nextAfter(r rate.Limit) int { return int(math.Ceil(1 / float64(r))) }
 
 // admit counts a request under way, or returns an error if there are too many. Requests without a user have no share.
 func (l *limiter) admit(user string) error {
@@ -147,36 +146,31 @@ func (g *Gateway) codings(connector string) map[string]answers.Coding {
 	all := codings.Further()
 	for name, coding := range all {
 		all[name] = func(r io.Reader) (io.ReadCloser, error) {
-			w := &window{places: g.places, connector: connector}
+			free := sync.OnceFunc(func() { g.places.Hold(connector, -codings.Window) })
 			if !g.places.Hold(connector, codings.Window) {
-				return nil, errors.Join(errHeld, w.Close())
+				free()
+				return nil, errHeld
 			}
-			var err error
-			if w.ReadCloser, err = coding(r); err != nil {
-				return nil, errors.Join(err, w.Close())
+			decoded, err := coding(r)
+			if err != nil {
+				free()
+				return nil, err
 			}
-			return w, nil
+			return &window{decoded, free}, nil
 		}
 	}
 	return all
 }
 
-// window is the reader of a coding whose window counts in places until it is closed.
+// window is the reader of a coding. free says that its window counts no longer.
 type window struct {
 	io.ReadCloser
-	places    *fairqueue.Queue
-	connector string
+	free func()
 }
 
-func (w *window) Close() (err error) {
-	if w.places != nil {
-		w.places.Hold(w.connector, -codings.Window)
-		w.places = nil
-	}
-	if w.ReadCloser != nil {
-		err = w.ReadCloser.Close()
-	}
-	return err
+func (w *window) Close() error {
+	w.free()
+	return w.ReadCloser.Close()
 }
 
 // errHeld is the error for a body when too many bytes are held.

@@ -42,10 +42,7 @@ func refuse(status int, format string, args ...any) error {
 
 // outgoing implements [trial.NewOutgoing].
 func (c *Connector) outgoing(ctx context.Context, in trial.Incoming) (*outgoing, error) {
-	method := in.Method
-	if method == "" {
-		method = c.definition.Methods[0]
-	}
+	method := cmp.Or(in.Method, c.definition.Methods[0])
 	if !in.Trusted && !slices.Contains(c.definition.Methods, method) && (method != http.MethodHead || !slices.Contains(c.definition.Methods, http.MethodGet)) {
 		return nil, refuse(http.StatusMethodNotAllowed, "this connector takes %s", strings.Join(c.definition.Methods, ", "))
 	}
@@ -187,10 +184,7 @@ func (c *Connector) allows(in trial.Incoming) (string, error) {
 		segments[i] = decoded
 	}
 	for i, p := range c.paths {
-		if !p.matches(segments) {
-			continue
-		}
-		if !p.isAmbiguous(segments) {
+		if p.matches(segments) && !p.isAmbiguous(segments) {
 			return c.definition.Paths[i], nil
 		}
 	}
@@ -204,7 +198,8 @@ func (p pattern) isAmbiguous(segments []string) bool {
 	for i, segment := range segments {
 		switch {
 		case p[len(p)-1] == "**":
-			if endsPath(segment) {
+			// A server may take a backslash for a slash.
+			if urlpath.AtSomeDepth(segment, func(s string) bool { return strings.ContainsAny(s, `\?#`) }) {
 				return true
 			}
 			continue
@@ -216,12 +211,6 @@ func (p pattern) isAmbiguous(segments []string) bool {
 		}
 	}
 	return false
-}
-
-// endsPath reports whether a segment, decoded any number of times, has a character that a server may take for the end of the
-// path, or a backslash, which a server may take for a slash.
-func endsPath(segment string) bool {
-	return urlpath.AtSomeDepth(segment, func(s string) bool { return strings.ContainsAny(s, `\?#`) })
 }
 
 // callerValues returns the caller's values of a parameter, or nil if it is not overridable. It returns an error if there are several and the

@@ -176,7 +176,7 @@ func (c *call) report(ctx context.Context, p *httpProblem) {
 		name, _, _ := strings.Cut(strings.TrimPrefix(c.callerURL.EscapedPath(), "/connectors/"), "/")
 		attrs = append(attrs, slog.String("connector", host.Printable(name[:min(len(name), maxNameLogged)])))
 	}
-	if c.connector != nil && c.event.Tenant != "" && errors.Is(p.cause, host.ErrSecretNotFound) && slices.ContainsFunc(c.connector.Secrets(), isTenants) {
+	if c.connector != nil && c.event.Tenant != "" && errors.Is(p.cause, host.ErrSecretNotFound) && slices.ContainsFunc(c.connector.Secrets(), func(name string) bool { return strings.HasPrefix(name, "tenants/") }) {
 		attrs = append(attrs, slog.String("tenant", host.Printable(c.event.Tenant)))
 	}
 	if c.event.UpstreamStatus != 0 {
@@ -184,9 +184,6 @@ func (c *call) report(ctx context.Context, p *httpProblem) {
 	}
 	c.gateway.config.Logger.LogAttrs(ctx, level, "request failed", append(attrs, slog.String("error", host.Printable(p.Error())))...)
 }
-
-// isTenants reports whether each tenant has its own secret of this name.
-func isTenants(name string) bool { return strings.HasPrefix(name, "tenants/") }
 
 // fail writes the problem document for an error, or a page if a person reads the answer, and logs the error with its cause.
 func (c *call) fail(ctx context.Context, w http.ResponseWriter, err error) {

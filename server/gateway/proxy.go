@@ -69,14 +69,6 @@ func (g *Gateway) newCall(r *http.Request, header http.Header) *call {
 	return c
 }
 
-// context returns the context of the request to the API. c.cancel ends it.
-func (c *call) context(parent context.Context) context.Context {
-	c.exchanges.id = c.event.ID
-	ctx, cancel := context.WithCancelCause(context.WithValue(parent, exchangesKey{}, &c.exchanges))
-	c.cancel = cancel
-	return ctx
-}
-
 // send sends the request to the API, and its answer to the caller. It modifies r, of which it uses the method, the body and
 // the context. If it returns an error, it has written nothing.
 //

@@ -16,6 +16,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/answers"
+	"github.com/keywright/keywright/internal/expr"
 	"github.com/keywright/keywright/internal/fairqueue"
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/server/gateway/internal/transform"
@@ -66,7 +67,7 @@ func (c *call) input(r *http.Request) *transform.Input {
 	in := &transform.Input{
 		Variable: c.connector.host.Variable,
 		Now:      c.gateway.config.Clock,
-		UUID:     newUUID,
+		UUID:     func() (string, error) { return expr.NewUUID(rand.Reader) },
 		Request: transform.Request{
 			Method: r.Method, Path: c.callerURL.Path, Query: c.callerURL.Query(), Header: c.out.visibleHeader, Body: c.body,
 		},
@@ -197,12 +198,4 @@ func (c *call) shaping(ctx context.Context) (limited context.Context, done func(
 	}
 	limited, cancel := context.WithTimeout(ctx, c.connector.definition.Timeout)
 	return limited, func() { cancel(); leave() }, nil
-}
-
-// newUUID returns a random UUID (RFC 9562 section 5.4).
-func newUUID() (string, error) {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // crypto/rand.Read never returns an error
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]), nil
 }

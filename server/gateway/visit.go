@@ -3,7 +3,6 @@ package gateway
 import (
 	"bytes"
 	"cmp"
-	"crypto/rand"
 	"crypto/sha256"
 	_ "embed" // for the page
 	"encoding/base64"
@@ -19,7 +18,6 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/state"
-	"github.com/keywright/keywright/server/identity"
 )
 
 // origin returns the origin at which the browser reaches the gateway: that of the configuration, or of a request to a loopback
@@ -50,8 +48,6 @@ func redirectURI(own string, connector *running) string {
 // 132). All consents of a browser have the same one, so that several tabs can be under way.
 var bindingSyntax = regexp.MustCompile(`^[A-Z2-7]{26}$`)
 
-func newBinding() string { return rand.Text() }
-
 // bindingName returns the name of the cookie. With https, no other host of the site can set a cookie with that prefix (RFC
 // 6265bis section 4.1.3.2).
 func bindingName(own string) string {
@@ -65,13 +61,11 @@ func bindingName(own string) string {
 // counts as SameSite=Lax.
 func bindingCookie(own, binding string) *http.Cookie {
 	const lifetime = 11 * 60 // seconds; a consent ends after ten minutes
-	c := &http.Cookie{Name: bindingName(own), Value: binding, MaxAge: lifetime, HttpOnly: true, SameSite: http.SameSiteLaxMode}
-	if c.Secure = strings.HasPrefix(own, "https://"); c.Secure {
-		c.Path = "/"
-	} else {
-		c.Path = "/connect"
+	secure, path := strings.HasPrefix(own, "https://"), "/connect"
+	if secure {
+		path = "/" // which the prefix of the name demands
 	}
-	return c
+	return &http.Cookie{Name: bindingName(own), Value: binding, Path: path, MaxAge: lifetime, Secure: secure, HttpOnly: true, SameSite: http.SameSiteLaxMode}
 }
 
 // binding returns the binding of the browser, or "" if the request does not have exactly one.
@@ -82,8 +76,6 @@ func (v *visit) binding(own string) string {
 	}
 	return all[0].Value
 }
-
-func isUnauthenticated(err error) bool { return errors.Is(err, identity.ErrUnauthenticated) }
 
 // refusedConsents maps the reason of a consent that does not count to the answer.
 var refusedConsents = map[host.ConsentReason]httpProblem{
@@ -105,10 +97,10 @@ func consentProblem(err error) error {
 		p.cause = err
 		return &p
 	}
-	if errors.Is(err, host.ErrBusy) {
+	switch {
+	case errors.Is(err, host.ErrBusy):
 		return problemOf(err)
-	}
-	if errors.Is(err, state.ErrUnavailable) {
+	case errors.Is(err, state.ErrUnavailable):
 		return connectionProblem(err)
 	}
 	p := &httpProblem{

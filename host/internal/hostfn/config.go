@@ -323,7 +323,7 @@ func (v *values) Now() int64 { return (*rendering)(v).now() }
 
 func (v *values) UUID() (string, error) {
 	v.impure = true
-	return newUUID(v.plan.Random)
+	return expr.NewUUID(v.plan.Random)
 }
 
 // readURLs renders the fields of kind url.

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/hex"
-	"fmt"
 	"hash"
 	"io"
 	"maps"
@@ -110,14 +109,4 @@ func (c *core) Random(bytes int64) string {
 		c.end(StagePlugin, err)
 	}
 	return hex.EncodeToString(buffer)
-}
-
-// newUUID returns a random UUID (RFC 9562 section 5.4).
-func newUUID(random io.Reader) (string, error) {
-	var b [16]byte
-	if _, err := io.ReadFull(random, b[:]); err != nil {
-		return "", err
-	}
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]), nil
 }
