@@ -105,7 +105,6 @@ type tokenCache struct {
 	state *State
 }
 
-// newTokenCache returns an empty cache for a host. It returns an error if Random fails.
 func newTokenCache(c *Config) (*tokenCache, error) {
 	t := &tokenCache{documents: discovery.New(c.Clock, c.Random), state: c.State}
 	var node *lease.Node

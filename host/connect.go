@@ -59,7 +59,6 @@ func (h *Host) NewConnector(ctx context.Context, config ConnectorConfig) (*Conne
 	return c, nil
 }
 
-// input returns what the check of a connector gets of the host.
 func (h *Host) input(c *ConnectorConfig) *connect.Input {
 	return &connect.Input{
 		Config: connect.Config{
@@ -72,7 +71,6 @@ func (h *Host) input(c *ConnectorConfig) *connect.Input {
 	}
 }
 
-// newConfigError returns the error for the problems of a connector.
 func newConfigError(connector string, found connect.Findings) error {
 	wrong := &ConfigError{Connector: connector, More: found.More}
 	for _, p := range found.Problems {
@@ -84,10 +82,8 @@ func newConfigError(connector string, found connect.Findings) error {
 	return wrong
 }
 
-// bareOAuth matches the names of OAuth 2.0 as a whole.
 var bareOAuth = regexp.MustCompile(`^(?i:oauth)[-_]?(?:2|2\.0|20)?$`)
 
-// newRunner returns what authenticates the requests of the connector.
 func (h *Host) newRunner(c *Connector) *run.Runner {
 	rn := &run.Runner{
 		Shared: &h.shared, Plan: c.plan, Events: &c.events,
@@ -105,7 +101,6 @@ func (h *Host) newRunner(c *Connector) *run.Runner {
 	return rn
 }
 
-// newTransport returns what sends the requests of the connector.
 func (h *Host) newTransport(c *Connector, d *dialer) *send.Transport {
 	t := &send.Transport{
 		Runner: c.runner, CrossOriginRedirects: c.config.CrossOriginRedirects, UserAgent: h.config.UserAgent,
@@ -124,7 +119,6 @@ func (h *Host) newTransport(c *Connector, d *dialer) *send.Transport {
 	return t
 }
 
-// newReader returns what reads the inputs of the connector's calls.
 func (h *Host) newReader(c *Connector, d *dialer) *inputs.Reader {
 	r := &inputs.Reader{
 		Plan: c.plan, Secrets: h.config.Secrets, Variables: h.config.Variables, Events: &c.events, Documents: h.cache.documents,

@@ -177,7 +177,6 @@ func (c *Connector) LastClientCertificate() *ClientCertificate {
 	return (*ClientCertificate)(c.transport.TLS.Last())
 }
 
-// fail returns an Error of the connector.
 func (c *Connector) fail(stage Stage, err error) error {
 	if errors.Is(err, ErrClosed) {
 		stage = StageClosed
@@ -193,7 +192,6 @@ func (c *Connector) fail(stage Stage, err error) error {
 	return failed
 }
 
-// failure returns an Error for the failure of a call.
 func (c *Connector) failure(f *hostfn.Failure) error {
 	return c.fail(Stage(f.Stage), f.Err)
 }

@@ -156,7 +156,6 @@ func userOf(ctx context.Context) *User {
 	return &u
 }
 
-// consentKey returns the key of a consent that is under way.
 func consentKey(handle string) lease.Key {
 	return lease.Key{Partition: sha256.Sum256([]byte("consent")), Name: handle}
 }

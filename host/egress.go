@@ -90,7 +90,6 @@ func newDialer(e Egress, base http.RoundTripper) (*dialer, error) {
 	return &dialer{e, api, tokens}, nil
 }
 
-// closeIdle closes the connections that no request uses.
 func (d *dialer) closeIdle() {
 	for _, transport := range []http.RoundTripper{d.api, d.tokens.Transport} {
 		if t, ok := transport.(*http.Transport); ok {

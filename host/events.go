@@ -30,7 +30,6 @@ func eventsOf(c *Connector, tracer Tracer, observe func(context.Context, Attempt
 	return s
 }
 
-// attemptOf returns an attempt as Observe gets it.
 func attemptOf(c *Connector, a *event.Attempt, err error) Attempt {
 	return Attempt{
 		Source: c, Connector: c.config.Name, AuthType: c.config.Auth.Type, Err: err,
@@ -47,7 +46,6 @@ type spans struct {
 	tracer    Tracer
 }
 
-// begin implements event.Stream.Begin.
 func (s spans) begin(ctx context.Context, e event.Span) (spanCtx context.Context, end func(event.End)) {
 	span := Span{Name: e.Name, connector: s.connector.config.Name, authType: s.connector.config.Auth.Type, about: e}
 	if span.about.Method = ""; span.Client() {
@@ -81,7 +79,6 @@ func (s spans) recoverPanic(ctx context.Context) {
 	}
 }
 
-// end returns the end of a span.
 func (s spans) end(name string, e event.End) (end SpanEnd) {
 	var failure *hostfn.Failure
 	if errors.As(e.Err, &failure) {
@@ -192,7 +189,6 @@ func errorType(err error) string {
 	return otherError
 }
 
-// refusalType returns the value of error.type for the refusal of a token endpoint.
 func refusalType(tokenErr *TokenError) string {
 	switch {
 	case tokenErr.Code != "" && tokenErr.Code != "other":
@@ -228,7 +224,6 @@ func (l *connectorLog) line(ctx context.Context, level contract.Level, text stri
 	l.write(ctx, level, text)
 }
 
-// write is line with further attributes.
 func (l *connectorLog) write(ctx context.Context, level contract.Level, text string, more ...slog.Attr) {
 	levels := [...]slog.Level{slog.LevelDebug - 4, slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError}
 	attrs := append([]slog.Attr{slog.String("connector", Printable(l.connector)), slog.String("type", l.authType)}, more...)
@@ -240,7 +235,6 @@ func (l *connectorLog) warn(ctx context.Context, path, text string) {
 	l.once(ctx, &l.warned, Problem{Path: path, Message: text})
 }
 
-// warnOfGuest logs a warning of the plugin.
 func (l *connectorLog) warnOfGuest(ctx context.Context, text string) {
 	l.once(ctx, &l.guestWarned, Problem{Message: text})
 }

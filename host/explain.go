@@ -88,7 +88,6 @@ func (m Mutation) String() string {
 	return b.String()
 }
 
-// explanation returns what a call did, for people to read.
 func (c *Connector) explanation(call *hostfn.Call, output []byte, err error) string {
 	text := "auth type " + c.config.Auth.Type + "\n"
 	for _, step := range call.Steps {

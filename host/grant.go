@@ -154,7 +154,6 @@ func (c *Connector) grantName(ctx context.Context) (string, error) {
 // there, and still the same.
 const grantKnown = 30 * time.Second
 
-// maxGrants is the number of grants whose names a host remembers.
 const maxGrants = 1 << 16
 
 // knownGrants remembers the names of grants, and when the store was asked for them.
@@ -194,7 +193,6 @@ func (k *knownGrants) remember(key lease.Key, name string, now time.Time, epoch 
 	}
 }
 
-// forget forgets the name of a grant that was taken back or replaced.
 func (k *knownGrants) forget(key lease.Key) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

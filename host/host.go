@@ -133,7 +133,6 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 	return h, nil
 }
 
-// withDefaults returns a copy of c with the defaults of the fields that are not set.
 func (c Config) withDefaults() Config {
 	if c.BuiltIns == nil {
 		for _, wasm := range plugins.Default() {
@@ -206,7 +205,6 @@ func (h *Host) loadAll(ctx context.Context) error {
 	return nil
 }
 
-// prepare compiles a plugin and reads its description.
 func (h *Host) prepare(ctx context.Context, source Plugin) (*plugin, error) {
 	p := &plugin{Plugin: connect.Plugin{Guest: source.guest, Digest: sha256.Sum256(source.Wasm), Grants: map[string]bool{}}}
 	digest := hex.EncodeToString(p.Digest[:])
@@ -281,7 +279,6 @@ func (h *Host) register(p *plugin) error {
 	return nil
 }
 
-// userAgent returns the User-Agent of the host's own requests.
 func (h *Host) userAgent() string { return cmp.Or(h.config.UserAgent, "keywright") }
 
 // dialerFor returns the dialer of a connector whose own Egress is e, or nil. Connectors with the same Egress share one. With an error,

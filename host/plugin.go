@@ -76,7 +76,6 @@ func (p *PluginInfo) SealedFields() (names []string) {
 	return names
 }
 
-// plugin is a loaded plugin.
 type plugin struct {
 	connect.Plugin
 	info PluginInfo
@@ -86,7 +85,6 @@ type plugin struct {
 	deterministic bool
 }
 
-// limitError returns a LimitError for a field of PluginLimits.
 func (p *plugin) limitError(field string, err error) error {
 	f, _ := reflect.TypeFor[PluginLimits]().FieldByName(field)
 	return &LimitError{Plugin: p.info.Name, Member: f.Tag.Get("file"), Err: err}

@@ -42,7 +42,6 @@ const maxSecret = 1 << 20
 // MapSecrets stores secrets in memory, by name.
 type MapSecrets map[string]string
 
-// Secret implements [Secrets].
 func (m MapSecrets) Secret(_ context.Context, name string) (string, error) {
 	if value, ok := m[name]; ok {
 		return value, nil

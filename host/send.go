@@ -89,7 +89,6 @@ var errNotConnected = errors.New("the connector was not made by Host.NewConnecto
 // unconnected is the RoundTripper of a connector that was not made by Host.NewConnector. It sends nothing.
 type unconnected struct{ connector *Connector }
 
-// RoundTrip implements [http.RoundTripper].
 func (u unconnected) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
 		_ = r.Body.Close()

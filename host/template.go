@@ -57,7 +57,6 @@ func (h *Host) Template(source string) (*Template, error) {
 	return &Template{host: h, compiled: compiled, names: names}, nil
 }
 
-// wrongTemplate returns the error for a template with problems.
 func wrongTemplate(problems ...Problem) error {
 	return &ConfigError{Problems: problems, template: true}
 }
@@ -85,7 +84,6 @@ func (t *Template) RenderURL(ctx context.Context) (Text, error) {
 	return t.render(ctx, t.compiled.RenderURL)
 }
 
-// render reads the inputs of the template and calls render.
 func (t *Template) render(ctx context.Context, render func(template.Values) ([]template.Part, error)) (Text, error) {
 	if t.host.shared.Gate.Closed() {
 		return Text{}, ErrClosed

@@ -47,7 +47,6 @@ func (t *Trace) Exchanges() []view.Exchange { return stepsOf[view.Exchange](t) }
 // Answers returns the API's answers so far, one for each time that the request was sent.
 func (t *Trace) Answers() []view.Answer { return stepsOf[view.Answer](t) }
 
-// stepsOf returns the steps of a type, in order.
 func stepsOf[T fmt.Stringer](t *Trace) []T {
 	all := []T{}
 	for _, step := range t.record.Steps() {

@@ -7,7 +7,6 @@ import (
 	"time"
 )
 
-// memory is a Store in the memory of the process.
 type memory struct {
 	now  func() time.Time
 	mu   sync.Mutex
@@ -41,7 +40,6 @@ func NewMemory(now func() time.Time) Store {
 	return &memory{now: now, rows: map[ID]*memoryRow{}, limit: leastLimit}
 }
 
-// Get implements Store.
 func (m *memory) Get(ctx context.Context, id ID) (Row, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -51,7 +49,6 @@ func (m *memory) Get(ctx context.Context, id ID) (Row, error) {
 	return m.row(id), nil
 }
 
-// row returns a copy of a row, as of now.
 func (m *memory) row(id ID) Row {
 	r := m.rows[id]
 	if r == nil {
@@ -71,10 +68,8 @@ func (m *memory) row(id ID) Row {
 	return row
 }
 
-// valid reports whether the value has not expired.
 func (r *memoryRow) valid(now time.Time) bool { return r.expires.IsZero() || r.expires.After(now) }
 
-// wake wakes those who wait for a change.
 func (r *memoryRow) wake() {
 	if r.changed != nil {
 		close(r.changed)
@@ -82,7 +77,6 @@ func (r *memoryRow) wake() {
 	}
 }
 
-// Acquire implements Store.
 func (m *memory) Acquire(ctx context.Context, id ID, generation int64, d time.Duration) (Lease, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -116,7 +110,6 @@ func (m *memory) change(ctx context.Context, id ID, f func(r *memoryRow) bool) (
 	return r != nil && f(r), nil
 }
 
-// Put implements Store.
 func (m *memory) Put(ctx context.Context, lease Lease, value []byte, expires time.Duration, release bool) (bool, error) {
 	return m.change(ctx, lease.ID, func(r *memoryRow) bool {
 		if r.fence != lease.Fence || r.generation != lease.Generation {
@@ -135,7 +128,6 @@ func (m *memory) Put(ctx context.Context, lease Lease, value []byte, expires tim
 	})
 }
 
-// Release implements Store.
 func (m *memory) Release(ctx context.Context, lease Lease) error {
 	_, err := m.change(ctx, lease.ID, func(r *memoryRow) bool {
 		if r.fence == lease.Fence {
@@ -147,7 +139,6 @@ func (m *memory) Release(ctx context.Context, lease Lease) error {
 	return err
 }
 
-// Delete implements Store.
 func (m *memory) Delete(ctx context.Context, id ID, generation int64) (bool, error) {
 	return m.change(ctx, id, func(r *memoryRow) bool {
 		if r.generation != generation {
@@ -160,7 +151,6 @@ func (m *memory) Delete(ctx context.Context, id ID, generation int64) (bool, err
 	})
 }
 
-// Reseal implements Store.
 func (m *memory) Reseal(ctx context.Context, id ID, generation int64, value []byte) (bool, error) {
 	return m.change(ctx, id, func(r *memoryRow) bool {
 		if r.generation != generation || r.value == nil {
@@ -171,7 +161,6 @@ func (m *memory) Reseal(ctx context.Context, id ID, generation int64, value []by
 	})
 }
 
-// Wait implements Store.
 func (m *memory) Wait(ctx context.Context, id ID, generation int64) error {
 	changed, d := m.watch(id, generation)
 	if err := ctx.Err(); changed == nil || err != nil {
@@ -204,7 +193,6 @@ func (m *memory) watch(id ID, generation int64) (<-chan struct{}, time.Duration)
 	return r.changed, r.leaseEnd.Sub(now)
 }
 
-// Rows implements Store.
 func (m *memory) Rows(ctx context.Context, f func(ID, Row) error) error {
 	m.mu.Lock()
 	ids := make([]ID, 0, len(m.rows))

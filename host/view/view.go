@@ -79,7 +79,6 @@ func indent(heading string, lines ...string) string {
 	return b.String()
 }
 
-// maxLine is the maximum number of bytes of a line for people.
 const maxLine = 1024
 
 // Answer is an answer of a token endpoint or the API, masked: its texts are replaced by made-up ones. Numbers, booleans,

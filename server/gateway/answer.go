@@ -115,7 +115,6 @@ func isEventStream(header http.Header) bool {
 	return len(got) >= len(kind) && strings.EqualFold(got[:len(kind)], kind)
 }
 
-// buffer is a buffer for copying bodies.
 type buffer [32 << 10]byte
 
 // maxReadFirst is the maximum size of an answer that is read completely before its header is sent.
@@ -209,7 +208,6 @@ func (n *namedHeaders) exposed(h http.Header) (names []string) {
 	return names
 }
 
-// compileResponseHeaders compiles the headers that a definition names.
 func (k *compiler) compileResponseHeaders(headers []string) namedHeaders {
 	if len(headers) > maxNamedHeaders {
 		k.Wrong("response.headers", "has more than %d names", maxNamedHeaders)

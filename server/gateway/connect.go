@@ -208,7 +208,6 @@ func queryNames(text string) map[string]bool {
 	return names
 }
 
-// compiler compiles the parts of a definition, and collects their problems.
 type compiler struct {
 	problem.Collector
 	host     *host.Host
@@ -259,7 +258,6 @@ func (k *compiler) methods(methods []string) {
 	}
 }
 
-// parameters checks and compiles headers or the query.
 func (k *compiler) parameters(what string, all []Parameter) []parameter {
 	var compiled []parameter
 	names := map[string]bool{}

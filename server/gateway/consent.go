@@ -65,7 +65,6 @@ type consents interface {
 	Disconnect(ctx context.Context) error
 }
 
-// upstreamConsents implements consents with a host.
 type upstreamConsents struct {
 	*host.Connector
 	connector *Connector
@@ -179,7 +178,6 @@ func (v *visit) uses() error {
 	return nil
 }
 
-// accepts reports whether the header Accept names a media type.
 func (v *visit) accepts(kind string) bool {
 	for part := range strings.SplitSeq(strings.Join(v.r.Header["Accept"], ","), ",") {
 		name, _, _ := strings.Cut(part, ";")
@@ -324,7 +322,6 @@ func callbackValues(query string) (url.Values, error) {
 	return values, nil
 }
 
-// disconnect forgets the grant of the user.
 func (v *visit) disconnect(connector *running) error {
 	if _, err := v.generation.crossOrigin(v.w, v.r); err != nil {
 		return err
@@ -351,7 +348,6 @@ func (v *visit) disconnect(connector *running) error {
 	return nil
 }
 
-// redirect sends the browser to another URL.
 func (v *visit) redirect(status int, to string) {
 	v.w.Header().Set("Location", to)
 	v.write(v.w, status, nil)

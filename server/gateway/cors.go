@@ -48,7 +48,6 @@ func (g *generation) crossOrigin(w http.ResponseWriter, r *http.Request) (prefli
 	return true, nil
 }
 
-// sameOrigin reports whether origin is the gateway's own.
 func sameOrigin(origin string, r *http.Request) bool {
 	name, secure := strings.CutPrefix(origin, "https://")
 	if !secure && r.TLS == nil { // https counts too: a proxy in front of the gateway may terminate TLS

@@ -145,7 +145,6 @@ type exchanges struct {
 	sum host.Attempt
 }
 
-// fill sets the Attempt of an event, as it is so far.
 func (e *exchanges) fill(event *Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -169,7 +168,6 @@ func (c *call) observe() {
 	}
 }
 
-// use returns what a credential is used for if the request is sent to the API.
 func (c *call) use() Use {
 	if c.tested {
 		return UseTest
@@ -189,7 +187,6 @@ func (c *call) finalEvent() Event {
 	return c.event
 }
 
-// methodOf returns the method for [Event].Method.
 func (c *call) methodOf(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, http.MethodConnect, http.MethodTrace:
@@ -236,7 +233,6 @@ func LogHandler(h slog.Handler) slog.Handler { return logHandler{h} }
 
 type logHandler struct{ slog.Handler }
 
-// Handle implements [slog.Handler].
 func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
 	if e, ok := ctx.Value(exchangesKey{}).(*exchanges); ok {
 		r = r.Clone()
@@ -245,12 +241,10 @@ func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// WithAttrs implements [slog.Handler].
 func (h logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return logHandler{h.Handler.WithAttrs(attrs)}
 }
 
-// WithGroup implements [slog.Handler].
 func (h logHandler) WithGroup(name string) slog.Handler { return logHandler{h.Handler.WithGroup(name)} }
 
 // way implements [trial.Way].

@@ -89,7 +89,6 @@ type generation struct {
 	inFlight   sync.WaitGroup
 }
 
-// running is a connector that is served.
 type running struct {
 	*Connector
 	limits *limiter
@@ -263,7 +262,6 @@ func (c *call) forward(ctx context.Context, connector *running, w http.ResponseW
 	return nil
 }
 
-// recordable returns an error if no credential must be used, because the use could not be recorded.
 func (g *Gateway) recordable() error {
 	if g.config.Recordable == nil {
 		return nil
@@ -274,7 +272,6 @@ func (g *Gateway) recordable() error {
 	return nil
 }
 
-// write writes an answer of the gateway's own.
 func (c *call) write(w http.ResponseWriter, status int, body []byte) {
 	c.event.Status = status
 	w.Header().Set("Server-Timing", c.timing())
@@ -285,7 +282,6 @@ func (c *call) write(w http.ResponseWriter, status int, body []byte) {
 	_, _ = w.Write(body)
 }
 
-// refuses returns an error if a request is refused for any connector.
 func (g *generation) refuses(r *http.Request) error {
 	switch {
 	case !g.isHost(r.Host):

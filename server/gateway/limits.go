@@ -118,7 +118,6 @@ func (l *limiter) admit(user string) error {
 	return nil
 }
 
-// dismiss undoes admit.
 func (l *limiter) dismiss(user string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

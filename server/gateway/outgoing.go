@@ -102,7 +102,6 @@ func (o *outgoing) addCredential(text host.Text) {
 	}
 }
 
-// show makes a header visible to expressions.
 func (o *outgoing) show(name string) {
 	if o.visibleHeader != nil {
 		o.visibleHeader[name] = o.Header[name]
@@ -225,7 +224,6 @@ func (p parameter) callerValues(what string, values []string) ([]string, error) 
 	return values, nil
 }
 
-// value renders the definition's value of a parameter.
 func (c *Connector) value(ctx context.Context, what string, p parameter) (host.Text, error) {
 	text, err := p.value.Render(ctx)
 	if err != nil {

@@ -45,7 +45,6 @@ func (p *httpProblem) Error() string {
 // typeBase is the beginning of each problem's type. docs/gateway.md lists the types.
 const typeBase = "urn:keywright:problem:"
 
-// problemOf returns the problem that a caller receives for an error.
 func problemOf(err error) *httpProblem {
 	var p *httpProblem
 	var refusal *trial.Refusal

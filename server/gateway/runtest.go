@@ -109,7 +109,6 @@ func (g *generation) unknown(permalink string) error {
 	return &httpProblem{status: http.StatusNotFound, kind: "unknown-connector", detail: "there is no such connector" + hint}
 }
 
-// knownHost returns a name of the gateway.
 func (g *generation) knownHost() string {
 	for name := range g.hosts {
 		return name
@@ -168,7 +167,6 @@ func setStages(r *trial.Result, e Event) {
 	}
 }
 
-// pairsOf returns headers, sorted by name.
 func pairsOf(header http.Header) []abi.Pair {
 	all := []abi.Pair{}
 	for _, name := range slices.Sorted(maps.Keys(header)) {
@@ -179,7 +177,6 @@ func pairsOf(header http.Header) []abi.Pair {
 	return all
 }
 
-// milliseconds returns a time with microseconds.
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // testedAnswer takes the answer to a test, as a caller would get it from net/http.
@@ -232,10 +229,8 @@ func bodyAllowed(status int) bool {
 	return status != http.StatusNoContent && status != http.StatusNotModified
 }
 
-// Header implements [http.ResponseWriter].
 func (w *testedAnswer) Header() http.Header { return w.header }
 
-// WriteHeader implements [http.ResponseWriter].
 func (w *testedAnswer) WriteHeader(status int) {
 	if w.sentHeader != nil {
 		return
@@ -244,7 +239,6 @@ func (w *testedAnswer) WriteHeader(status int) {
 	w.timer = time.AfterFunc(maxTestTime, w.cancel)
 }
 
-// Write implements [http.ResponseWriter].
 func (w *testedAnswer) Write(p []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	if w.method == http.MethodHead {
@@ -258,7 +252,6 @@ func (w *testedAnswer) Write(p []byte) (int, error) {
 	return w.body.Write(p)
 }
 
-// Flush implements [http.Flusher].
 func (w *testedAnswer) Flush() { w.flushed = true }
 
 // maxAround is the number of bytes that the JSON of a test may have beside the body.

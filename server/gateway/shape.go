@@ -30,7 +30,6 @@ type shapes struct {
 	response *transform.Body
 }
 
-// shapes compiles the expressions for bodies.
 func (k *compiler) shapes(d Definition) (s shapes) {
 	keep := func(path string, problems []*transform.Problem) {
 		for _, p := range problems {
@@ -171,7 +170,6 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 	return true, nil
 }
 
-// replace replaces the body of an answer, and sets or removes the headers that depend on it.
 func replace(response *http.Response, body []byte, contentType string) {
 	for _, name := range []string{"Accept-Ranges", "Content-Range", "Content-Length", "Etag", "Last-Modified"} { // these describe the body before
 		response.Header.Del(name)

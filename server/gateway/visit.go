@@ -135,7 +135,6 @@ type page struct {
 	Back string
 }
 
-// connection is a connection of a user, in the JSON of GET /connect and on its page.
 type connection struct {
 	Connector string         `json:"connector"`
 	Name      string         `json:"name"`
@@ -174,7 +173,6 @@ var pagePolicy = func() string {
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) + "'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 }()
 
-// render returns a page, and sets the headers for it.
 func (p *page) render(header http.Header) []byte {
 	p.Style = template.CSS(consentCSS) //nolint:gosec // it is part of this program
 	var b bytes.Buffer
@@ -188,13 +186,11 @@ func (p *page) render(header http.Header) []byte {
 	return b.Bytes()
 }
 
-// show writes a page.
 func (v *visit) show(status int, p *page) error {
 	v.write(v.w, status, p.render(v.w.Header()))
 	return nil
 }
 
-// json writes an answer in JSON.
 func (v *visit) json(document any) error {
 	body, _ := json.Marshal(document) // encoding texts and numbers cannot fail
 	v.w.Header().Set("Content-Type", "application/json")
@@ -202,7 +198,6 @@ func (v *visit) json(document any) error {
 	return nil
 }
 
-// pageOf returns the page for a problem, and sets the headers for it.
 func (c *call) pageOf(header http.Header, p *httpProblem) []byte {
 	problemPage := &page{Problem: p.detail, RequestID: c.event.ID, Back: "/connect"}
 	if p.status == http.StatusUnauthorized {
@@ -211,7 +206,6 @@ func (c *call) pageOf(header http.Header, p *httpProblem) []byte {
 	return problemPage.render(header)
 }
 
-// list answers with the connections of the user.
 func (v *visit) list() error {
 	if _, err := v.generation.crossOrigin(v.w, v.r); err != nil && !v.navigates() {
 		return err

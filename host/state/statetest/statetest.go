@@ -36,7 +36,6 @@ func Run(t *testing.T, suite Suite) {
 	}
 }
 
-// fixture is a test with its store.
 type fixture struct {
 	*testing.T
 	suite Suite
@@ -96,7 +95,6 @@ func (f *fixture) put(lease state.Lease, value string, expires time.Duration, re
 	f.changed(fmt.Sprintf("Put of %.20q", value), ok, want, err)
 }
 
-// changed checks the result of a method that changes a row, or does not.
 func (f *fixture) changed(method string, got, want bool, err error) {
 	f.Helper()
 	if err != nil {

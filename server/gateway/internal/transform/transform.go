@@ -42,7 +42,6 @@ const (
 	MaxSteps       = 8 << 20  // steps; see [expr.Limits]
 )
 
-// limits are the limits of a run.
 var limits = &expr.Limits{
 	Steps: MaxSteps, TooManySteps: fmt.Sprintf("more than %d steps: it goes through too long lists or texts", MaxSteps),
 	Made: MaxText, Text: math.MaxInt, JSON: MaxOutput, TooLong: tooMuchOutput, Values: MaxValues, Depth: MaxDepth,
