@@ -254,8 +254,7 @@ func (v *visit) start(connector *running) error {
 			URL string `json:"url"`
 		}{to})
 	}
-	v.redirect(http.StatusFound, to)
-	return nil
+	return v.redirect(http.StatusFound, to)
 }
 
 // callback ends a consent. The browser comes from the authorization server, which is another site, so that a cookie with
@@ -302,8 +301,7 @@ func (v *visit) callback(connector *running) error {
 		return consentProblem(err)
 	}
 	if to := v.generation.consent.ReturnTo; to != "" {
-		v.redirect(http.StatusSeeOther, to)
-		return nil
+		return v.redirect(http.StatusSeeOther, to)
 	}
 	return v.show(http.StatusOK, &page{Done: connector.definition.Name})
 }
@@ -341,14 +339,14 @@ func (v *visit) disconnect(connector *running) error {
 		return connectionProblem(err)
 	}
 	if v.r.Method == http.MethodPost && v.page {
-		v.redirect(http.StatusSeeOther, "/connect")
-		return nil
+		return v.redirect(http.StatusSeeOther, "/connect")
 	}
 	v.write(v.w, http.StatusNoContent, nil)
 	return nil
 }
 
-func (v *visit) redirect(status int, to string) {
+func (v *visit) redirect(status int, to string) error {
 	v.w.Header().Set("Location", to)
 	v.write(v.w, status, nil)
+	return nil
 }
