@@ -61,11 +61,8 @@ func (h *Host) NewConnector(ctx context.Context, config ConnectorConfig) (*Conne
 
 func (h *Host) input(c *ConnectorConfig) *connect.Input {
 	return &connect.Input{
-		Config: connect.Config{
-			Name: c.Name, Origins: c.Origins, Type: c.Auth.Type, Values: c.Auth.Config, TLS: (*connect.TLSConfig)(c.TLS),
-			Timeout: c.Timeout, RefreshAhead: c.RefreshAhead, NeverResend: c.NeverResend,
-			CrossOriginRedirects: c.CrossOriginRedirects, BodyBytes: c.BodyBytes,
-		},
+		Name: c.Name, Origins: c.Origins, Type: c.Auth.Type, Values: c.Auth.Config, TLS: (*connect.TLSConfig)(c.TLS), BodyBytes: c.BodyBytes,
+		Timeout: c.Timeout, RefreshAhead: c.RefreshAhead, NeverResend: c.NeverResend, CrossOriginRedirects: c.CrossOriginRedirects,
 		Base: h.config.Base != nil, PKCS12: h.config.PKCS12 != nil, State: h.config.State != nil,
 		UserTokenHosts: h.userTokenHosts, Variables: h.config.Variables, CallTime: h.config.Limits.CallTime, Salt: h.cache.salt,
 	}

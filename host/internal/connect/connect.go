@@ -20,20 +20,6 @@ import (
 	"github.com/keywright/keywright/internal/problem"
 )
 
-// Config is the configuration of a connector. Each field means what the field of host.ConnectorConfig with the same name means.
-type Config struct {
-	Name    string
-	Origins []string
-	// Type is the auth type, or an alias of it, and Values has the fields of its configuration.
-	Type                  string
-	Values                map[string]any
-	TLS                   *TLSConfig
-	Timeout, RefreshAhead time.Duration
-	NeverResend           bool
-	CrossOriginRedirects  bool
-	BodyBytes             int64
-}
-
 // Plugin is a plugin that a host has loaded.
 type Plugin struct {
 	*describe.Type
@@ -48,7 +34,18 @@ type Plugin struct {
 
 // Input is a configuration to check, and what its host offers.
 type Input struct {
-	Config
+	// Each of these means what the field of host.ConnectorConfig with the same name means, but for Type, which is the auth type or an
+	// alias of it, and Values, which has the fields of its configuration.
+	Name                  string
+	Origins               []string
+	Type                  string
+	Values                map[string]any
+	TLS                   *TLSConfig
+	Timeout, RefreshAhead time.Duration
+	NeverResend           bool
+	CrossOriginRedirects  bool
+	BodyBytes             int64
+
 	// Plugin is the plugin of the auth type. If it is nil, NoPlugin says what is wrong with the name.
 	Plugin   *Plugin
 	NoPlugin string

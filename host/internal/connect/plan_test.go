@@ -13,7 +13,7 @@ import (
 func TestPartitionHasDigestVariablesAndSalt(t *testing.T) {
 	partition := func(change func(p *Input, in *hostfn.Inputs)) [32]byte {
 		input := &Input{
-			Config: Config{Name: "crm", Values: map[string]any{"a": "b"}},
+			Name: "crm", Values: map[string]any{"a": "b"},
 			Plugin: &Plugin{Description: &abi.Description{Type: "t"}, Grants: map[string]bool{}},
 		}
 		in := &hostfn.Inputs{Variables: map[string]string{"v": "1", "w": ""}, Secrets: []string{"x"}}

@@ -49,23 +49,13 @@ func FieldErrorf(field, format string, args ...any) error {
 	return &FieldError{Field: field, Err: fmt.Errorf(format, args...)}
 }
 
-// TokenError is an answer of a token endpoint without a token (RFC 6749 section 5.2).
+// TokenError is an answer of a token endpoint without a token (RFC 6749 section 5.2). Its fields are those of host.TokenError.
 type TokenError struct {
-	// Status is the status code of HTTP.
-	Status int
-	// Code is the error code if it is registered, "other" if it is not, and "" if there is none.
-	Code string
-	// Problem says what is wrong with an answer that is no error, such as "without an access_token". It is "" if Status is
-	// 400 or more.
-	Problem string
-	// RetryAfter is the time during which the host does not repeat the request, but returns this answer for it. If 0,
-	// the next request asks the endpoint.
+	Status     int
+	Code       string
+	Problem    string
 	RetryAfter time.Duration
-	// Offset is the time that the endpoint's clock is ahead of the host's, by its header Date. It is 0 if that is missing, or if
-	// the clocks are less than leastOffset apart.
-	Offset time.Duration
-	// Remembered reports whether the endpoint was not asked, because it has refused the same request before: Age ago,
-	// or longer ago if another node has asked it.
+	Offset     time.Duration
 	Remembered bool
 	Age        time.Duration
 }
