@@ -143,8 +143,7 @@ func (p *pendingConsent) from(iss string) bool {
 	return err == nil && origin.String() == p.Origin
 }
 
-// maxCode is the maximum length of a code, in bytes.
-const maxCode = 4096
+const maxCode = 4096 // bytes
 
 // authorizationErrors has the registered error codes of authorization endpoints: RFC 6749 section 4.1.2.1, RFC 8707 and OpenID
 // Connect Core section 3.1.2.6.

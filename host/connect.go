@@ -11,6 +11,7 @@ import (
 
 	"github.com/keywright/keywright/host/internal/connect"
 	"github.com/keywright/keywright/host/internal/discovery"
+	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/inputs"
 	"github.com/keywright/keywright/host/internal/run"
@@ -155,7 +156,12 @@ func (h *Host) newPlan(c *Connector, d *dialer) *hostfn.Plan {
 	c.log = &connectorLog{
 		logger: h.config.Logger, report: h.config.Warn, clock: h.config.Clock, connector: c.config.Name, authType: c.plugin.info.Type,
 	}
-	c.events = eventsOf(c, h.config.Tracer, h.config.Observe)
+	if tracer := h.config.Tracer; tracer != nil {
+		c.events.Begin = spans{c, tracer}.begin
+	}
+	if observe := h.config.Observe; observe != nil {
+		c.events.Observe = func(ctx context.Context, a event.Attempt, err error) { observe(ctx, attemptOf(c, &a, err)) }
+	}
 	limit := cmp.Or(c.config.Timeout, h.config.Limits.CallTime)
 	if own := c.plugin.info.Limits.CallTime; own > 0 {
 		limit = min(limit, own)

@@ -47,7 +47,7 @@ type pendingConsent struct {
 	Connector string
 	// Config is a digest of the connector's configuration.
 	Config []byte
-	// User is the user who began, or nil for the operator. It has no token.
+	// User is the user who began, or nil for the operator. Its JSON has no token.
 	User        *User `json:",omitempty"`
 	RedirectURI string
 	Binding     []byte
@@ -105,11 +105,15 @@ func (c *Connector) BeginConsent(ctx context.Context, r ConsentRequest) (authori
 		challenge := sha256.Sum256([]byte(verifier))
 		parameters["code_challenge"], parameters["code_challenge_method"] = []string{base64url(challenge[:])}, []string{"S256"}
 	}
-	row, err := json.Marshal(pendingConsent{
-		Connector: c.config.Name, Config: c.configDigest(), User: userOf(ctx), RedirectURI: redirectURI, Binding: bindingHash(binding),
+	pending := pendingConsent{
+		Connector: c.config.Name, Config: c.configDigest(), RedirectURI: redirectURI, Binding: bindingHash(binding),
 		Verifier: verifier, Nonce: nonce, Issuer: cmp.Or(authorization.Issuer, server), IssRequired: authorization.IssRequired || promised,
 		Origin: origin.String(), CodeParameter: authorization.CodeParameter,
-	})
+	}
+	if u, ok := UserFrom(ctx); ok {
+		pending.User = &u
+	}
+	row, err := json.Marshal(pending)
 	if err != nil {
 		return "", c.fail(StagePlugin, err)
 	}
@@ -144,16 +148,6 @@ func (c *Connector) canConsent(ctx context.Context) error {
 		return c.fail(StageTemplate, errors.New("the id of the user or of the tenant is not UTF-8"))
 	}
 	return nil
-}
-
-// userOf returns the user of a context without the token, or nil if there is none.
-func userOf(ctx context.Context) *User {
-	u, ok := UserFrom(ctx)
-	if !ok {
-		return nil
-	}
-	u.Token, u.TokenExpires = "", time.Time{}
-	return &u
 }
 
 func consentKey(handle string) lease.Key {

@@ -19,17 +19,6 @@ import (
 	"github.com/keywright/keywright/internal/contract"
 )
 
-// eventsOf returns the stream of a connector's events, of which the Tracer of the host gets spans, and Observe attempts.
-func eventsOf(c *Connector, tracer Tracer, observe func(context.Context, Attempt)) (s event.Stream) {
-	if tracer != nil {
-		s.Begin = spans{c, tracer}.begin
-	}
-	if observe != nil {
-		s.Observe = func(ctx context.Context, a event.Attempt, err error) { observe(ctx, attemptOf(c, &a, err)) }
-	}
-	return s
-}
-
 func attemptOf(c *Connector, a *event.Attempt, err error) Attempt {
 	return Attempt{
 		Source: c, Connector: c.config.Name, AuthType: c.config.Auth.Type, Err: err,

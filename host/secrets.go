@@ -36,8 +36,7 @@ func SecretName(name string, u User) (string, error) {
 	return expr.StoredSecret(name, u.TenantID, u.ID)
 }
 
-// maxSecret limits the size of a secret in a file, in bytes.
-const maxSecret = 1 << 20
+const maxSecret = 1 << 20 // bytes of a secret in a file
 
 // MapSecrets stores secrets in memory, by name.
 type MapSecrets map[string]string

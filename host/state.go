@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/keywright/keywright/host/internal/hostfn"
@@ -37,9 +38,9 @@ type StateConfig struct {
 // for all. A State outlives the hosts that use it, and several hosts may use it at once. Close ends it.
 type State struct {
 	node *lease.Node
-	// stop ends the goroutine that writes again what the store did not take, and stopped is closed when it has ended.
+	// writing is the goroutine that writes again what the store did not take, and stop ends it.
+	writing sync.WaitGroup
 	stop    context.CancelFunc
-	stopped chan struct{}
 }
 
 // NewState returns the state of a store. The first node that uses a store writes a row into it. NewState returns an error if
@@ -55,11 +56,8 @@ func NewState(ctx context.Context, c StateConfig) (*State, error) {
 		return nil, fmt.Errorf("state: %w", err)
 	}
 	running, stop := context.WithCancel(context.Background())
-	s := &State{node: node, stop: stop, stopped: make(chan struct{})}
-	go func() {
-		defer close(s.stopped)
-		node.Run(running)
-	}()
+	s := &State{node: node, stop: stop}
+	s.writing.Go(func() { node.Run(running) })
 	return s, nil
 }
 
@@ -89,7 +87,7 @@ func degraded(c StateConfig) func(error) {
 // afterwards.
 func (s *State) Close(ctx context.Context) error {
 	s.stop()
-	<-s.stopped
+	s.writing.Wait()
 	return s.node.Close(ctx)
 }
 

@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -109,7 +110,7 @@ func NewConnector(ctx context.Context, h *host.Host, d Definition) (*Connector, 
 	c := &Connector{definition: d, host: h}
 	d.Permalink = cmp.Or(d.Permalink, Permalink(d.Name))
 	c.definition.Permalink, c.definition.Limits = d.Permalink, d.Limits.withDefaults()
-	c.definition.Timeout, c.definition.Streams.Silence = cmp.Or(d.Timeout, defaultTimeout), cmp.Or(d.Streams.Silence, defaultSilence)
+	c.definition.Timeout, c.definition.Streams.Silence = cmp.Or(d.Timeout, 15*time.Second), cmp.Or(d.Streams.Silence, 10*time.Minute)
 	if len(c.definition.Methods) == 0 {
 		c.definition.Methods = []string{http.MethodGet}
 	}

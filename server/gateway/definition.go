@@ -159,11 +159,6 @@ func (*codeOnly) UnmarshalJSON([]byte) error { return errNoFormat }
 // UnmarshalYAML returns an error. Package connectors reads definitions.
 func (*codeOnly) UnmarshalYAML(func(any) error) error { return errNoFormat }
 
-const (
-	defaultTimeout = 15 * time.Second
-	defaultSilence = 10 * time.Minute
-)
-
 func (l Limits) withDefaults() Limits {
 	l.RequestBytes, l.ResponseBytes, l.Concurrent = cmp.Or(l.RequestBytes, 8<<20), cmp.Or(l.ResponseBytes, 8<<20), cmp.Or(l.Concurrent, 256)
 	return l
@@ -197,8 +192,7 @@ func parseURL(text string) (*url.URL, error) {
 	return u, urlpath.Check(u.EscapedPath())
 }
 
-// maxPermalink is the length of the longest permalink, in bytes.
-const maxPermalink = 64
+const maxPermalink = 64 // bytes
 
 var accents, noPermalink = regexp.MustCompile(`\p{Mn}+`), regexp.MustCompile(`[^a-z0-9]+`)
 

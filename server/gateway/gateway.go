@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -234,8 +235,11 @@ func (c *call) forward(ctx context.Context, connector *running, w http.ResponseW
 	c.exchanges.id = c.event.ID
 	ctx, c.cancel = context.WithCancelCause(context.WithValue(ctx, exchangesKey{}, &c.exchanges))
 	defer c.cancel(nil)
-	if c.out, err = connector.outgoing(ctx, in); err != nil {
-		return c.unrendered(err)
+	if c.out, err = connector.outgoing(ctx, in); errors.As(err, new(*trial.Refusal)) {
+		return err
+	} else if err != nil { // a template failed: it names a value that is missing, or a secret that cannot be read
+		c.event.Use = c.use()
+		return unauthenticated(host.StageTemplate, err)
 	}
 	c.event.Use, c.event.Pattern = c.use(), c.out.pattern
 	if len(c.out.dropped) > 0 && !c.tested && connector.droppedInLog.CompareAndSwap(false, true) {

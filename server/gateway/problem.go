@@ -105,17 +105,6 @@ func retryAfter(err error) int {
 	return 0
 }
 
-// unrendered returns the problem for an error of [Connector.outgoing]. Unless it is a [trial.Refusal], a template failed: it names
-// a value that is missing, or a secret that cannot be read.
-func (c *call) unrendered(err error) error {
-	var refusal *trial.Refusal
-	if errors.As(err, &refusal) {
-		return err
-	}
-	c.event.Use = c.use()
-	return unauthenticated(host.StageTemplate, err)
-}
-
 // kinds maps the status of a [trial.Refusal] to the last part of its problem's type.
 var kinds = map[int]string{
 	http.StatusMethodNotAllowed: "method-not-allowed", http.StatusNotFound: "unknown-path", http.StatusBadRequest: "bad-request",
@@ -148,8 +137,7 @@ func (c *call) problem(ctx context.Context, err error) *httpProblem {
 // statusGone is the status of a request whose caller has gone away. It appears in logs and metrics only, as in other servers.
 const statusGone = 499
 
-// maxNameLogged is the maximum number of bytes in the log of a name for which there is no connector.
-const maxNameLogged = 200
+const maxNameLogged = 200 // bytes of a name for which there is no connector
 
 // report logs a problem and adds it to the event.
 func (c *call) report(ctx context.Context, p *httpProblem) {

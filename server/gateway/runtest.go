@@ -36,7 +36,10 @@ func (g *Gateway) runTest(ctx context.Context, permalink string, t trial.Try) (*
 	if err != nil {
 		return nil, err
 	}
-	r.Host = generation.knownHost()
+	r.Host = "localhost"
+	for name := range generation.hosts {
+		r.Host = name
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if generation.users != nil || t.User != (host.User{}) { // without users, the context of a caller has no user
@@ -107,13 +110,6 @@ func (g *generation) unknown(permalink string) error {
 		hint = fmt.Sprintf("; did you mean %q?", near)
 	}
 	return &httpProblem{status: http.StatusNotFound, kind: "unknown-connector", detail: "there is no such connector" + hint}
-}
-
-func (g *generation) knownHost() string {
-	for name := range g.hosts {
-		return name
-	}
-	return "localhost"
 }
 
 // sentRequest returns the request as it was sent or would have been sent, masked. It returns nil if there is none, because the test's
@@ -254,11 +250,10 @@ func (w *testedAnswer) Write(p []byte) (int, error) {
 
 func (w *testedAnswer) Flush() { w.flushed = true }
 
-// maxAround is the number of bytes that the JSON of a test may have beside the body.
-const maxAround = 64 << 10
-
-// maxShown is the maximum number of bytes of the request's body in a [trial.Result].
-const maxShown = 2 << 10
+const (
+	maxAround = 64 << 10 // bytes that the JSON of a test may have beside the body
+	maxShown  = 2 << 10  // bytes of the request's body in a [trial.Result]
+)
 
 // Test returns the handler for operators who test a connector. It must be registered with a pattern that has the wildcard
 // {permalink}, such as POST /connectors/{permalink}/test, and must not be reachable for callers. A request
@@ -285,9 +280,9 @@ func (g *Gateway) try(c *call, generation *generation, w http.ResponseWriter, r 
 	c.connector = connector.Connector
 	limit := connector.definition.Limits.RequestBytes
 	limit += min(limit+maxAround, math.MaxInt64-limit) // base64 has 4 bytes for 3
-	t, err := readTry(http.MaxBytesReader(w, r.Body, limit))
-	if err != nil {
-		return err
+	var t trial.Try
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, limit)).Decode(&t); err != nil && !errors.Is(err, io.EOF) {
+		return refuse(http.StatusBadRequest, "the body is not JSON with method, path, headers, body and user: %s", host.Printable(err.Error()))
 	}
 	result, err := g.runTest(r.Context(), r.PathValue("permalink"), t)
 	if err != nil {
@@ -299,14 +294,6 @@ func (g *Gateway) try(c *call, generation *generation, w http.ResponseWriter, r 
 	encoder.SetEscapeHTML(false)
 	_ = encoder.Encode(result) // the operator is gone
 	return nil
-}
-
-func readTry(body io.Reader) (trial.Try, error) {
-	var t trial.Try
-	if err := json.NewDecoder(body).Decode(&t); err != nil && !errors.Is(err, io.EOF) {
-		return trial.Try{}, refuse(http.StatusBadRequest, "the body is not JSON with method, path, headers, body and user: %s", host.Printable(err.Error()))
-	}
-	return t, nil
 }
 
 // show returns the beginning of a body, up to maxShown bytes. An ellipsis at the end means that the body is longer.
