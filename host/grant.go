@@ -130,8 +130,8 @@ func (c *Connector) grantName(ctx context.Context) (string, error) {
 		return "", err
 	}
 	key, tenant, user := c.grantKey(ctx)
-	known, now := &c.host.grants, c.plan.Clock()
-	name, fresh, epoch := known.ask(key, now)
+	names, now := &c.host.grants, c.plan.Clock()
+	name, fresh, epoch := names.ask(key, now)
 	if fresh {
 		return name, nil
 	}
@@ -143,10 +143,10 @@ func (c *Connector) grantName(ctx context.Context) (string, error) {
 	case err != nil:
 		return "", c.stateFailure("the grant cannot be read", err)
 	case found.Grant == "": // another node may know a new one at any time
-		known.cache.Remove(key)
+		names.cache.Remove(key)
 		return "", c.fail(StageToken, &GrantError{Connector: c.plan.Owner, Tenant: tenant, User: user, Condition: ConditionNotConnected, renewal: connectFirst})
 	}
-	known.remember(key, found.Grant, now, epoch)
+	names.remember(key, found.Grant, now, epoch)
 	return found.Grant, nil
 }
 
