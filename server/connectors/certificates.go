@@ -82,7 +82,7 @@ func (l *loader) ownCertificate(root *node) {
 			l.report(key.Place, keyPath, "%v", err)
 		}
 	}
-	if end := chain[0].NotAfter; l.now().After(end) {
+	if end := chain[0].NotAfter; l.options.Host.Clock().After(end) {
 		l.report(cert.Place, certPath, "the certificate ended at %s, and callers refuse it: renew it", moment(end))
 		return
 	}
@@ -118,7 +118,7 @@ func (l *loader) warnOfEnds(all []*x509.Certificate, n *node, path string) {
 	first := slices.MinFunc(all, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) })
 	last := slices.MaxFunc(all, func(a, b *x509.Certificate) int { return a.NotBefore.Compare(b.NotBefore) })
 	subject := func(c *x509.Certificate) string { return host.Printable(c.Subject.String()) }
-	switch now := l.now(); {
+	switch now := l.options.Host.Clock(); {
 	case now.After(first.NotAfter):
 		l.warn(n.Place, path, "the certificate of %s ended at %s: replace it", subject(first), moment(first.NotAfter))
 	case (&host.ClientCertificate{NotAfter: first.NotAfter}).EndsSoon(now):
@@ -136,7 +136,7 @@ func (l *loader) sessionKeys(ctx context.Context, root *node) {
 	if !found || user.JWT == nil || len(user.Check(l.set.Egress.AllowsHTTP)) > 0 || !l.isReadable(n, path, user.JWT.JWKSFile) {
 		return
 	}
-	users, err := identity.New(ctx, user, identity.Options{Clock: l.now, HTTP: l.set.Egress.AllowsHTTP})
+	users, err := identity.New(ctx, user, identity.Options{Clock: l.options.Host.Clock, HTTP: l.set.Egress.AllowsHTTP})
 	if err != nil {
 		l.report(n.Place, path, "%v", err)
 		return

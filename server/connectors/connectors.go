@@ -162,7 +162,7 @@ func cause(err error) string {
 // Read is like [Load] for the text of a file. The name appears in problems, and paths in the file are relative to its
 // directory.
 func Read(ctx context.Context, name string, text []byte, o Options) (*Set, error) {
-	l := newLoader(ctx, name, text, o)
+	l := newLoader(name, text, o)
 	err := l.load(ctx)
 	if ctx.Err() != nil { // the cause of any other error
 		err = ctx.Err()
@@ -253,9 +253,22 @@ func (s *Set) Close(ctx context.Context) (err error) {
 
 // A loader holds the state of one Load.
 type loader struct {
-	definer
+	problems
+	// options are those of the caller, with what the file says in place of them.
 	options Options
 	set     *Set
+	// dir is the directory of the file.
+	dir  string
+	file wholeFile
+	// source is the text of the file, with that of parts, which are the files of connectors_dir.
+	source source
+	parts  []part
+	// trusted has the TLS of each file of authorities.
+	trusted map[string]*tls.Config
+	// suggestions holds the likely names of the misspelt members of each object.
+	suggestions map[*node][]string
+	// keys is the store of keys of the file, or nil.
+	keys host.Keys
 	// locked is keywright.lock, once a plugin needs it. lockError is the error of reading it.
 	locked    *lock.Lock
 	lockError error
@@ -275,17 +288,14 @@ type loader struct {
 	patterns gateway.Patterns
 }
 
-func newLoader(ctx context.Context, name string, text []byte, o Options) *loader {
-	now := o.Host.Clock
-	if now == nil {
-		now = time.Now
+func newLoader(name string, text []byte, o Options) *loader {
+	if o.Host.Clock == nil {
+		o.Host.Clock = time.Now
 	}
 	return &loader{
-		definer: definer{
-			ctx: ctx, dir: filepath.Dir(name), source: source{text: strings.TrimPrefix(string(text), "\ufeff")},
-			hostEgress: o.Host.Egress, trusted: map[string]*tls.Config{}, suggestions: map[*node][]string{}, now: now,
-		},
 		options: o, set: &Set{ClientCertificates: map[string]*host.ClientCertificate{}},
+		dir: filepath.Dir(name), source: source{text: strings.TrimPrefix(string(text), "\ufeff")},
+		trusted: map[string]*tls.Config{}, suggestions: map[*node][]string{},
 	}
 }
 
@@ -295,8 +305,8 @@ func (l *loader) load(ctx context.Context) error {
 	if root == nil {
 		return nil
 	}
-	definitions, plugins := l.document(root)
-	l.options.Host.Egress, l.set.Egress, l.set.Files = l.egress, l.egress, l.files
+	definitions, plugins := l.document(ctx, root)
+	l.options.Host.Egress = l.set.Egress
 	l.file.Limits.change(&l.options.Host.Limits)
 	l.set.Limits = l.options.Host.Limits
 	l.set.SHA256 = fmt.Sprintf("%x", sha256.Sum256([]byte(l.source.text)))
@@ -305,15 +315,7 @@ func (l *loader) load(ctx context.Context) error {
 	for _, n := range l.file.Secrets {
 		l.set.stores = append(l.set.stores, n.decoded())
 	}
-	if stores := l.stores(); len(stores) > 0 {
-		if l.options.First != nil {
-			stores = append([]host.Secrets{l.options.First}, stores...)
-		}
-		l.options.Host.Secrets, l.options.Environment = host.FirstOf(stores...), l.environment
-	}
-	if l.keys != nil {
-		l.options.Host.Keys = l.keys
-	}
+	l.openStores()
 	if l.file.State != nil {
 		if err := l.openState(ctx, l.file.State); err != nil {
 			return err

@@ -30,16 +30,16 @@ func newHost(t testing.TB) *host.Host {
 
 // costOf reads a text with the host h, and returns the bytes that this allocates and the problems.
 func costOf(t *testing.T, h *host.Host, text string) (uint64, []Problem) {
-	l := newLoader(t.Context(), "connectors.yaml", []byte(text), Options{Environment: true})
+	l := newLoader("connectors.yaml", []byte(text), Options{Environment: true})
 	l.set.Host = h
 	cost, err := allocated(func() error {
 		root := parse(t.Context(), text, &l.problems)
 		if root == nil {
 			return nil
 		}
-		definitions, _ := l.document(root)
+		definitions, _ := l.document(t.Context(), root)
 		l.set.Settings = l.settings(root)
-		l.stores()
+		l.openStores()
 		return l.connectAll(t.Context(), definitions)
 	})
 	if err != nil {
@@ -179,14 +179,15 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		d := definer{problems: p, source: source{text: text}, ctx: t.Context(), suggestions: map[*node][]string{}}
-		connectors, _ := d.document(root)
+		l := newLoader("connectors.yaml", []byte(text), Options{})
+		l.problems = p
+		connectors, _ := l.document(t.Context(), root)
 		for _, c := range connectors {
 			if n, _, _ := c.member.locate("auth.config"); n != nil {
-				d.source.character(n, 3)
+				l.source.character(n, 3)
 			}
 		}
-		for _, wrong := range d.sorted(nil, moreProblems) {
+		for _, wrong := range l.sorted(nil, moreProblems) {
 			if wrong.Message == "" || wrong.Line < 0 {
 				t.Fatalf("wrong = %+v", wrong)
 			}

@@ -82,146 +82,146 @@ var kindWords = map[string]string{
 
 // decode reads an object into the struct that into points to. It reports unknown and missing members, and values of the wrong
 // kind.
-func (d *definer) decode(n *node, path string, into any) {
-	d.object(n, path, reflect.ValueOf(into).Elem())
+func (l *loader) decode(n *node, path string, into any) {
+	l.object(n, path, reflect.ValueOf(into).Elem())
 }
 
-func (d *definer) object(n *node, path string, to reflect.Value) {
-	d.rejectUnknown(n, path, fieldsOf(to.Type()))
-	d.members(n, path, to)
+func (l *loader) object(n *node, path string, to reflect.Value) {
+	l.rejectUnknown(n, path, fieldsOf(to.Type()))
+	l.members(n, path, to)
 }
 
 // members is like object, but ignores unknown members.
-func (d *definer) members(n *node, path string, to reflect.Value) {
+func (l *loader) members(n *node, path string, to reflect.Value) {
 	fields := fieldsOf(to.Type())
 	for i := range fields {
 		f := &fields[i]
 		switch m := n.get(f.name); {
 		case m != nil:
-			d.value(m.value, problem.Join(path, f.name), f, to.FieldByIndex(f.Index))
-		case f.is("required") && !d.reportedAsTypo(n, f.name):
-			d.report(n.Place, problem.Join(path, f.name), "is missing")
+			l.value(m.value, problem.Join(path, f.name), f, to.FieldByIndex(f.Index))
+		case f.is("required") && !l.reportedAsTypo(n, f.name):
+			l.report(n.Place, problem.Join(path, f.name), "is missing")
 		}
 	}
 }
 
 // rejectUnknown reports unknown members.
-func (d *definer) rejectUnknown(n *node, path string, fields []field) {
+func (l *loader) rejectUnknown(n *node, path string, fields []field) {
 	names := make([]string, len(fields))
 	for i := range fields {
 		names[i] = fields[i].name
 	}
 	for _, m := range n.members {
-		if slices.Contains(names, m.name) || d.skip() {
+		if slices.Contains(names, m.name) || l.skip() {
 			continue
 		}
-		d.report(m.key, problem.Join(path, m.name), "is not known here%s", problem.DidYouMean(m.name, names))
+		l.report(m.key, problem.Join(path, m.name), "is not known here%s", problem.DidYouMean(m.name, names))
 		if suggestion, ok := problem.Nearest(m.name, names); ok {
-			d.suggestions[n] = append(d.suggestions[n], suggestion)
+			l.suggestions[n] = append(l.suggestions[n], suggestion)
 		}
 	}
 }
 
 // reportedAsTypo reports whether a missing member was already reported under a misspelt name.
-func (d *definer) reportedAsTypo(n *node, name string) bool {
-	return slices.Contains(d.suggestions[n], name)
+func (l *loader) reportedAsTypo(n *node, name string) bool {
+	return slices.Contains(l.suggestions[n], name)
 }
 
 // value reads the value of a member or an item of a list. The name of an item is that of the list followed by brackets.
-func (d *definer) value(n *node, path string, f *field, to reflect.Value) {
+func (l *loader) value(n *node, path string, f *field, to reflect.Value) {
 	switch to := to.Addr().Interface().(type) {
 	case **node:
 		*to = n
 	case *string:
-		*to = d.text(n, path, f)
+		*to = l.text(n, path, f)
 	case *[]string:
-		*to = d.texts(n, path, f)
+		*to = l.texts(n, path, f)
 	case *bool:
 		yes, ok := n.value.(bool)
 		if *to = yes; !ok {
-			d.report(n.Place, path, "is %s: true or false is wanted", n.describe())
+			l.report(n.Place, path, "is %s: true or false is wanted", n.describe())
 		}
 	case *float64:
-		*to = d.number(n, path)
+		*to = l.number(n, path)
 	case *int:
-		*to = int(d.integer(n, path))
+		*to = int(l.integer(n, path))
 	case *int64:
-		*to = int64(d.integer(n, path))
+		*to = int64(l.integer(n, path))
 	case *time.Duration:
-		*to = d.duration(n, path)
+		*to = l.duration(n, path)
 	case *map[string]any:
-		if !n.isNull() && d.is(n, object, path, f.name) {
+		if !n.isNull() && l.is(n, object, path, f.name) {
 			*to, _ = n.decoded().(map[string]any)
 		}
 	default:
-		d.contents(n, path, f, reflect.ValueOf(to).Elem())
+		l.contents(n, path, f, reflect.ValueOf(to).Elem())
 	}
 }
 
 // contents reads a struct, a pointer to a struct, or a list.
-func (d *definer) contents(n *node, path string, f *field, to reflect.Value) {
+func (l *loader) contents(n *node, path string, f *field, to reflect.Value) {
 	switch {
 	case to.Kind() == reflect.Slice:
-		items := d.items(n, path, f.name)
+		items := l.items(n, path, f.name)
 		to.Set(reflect.MakeSlice(to.Type(), len(items), len(items)))
 		for i, item := range items {
-			d.value(item, fmt.Sprintf("%s[%d]", path, i), &field{name: f.name + "[]"}, to.Index(i))
+			l.value(item, fmt.Sprintf("%s[%d]", path, i), &field{name: f.name + "[]"}, to.Index(i))
 		}
-	case !d.is(n, object, path, f.name):
+	case !l.is(n, object, path, f.name):
 	case to.Kind() == reflect.Pointer:
 		to.Set(reflect.New(to.Type().Elem()))
-		d.object(n, path, to.Elem())
+		l.object(n, path, to.Elem())
 	default:
-		d.object(n, path, to)
+		l.object(n, path, to)
 	}
 }
 
 // is reports whether a value is of kind k, and adds a problem if it is not.
-func (d *definer) is(n *node, k kind, path, name string) bool {
+func (l *loader) is(n *node, k kind, path, name string) bool {
 	if n.kind != k {
-		d.report(n.Place, path, "is %s: %s is wanted", n.describe(), cmp.Or(kindWords[name], "an "+string(k)))
+		l.report(n.Place, path, "is %s: %s is wanted", n.describe(), cmp.Or(kindWords[name], "an "+string(k)))
 	}
 	return n.kind == k
 }
 
 // items returns the items of a list. For another value it adds a problem and returns nil.
-func (d *definer) items(n *node, path, name string) []*node {
-	d.is(n, list, path, name)
+func (l *loader) items(n *node, path, name string) []*node {
+	l.is(n, list, path, name)
 	return n.items
 }
 
-func (d *definer) text(n *node, path string, f *field) string {
+func (l *loader) text(n *node, path string, f *field) string {
 	text, ok := n.value.(string)
 	switch _, number := n.value.(json.Number); {
 	case number:
-		d.report(n.Place, path, "is a number, text is wanted: put it in quotes")
+		l.report(n.Place, path, "is a number, text is wanted: put it in quotes")
 	case !ok:
-		d.report(n.Place, path, "is %s, text is wanted", n.describe())
+		l.report(n.Place, path, "is %s, text is wanted", n.describe())
 	case text == "" && f.is("blank"):
 	case strings.TrimSpace(text) == "":
-		d.report(n.Place, path, "is empty")
+		l.report(n.Place, path, "is empty")
 		return ""
 	case f.is("path") && !filepath.IsAbs(text):
-		return filepath.Join(d.dir, text)
+		return filepath.Join(l.dir, text)
 	}
 	return text
 }
 
 // texts reads a text, or a list of them.
-func (d *definer) texts(n *node, path string, f *field) (all []string) {
+func (l *loader) texts(n *node, path string, f *field) (all []string) {
 	switch n.kind {
 	case scalar:
-		if text := d.text(n, path, f); text != "" {
+		if text := l.text(n, path, f); text != "" {
 			return []string{text}
 		}
 		return nil
 	case object:
-		d.report(n.Place, path, "is an object: a text, or a list of texts, is wanted")
+		l.report(n.Place, path, "is an object: a text, or a list of texts, is wanted")
 	}
 	for i, item := range n.items {
 		text, ok := item.value.(string)
 		if !ok {
-			d.report(item.Place, fmt.Sprintf("%s[%d]", path, i), "is %s, text is wanted", item.describe())
+			l.report(item.Place, fmt.Sprintf("%s[%d]", path, i), "is %s, text is wanted", item.describe())
 			continue
 		}
 		all = append(all, text)
@@ -229,31 +229,31 @@ func (d *definer) texts(n *node, path string, f *field) (all []string) {
 	return all
 }
 
-func (d *definer) number(n *node, path string) float64 {
+func (l *loader) number(n *node, path string) float64 {
 	text, ok := n.value.(json.Number)
 	value, err := text.Float64()
 	if !ok || err != nil || value <= 0 {
-		d.report(n.Place, path, "is not a number above 0")
+		l.report(n.Place, path, "is not a number above 0")
 		return 0
 	}
 	return value
 }
 
-func (d *definer) integer(n *node, path string) float64 {
-	value := d.number(n, path)
+func (l *loader) integer(n *node, path string) float64 {
+	value := l.number(n, path)
 	if value != float64(int64(value)) || value > 1<<40 {
-		d.report(n.Place, path, "is not a whole number, or too large")
+		l.report(n.Place, path, "is not a whole number, or too large")
 		return 0
 	}
 	return value
 }
 
 // duration reads a duration such as 15s or 1m30s, of at most an hour.
-func (d *definer) duration(n *node, path string) time.Duration {
+func (l *loader) duration(n *node, path string) time.Duration {
 	text, _ := n.value.(string)
 	value, err := time.ParseDuration(text)
 	if err != nil || value <= 0 || value > time.Hour {
-		d.report(n.Place, path, "is not a time above 0 and up to an hour: write 15s, or 1m30s")
+		l.report(n.Place, path, "is not a time above 0 and up to an hour: write 15s, or 1m30s")
 		return 0
 	}
 	return value

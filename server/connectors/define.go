@@ -3,7 +3,6 @@ package connectors
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/url"
@@ -11,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/contract"
@@ -123,73 +121,46 @@ func (f limitsFile) change(l *host.Limits) {
 	l.ScannersBytes = cmp.Or(f.ScannersBytes, l.ScannersBytes)
 }
 
-// A definer reads the definitions from a document.
-type definer struct {
-	problems
-	// dir is the directory of the file.
-	dir string
-	// hostEgress is the Egress of the options, and egress that of the file.
-	hostEgress, egress host.Egress
-	// trusted has the TLS of each file of authorities, and files the names of these files.
-	trusted map[string]*tls.Config
-	files   []string
-	// suggestions holds the likely names of the misspelt members of each object.
-	suggestions map[*node][]string
-
-	file wholeFile
-	// source is the text of the file, with that of parts, which are the files of connectors_dir.
-	source source
-	parts  []part
-	// ctx ends the reading of parts.
-	ctx context.Context
-	// now returns the time of the host.
-	now func() time.Time
-	// environment is true if one of the file's stores is the environment.
-	environment bool
-	// keys is the store of keys of the file, or nil.
-	keys host.Keys
-}
-
-func (d *definer) document(root *node) (connectors []*definition, plugins []pluginFile) {
-	if !d.is(root, object, "", "") {
+func (l *loader) document(ctx context.Context, root *node) (connectors []*definition, plugins []pluginFile) {
+	if !l.is(root, object, "", "") {
 		return nil, nil
 	}
-	d.decode(root, "", &d.file)
-	d.egress = d.hostEgress
-	if d.file.Egress != nil {
-		d.changeEgress(root.get("egress").value, d.file.Egress, "egress", &d.egress)
+	l.decode(root, "", &l.file)
+	l.set.Egress = l.options.Host.Egress // that of the options until the connectors are read
+	if l.file.Egress != nil {
+		l.changeEgress(root.get("egress").value, l.file.Egress, "egress", &l.set.Egress)
 	}
 	switch m := root.get("connectors"); {
 	case m == nil && root.get("connectors_dir") != nil:
-	case m == nil && !d.reportedAsTypo(root, "connectors"):
-		d.report(root.Place, "", "has no connectors: it needs a list of them, the member connectors")
+	case m == nil && !l.reportedAsTypo(root, "connectors"):
+		l.report(root.Place, "", "has no connectors: it needs a list of them, the member connectors")
 	case m != nil && m.value.kind == list && len(m.value.items) == 0:
-		d.report(m.value.Place, "connectors", "is empty: it needs one connector at least")
+		l.report(m.value.Place, "connectors", "is empty: it needs one connector at least")
 	}
-	d.directory(root)
+	l.directory(ctx, root)
 	permalinks := map[string]*definition{}
-	for i, n := range d.file.Connectors {
-		c := d.connector(n, i)
+	for i, n := range l.file.Connectors {
+		c := l.connector(n, i)
 		if previous := permalinks[c.permalink]; previous != nil && c.permalink != "" {
-			d.report(c.keyOrPlace("permalink", "name"), c.path(),
-				"its permalink is also that of the connector on %s: give one of them another permalink", d.placeText(previous.member.Place, c.member.Place))
+			l.report(c.keyOrPlace("permalink", "name"), c.path(),
+				"its permalink is also that of the connector on %s: give one of them another permalink", l.placeText(previous.member.Place, c.member.Place))
 		}
 		permalinks[c.permalink] = c
 		connectors = append(connectors, c)
 	}
-	return connectors, d.plugins(d.file.Plugins)
+	return connectors, l.plugins(l.file.Plugins)
 }
 
 // plugins reads the items of the member plugins.
-func (d *definer) plugins(items []*node) (all []pluginFile) {
+func (l *loader) plugins(items []*node) (all []pluginFile) {
 	for i, n := range items {
 		if i == maxPlugins {
-			d.report(n.Place, "plugins", "has more than %d plugins", maxPlugins)
+			l.report(n.Place, "plugins", "has more than %d plugins", maxPlugins)
 			break
 		}
-		all = append(all, d.plugin(n, fmt.Sprintf("plugins[%d]", i)))
+		all = append(all, l.plugin(n, fmt.Sprintf("plugins[%d]", i)))
 	}
-	d.pluginNames(all)
+	l.pluginNames(all)
 	return all
 }
 
@@ -202,9 +173,9 @@ func (c *definition) keyOrPlace(names ...string) problem.Place {
 	return c.member.Place
 }
 
-func (d *definer) connector(n *node, index int) *definition {
+func (l *loader) connector(n *node, index int) *definition {
 	c := &definition{member: n, index: index}
-	if !d.is(n, object, c.path(), "connectors[]") {
+	if !l.is(n, object, c.path(), "connectors[]") {
 		return c
 	}
 	// Paths in problems contain the permalink, so it is read first.
@@ -214,27 +185,27 @@ func (d *definer) connector(n *node, index int) *definition {
 		c.permalink = gateway.Permalink(text)
 	}
 	path := c.path()
-	d.rename(fmt.Sprintf("connectors[%d]", index), path)
+	l.rename(fmt.Sprintf("connectors[%d]", index), path)
 	file := connectorFile{Definition: &c.gateway}
-	d.decode(n, path, &file)
+	l.decode(n, path, &file)
 	if file.Egress != nil {
-		own := d.egress
-		d.changeEgress(n.get("egress").value, file.Egress, path+".egress", &own)
+		own := l.set.Egress
+		l.changeEgress(n.get("egress").value, file.Egress, path+".egress", &own)
 		c.gateway.Egress = &own
 	}
 	name, permalink := c.gateway.Name, c.gateway.Permalink
 	if name != "" && host.Printable(name) != name {
-		d.report(n.get("name").value.Place, path+".name", "is too long, or holds control characters")
+		l.report(n.get("name").value.Place, path+".name", "is too long, or holds control characters")
 	}
 	switch {
 	case c.permalink != "":
 	case permalink != "":
-		d.report(n.get("permalink").value.Place, path+".permalink", "may have a to z, 0 to 9 and hyphens, at most 64")
+		l.report(n.get("permalink").value.Place, path+".permalink", "may have a to z, 0 to 9 and hyphens, at most 64")
 	case name != "" && n.get("permalink") == nil:
-		d.report(n.get("name").value.Place, path+".name", "has no letters a to z or digits, of which to make a permalink: add the member permalink")
+		l.report(n.get("name").value.Place, path+".name", "has no letters a to z or digits, of which to make a permalink: add the member permalink")
 	}
-	d.url(c, path)
-	d.auth(c, path)
+	l.url(c, path)
+	l.auth(c, path)
 	for list, all := range map[string][]gateway.Parameter{"headers": c.gateway.Headers, "query": c.gateway.Query} {
 		for i := range all {
 			if n.get(list).value.items[i].kind != object { // already reported
@@ -245,12 +216,12 @@ func (d *definer) connector(n *node, index int) *definition {
 	return c
 }
 
-func (d *definer) url(c *definition, path string) {
+func (l *loader) url(c *definition, path string) {
 	if c.gateway.URL == "" {
 		return // already reported
 	}
 	u, err := c.gateway.BaseURL()
-	e := d.egress
+	e := l.set.Egress
 	if c.gateway.Egress != nil {
 		e = *c.gateway.Egress
 	}
@@ -258,37 +229,37 @@ func (d *definer) url(c *definition, path string) {
 		err = errors.New("is plain http, which sends everything in the open: use https" + orName)
 	}
 	if err != nil {
-		d.report(c.member.get("url").value.Place, path+".url", "%v", err)
+		l.report(c.member.get("url").value.Place, path+".url", "%v", err)
 		return
 	}
 	c.url = u
 }
 
-func (d *definer) auth(c *definition, path string) {
+func (l *loader) auth(c *definition, path string) {
 	m := c.member.get("auth")
 	if m == nil {
-		if !d.reportedAsTypo(c.member, "auth") {
-			d.report(c.member.Place, path+".auth", "is missing: it says how the API is authenticated to; type: none is for one that asks nothing")
+		if !l.reportedAsTypo(c.member, "auth") {
+			l.report(c.member.Place, path+".auth", "is missing: it says how the API is authenticated to; type: none is for one that asks nothing")
 		}
 		return
 	}
-	if m.value.kind == object && m.value.get("type") == nil && !d.reportedAsTypo(m.value, "type") {
-		d.report(m.value.Place, path+".auth.type", "is missing")
+	if m.value.kind == object && m.value.get("type") == nil && !l.reportedAsTypo(m.value, "type") {
+		l.report(m.value.Place, path+".auth.type", "is missing")
 	}
 	if config := m.value.get("config"); config != nil && config.value.kind != object && !config.value.isNull() {
 		c.gateway.Auth.Type = "" // otherwise the host would report a missing configuration
 	}
 }
 
-func (d *definer) plugin(n *node, path string) pluginFile {
+func (l *loader) plugin(n *node, path string) pluginFile {
 	p := pluginFile{member: n, itemPath: path}
-	if !d.is(n, object, path, "plugins[]") {
+	if !l.is(n, object, path, "plugins[]") {
 		return p
 	}
-	d.decode(n, path, &p)
-	d.pluginSource(n, &p)
+	l.decode(n, path, &p)
+	l.pluginSource(n, &p)
 	if p.SHA256 != "" && !digestSyntax.MatchString(p.SHA256) {
-		d.report(n.get("sha256").value.Place, path+".sha256", "%s", texts["digest"].wrong())
+		l.report(n.get("sha256").value.Place, path+".sha256", "%s", texts["digest"].wrong())
 		p.Path, p.Ref = "", "" // the intended digest is unknown, so the file is not loaded
 	}
 	for i, item := range p.Grants {
@@ -296,9 +267,9 @@ func (d *definer) plugin(n *node, path string) pluginFile {
 		grantPath := fmt.Sprintf("%s.grants[%d]", path, i)
 		switch {
 		case !ok:
-			d.report(item.Place, grantPath, "is %s; there are %s", item.describe(), strings.Join(contract.Grants, ", "))
+			l.report(item.Place, grantPath, "is %s; there are %s", item.describe(), strings.Join(contract.Grants, ", "))
 		case !slices.Contains(contract.Grants, grant):
-			d.report(item.Place, grantPath, "there is no grant %q%s", grant, problem.DidYouMean(grant, contract.Grants))
+			l.report(item.Place, grantPath, "there is no grant %q%s", grant, problem.DidYouMean(grant, contract.Grants))
 		default:
 			p.grants = append(p.grants, grant)
 		}

@@ -1,6 +1,7 @@
 package connectors
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,54 +34,54 @@ func yamlOf(text string) string {
 }
 
 // directory adds the connectors of the files in the directory of the member connectors_dir.
-func (d *definer) directory(root *node) {
+func (l *loader) directory(ctx context.Context, root *node) {
 	m := root.get("connectors_dir")
-	if m == nil || d.file.ConnectorsDir == "" {
+	if m == nil || l.file.ConnectorsDir == "" {
 		return
 	}
-	where, name := m.value.Place, d.file.ConnectorsDir
-	d.files = append(d.files, name)
-	parts, err := d.readParts(name)
+	where, name := m.value.Place, l.file.ConnectorsDir
+	l.set.Files = append(l.set.Files, name)
+	parts, err := l.readParts(name)
 	if err != nil {
-		d.report(where, "connectors_dir", "%v", err)
+		l.report(where, "connectors_dir", "%v", err)
 		return
 	}
-	text := d.source.text + "\n"
-	yaml := yamlOf(d.source.text)
+	text := l.source.text + "\n"
+	yaml := yamlOf(l.source.text)
 	for i := range parts {
 		parts[i].offset = strings.Count(text, "\n")
 		text += parts[i].text + "\n"
 		yaml += yamlOf(parts[i].text)
 	}
 	if marks(yaml) > 0 {
-		d.report(where, "connectors_dir", "has files that make more than %d marks (brackets, commas, colons, quotes and such), all together: use several gateways", maxMarks)
+		l.report(where, "connectors_dir", "has files that make more than %d marks (brackets, commas, colons, quotes and such), all together: use several gateways", maxMarks)
 		return
 	}
-	d.source.text, d.parts = text, parts
+	l.source.text, l.parts = text, parts
 	values, bytes := root.size, root.bytes
 	for _, p := range parts {
-		n := d.part(p)
+		n := l.part(ctx, p)
 		if n == nil {
 			continue
 		}
 		if values, bytes = values+n.size, bytes+n.bytes; values > maxValues || bytes > 2*maxFile {
-			d.report(where, "connectors_dir", "has files with more than %d values, or whose aliases repeat more than %d MiB, all together: use several gateways", maxValues, maxFile>>20)
+			l.report(where, "connectors_dir", "has files with more than %d values, or whose aliases repeat more than %d MiB, all together: use several gateways", maxValues, maxFile>>20)
 			return
 		}
-		d.ofPart(n)
+		l.ofPart(n)
 	}
-	if len(d.file.Connectors) == 0 && len(d.all) == 0 {
-		d.report(where, "connectors_dir", "has no connectors: it needs a file NAME.yaml with one at least")
+	if len(l.file.Connectors) == 0 && len(l.all) == 0 {
+		l.report(where, "connectors_dir", "has no connectors: it needs a file NAME.yaml with one at least")
 	}
 }
 
 // readParts reads the files of a directory whose names end in .yaml, in the order of their names.
-func (d *definer) readParts(dir string) (parts []part, err error) {
+func (l *loader) readParts(dir string) (parts []part, err error) {
 	entries, err := os.ReadDir(dir) // sorted
 	if err != nil {
 		return nil, errors.New("cannot be read: " + cause(err))
 	}
-	size := len(d.source.text)
+	size := len(l.source.text)
 	for _, entry := range entries {
 		switch name := entry.Name(); {
 		case strings.HasPrefix(name, "."): // Kubernetes keeps the files in such a directory, with links to them
@@ -100,7 +101,7 @@ func (d *definer) readParts(dir string) (parts []part, err error) {
 		if size += len(text); size > maxFile {
 			return nil, fmt.Errorf("has files that have, with this one, more than %d MiB", maxFile>>20)
 		}
-		d.files = append(d.files, name)
+		l.set.Files = append(l.set.Files, name)
 		parts = append(parts, part{name: name, text: strings.TrimPrefix(string(text), "\ufeff")})
 	}
 	return parts, nil
@@ -119,16 +120,16 @@ func readRegular(name string, limit int) ([]byte, error) {
 }
 
 // part parses a part. The places of its values and problems are those in the whole text.
-func (d *definer) part(p part) *node {
+func (l *loader) part(ctx context.Context, p part) *node {
 	var own problems
-	n := parse(d.ctx, p.text, &own)
+	n := parse(ctx, p.text, &own)
 	for _, found := range own.all {
-		if !d.skip() {
+		if !l.skip() {
 			found.Line = max(found.Line, 1) + p.offset
-			d.all = append(d.all, found)
+			l.all = append(l.all, found)
 		}
 	}
-	d.more += own.more
+	l.more += own.more
 	if n != nil {
 		n.shift(p.offset, map[*node]bool{})
 	}
@@ -152,27 +153,27 @@ func (n *node) shift(lines int, done map[*node]bool) {
 }
 
 // ofPart adds the connectors of a part to those of the file.
-func (d *definer) ofPart(n *node) {
-	if !d.is(n, object, "", "") {
+func (l *loader) ofPart(n *node) {
+	if !l.is(n, object, "", "") {
 		return
 	}
 	for _, m := range n.members {
 		if m.name != "connectors" {
-			d.report(m.key, m.name, "may not stand here: a file of connectors_dir has the member connectors alone")
+			l.report(m.key, m.name, "may not stand here: a file of connectors_dir has the member connectors alone")
 		}
 	}
 	m := n.get("connectors")
 	if m == nil {
-		d.report(n.Place, "", "has no connectors: it needs a list of them, the member connectors")
+		l.report(n.Place, "", "has no connectors: it needs a list of them, the member connectors")
 		return
 	}
-	d.file.Connectors = append(d.file.Connectors, d.items(m.value, "connectors", "connectors")...)
+	l.file.Connectors = append(l.file.Connectors, l.items(m.value, "connectors", "connectors")...)
 }
 
 // placeText returns where a place is, in words: the line, with the file if that is another than the one of from.
-func (d *definer) placeText(place, from problem.Place) string {
-	name, line := locatePart(d.parts, place.Line)
-	if fromName, _ := locatePart(d.parts, from.Line); fromName == name {
+func (l *loader) placeText(place, from problem.Place) string {
+	name, line := locatePart(l.parts, place.Line)
+	if fromName, _ := locatePart(l.parts, from.Line); fromName == name {
 		return fmt.Sprintf("line %d", line)
 	}
 	if name == "" {

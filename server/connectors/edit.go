@@ -196,13 +196,13 @@ func LayoutOf(ctx context.Context, name string, text []byte) (Layout, error) {
 	if _, err := os.Stat(layout.Dir); errors.Is(err, fs.ErrNotExist) {
 		return layout, nil
 	}
-	d := &definer{source: source{text: string(text)}, ctx: ctx}
-	parts, err := d.readParts(layout.Dir)
+	l := newLoader(name, text, Options{})
+	parts, err := l.readParts(layout.Dir)
 	if err != nil {
 		return Layout{}, fmt.Errorf("connectors_dir %w", err)
 	}
 	for _, p := range parts {
-		if n := d.part(p); n != nil && n.get("connectors") != nil {
+		if n := l.part(ctx, p); n != nil && n.get("connectors") != nil {
 			layout.add(p.name, n.get("connectors").value)
 		}
 	}

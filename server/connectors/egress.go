@@ -38,39 +38,39 @@ const noProxy = "none"
 const maxAuthorities = 4 << 20
 
 // changeEgress changes an Egress as a member egress says. What the member does not have stays.
-func (d *definer) changeEgress(n *node, f *egressFile, path string, e *host.Egress) {
+func (l *loader) changeEgress(n *node, f *egressFile, path string, e *host.Egress) {
 	if n.get("allow") != nil {
-		e.Allow = slices.Clone(d.hostEgress.Allow)
+		e.Allow = slices.Clone(l.options.Host.Egress.Allow)
 	}
 	for i, text := range f.Allow {
 		prefix, err := parseRange(text)
 		if err != nil {
-			d.report(n.item("allow", i), fmt.Sprintf("%s.allow[%d]", path, i), "%v", err)
+			l.report(n.item("allow", i), fmt.Sprintf("%s.allow[%d]", path, i), "%v", err)
 			continue
 		}
 		e.Allow = append(e.Allow, prefix)
 	}
 	if n.get("plain_http") != nil {
-		e.PlainHTTP = slices.Clone(d.hostEgress.PlainHTTP)
+		e.PlainHTTP = slices.Clone(l.options.Host.Egress.PlainHTTP)
 	}
 	for i, text := range f.PlainHTTP {
 		if _, err := urlcheck.ParseHost(text); err != nil {
-			d.report(n.item("plain_http", i), fmt.Sprintf("%s.plain_http[%d]", path, i), "%v", err)
+			l.report(n.item("plain_http", i), fmt.Sprintf("%s.plain_http[%d]", path, i), "%v", err)
 			continue
 		}
 		e.PlainHTTP = append(e.PlainHTTP, text)
 	}
 	if f.CAFile != "" {
-		config, err := d.authorities(f.CAFile)
+		config, err := l.authorities(f.CAFile)
 		if err != nil {
-			d.report(n.get("ca_file").value.Place, path+".ca_file", "%v", err)
+			l.report(n.get("ca_file").value.Place, path+".ca_file", "%v", err)
 		}
 		e.TLS = config
 	}
 	switch proxy, err := parseProxy(f.Proxy); {
 	case f.Proxy == "":
 	case err != nil:
-		d.report(n.get("proxy").value.Place, path+".proxy", "%v", err)
+		l.report(n.get("proxy").value.Place, path+".proxy", "%v", err)
 	default:
 		e.Proxy = proxy
 	}
@@ -114,18 +114,18 @@ func parseProxy(text string) (*url.URL, error) {
 
 // authorities returns a TLS configuration with the authorities of a file, beside those of the options or of the system. Members that
 // name the same file share it.
-func (d *definer) authorities(name string) (*tls.Config, error) {
-	if config := d.trusted[name]; config != nil {
+func (l *loader) authorities(name string) (*tls.Config, error) {
+	if config := l.trusted[name]; config != nil {
 		return config, nil
 	}
-	d.files = append(d.files, name)
+	l.set.Files = append(l.set.Files, name)
 	text, err := readAuthorities(name)
 	if err != nil {
 		return nil, err
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if d.hostEgress.TLS != nil {
-		config = d.hostEgress.TLS.Clone()
+	if l.options.Host.Egress.TLS != nil {
+		config = l.options.Host.Egress.TLS.Clone()
 	}
 	if config.RootCAs != nil {
 		config.RootCAs = config.RootCAs.Clone()
@@ -135,7 +135,7 @@ func (d *definer) authorities(name string) (*tls.Config, error) {
 	if !config.RootCAs.AppendCertsFromPEM(text) {
 		return nil, errors.New("has no certificate in PEM, which begins with -----BEGIN CERTIFICATE-----")
 	}
-	d.trusted[name] = config
+	l.trusted[name] = config
 	return config, nil
 }
 

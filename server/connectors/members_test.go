@@ -213,9 +213,10 @@ inner: {name: b}
 pos: {name: c}
 parts: [{name: d}, {name: e}]
 `, &p)
-	d := definer{problems: p, dir: "dir", suggestions: map[*node][]string{}}
+	l := newLoader("dir/connectors.yaml", nil, Options{})
+	l.problems = p
 	got := all{hidden: "is left alone"}
-	d.decode(root, "", &got)
+	l.decode(root, "", &got)
 	if got.Any["a"] == nil {
 		t.Error("an object of anything is lost")
 	}
@@ -224,7 +225,7 @@ parts: [{name: d}, {name: e}]
 		hidden: "is left alone", part: part{"a"}, File: "dir/b", Rooted: "/b", One: []string{"x"}, Two: []string{"x", "y"}, Yes: true, Rate: 0.5, Count: 3, Size: 4,
 		Time: 90 * time.Second, Inner: part{"b"}, Pos: &part{"c"}, Parts: []part{{"d"}, {"e"}},
 	}
-	if diff := cmp.Diff(want, got, cmp.Exporter(func(reflect.Type) bool { return true })); diff != "" || len(d.all) > 0 {
-		t.Errorf("diff = %sd.all = %v", diff, d.all)
+	if diff := cmp.Diff(want, got, cmp.Exporter(func(reflect.Type) bool { return true })); diff != "" || len(l.all) > 0 {
+		t.Errorf("diff = %sl.all = %v", diff, l.all)
 	}
 }

@@ -104,7 +104,7 @@ func Plugins(ctx context.Context, name string, o Options) ([]host.PluginInfo, er
 	if err != nil {
 		return nil, err
 	}
-	l := newLoader(ctx, name, text, o)
+	l := newLoader(name, text, o)
 	l.options.Host.BuiltIns = BuiltIns(plugins.Types()...)
 	if root := parse(ctx, l.source.text, &l.problems); root != nil {
 		var items []*node
@@ -220,24 +220,24 @@ func (l *loader) module(name string, room int, infos *[]os.FileInfo) ([]byte, er
 }
 
 // pluginSource checks where a plugin comes from: it has a path, or a name and a reference.
-func (d *definer) pluginSource(n *node, p *pluginFile) {
+func (l *loader) pluginSource(n *node, p *pluginFile) {
 	switch path, ref := n.get("path"), n.get("ref"); {
 	case path != nil && ref != nil:
-		d.report(ref.key, p.itemPath+".ref", "stands beside path: a plugin is a file, or comes from a registry")
+		l.report(ref.key, p.itemPath+".ref", "stands beside path: a plugin is a file, or comes from a registry")
 		p.Path, p.Ref = "", ""
-	case path == nil && ref == nil && !d.reportedAsTypo(n, "path") && !d.reportedAsTypo(n, "ref"):
-		d.report(n.Place, p.itemPath+".path", "is missing")
+	case path == nil && ref == nil && !l.reportedAsTypo(n, "path") && !l.reportedAsTypo(n, "ref"):
+		l.report(n.Place, p.itemPath+".path", "is missing")
 	case path != nil && n.get("name") != nil:
-		d.report(n.get("name").key, p.itemPath+".name", "is for a plugin with ref: one with path has no name")
+		l.report(n.get("name").key, p.itemPath+".name", "is for a plugin with ref: one with path has no name")
 		p.Path = ""
 	case ref == nil:
 	case n.get("sha256") != nil:
-		d.report(n.get("sha256").key, p.itemPath+".sha256", "is for a plugin with path: the digest of this one is in %s", lock.Name)
-	case n.get("name") == nil && !d.reportedAsTypo(n, "name"):
-		d.report(n.Place, p.itemPath+".name", "is missing: %s has the plugin under it", lock.Name)
+		l.report(n.get("sha256").key, p.itemPath+".sha256", "is for a plugin with path: the digest of this one is in %s", lock.Name)
+	case n.get("name") == nil && !l.reportedAsTypo(n, "name"):
+		l.report(n.Place, p.itemPath+".name", "is missing: %s has the plugin under it", lock.Name)
 		p.Ref = ""
 	case p.Name != "" && lock.CheckName(p.Name) != nil:
-		d.report(n.get("name").value.Place, p.itemPath+".name", "%v", lock.CheckName(p.Name))
+		l.report(n.get("name").value.Place, p.itemPath+".name", "%v", lock.CheckName(p.Name))
 		p.Ref = ""
 	case p.Name == "":
 		p.Ref = "" // already reported
@@ -245,12 +245,12 @@ func (d *definer) pluginSource(n *node, p *pluginFile) {
 }
 
 // pluginNames reports names that two plugins have.
-func (d *definer) pluginNames(all []pluginFile) {
+func (l *loader) pluginNames(all []pluginFile) {
 	lines := map[string]int{}
 	for i := range all {
 		p := &all[i]
 		if line := lines[p.Name]; p.Name != "" && line > 0 {
-			d.report(p.member.get("name").value.Place, p.itemPath+".name", "is also that of the plugin on line %d: give one of them another name", line)
+			l.report(p.member.get("name").value.Place, p.itemPath+".name", "is also that of the plugin on line %d: give one of them another name", line)
 			p.Ref = ""
 		}
 		lines[p.Name] = p.member.Line

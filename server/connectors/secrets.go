@@ -92,12 +92,12 @@ func (l *loader) certificate(ctx context.Context, c *definition, connected *host
 	case errors.As(err, &failed):
 		path, err = cmp.Or(failed.Field, path), failed.Err
 	case err == nil && certificate != nil:
-		path, err = certificate.Path, certificate.Ended(l.now())
+		path, err = certificate.Path, certificate.Ended(l.options.Host.Clock())
 	}
 	if err == nil {
 		if certificate != nil {
 			l.set.ClientCertificates[c.gateway.Permalink] = certificate
-			if certificate.EndsSoon(l.now()) {
+			if certificate.EndsSoon(l.options.Host.Clock()) {
 				l.warn(c.member.place(certificate.Path), c.path()+"."+certificate.Path,
 					"%s ends at %s, within 30 days: renew it", certificate.Subject, moment(certificate.NotAfter))
 			}
@@ -210,25 +210,34 @@ func (l *loader) mention(c *definition, secret string) (secretPath string, where
 // maxStores limits the stores of a file, because each may hold a file of certificates in memory.
 const maxStores = 32
 
-// stores returns the stores of the member secrets, in the order in which they are asked. It returns nil if the file does not
-// have the member. It sets d.keys.
-func (d *definer) stores() (all []host.Secrets) {
-	for i, n := range d.file.Secrets {
+// openStores opens the stores of the member secrets, in the order in which they are asked, in place of those of the options.
+func (l *loader) openStores() {
+	var all []host.Secrets
+	l.options.Environment = l.options.Environment && len(l.file.Secrets) == 0
+	for i, n := range l.file.Secrets {
 		if i == maxStores {
-			d.report(n.Place, "secrets", "has more than %d stores", maxStores)
+			l.report(n.Place, "secrets", "has more than %d stores", maxStores)
 			break
 		}
 		path := fmt.Sprintf("secrets[%d]", i)
-		if !d.is(n, object, path, "secrets[]") {
+		if !l.is(n, object, path, "secrets[]") {
 			continue
 		}
-		if file, ok := decodeVariant(d, n, path, storeFiles); ok {
-			if store := file.open(d, n, path); store != nil {
+		if file, ok := decodeVariant(l, n, path, storeFiles); ok {
+			if store := file.open(l, n, path); store != nil {
 				all = append(all, store)
 			}
 		}
 	}
-	return all
+	if len(all) > 0 {
+		if l.options.First != nil {
+			all = slices.Insert(all, 0, l.options.First)
+		}
+		l.options.Host.Secrets = host.FirstOf(all...)
+	}
+	if l.keys != nil {
+		l.options.Host.Keys = l.keys
+	}
 }
 
 // storeType holds the member that all stores have.
@@ -240,7 +249,7 @@ type storeType struct {
 // A storeFile is an item of the member secrets. Its fields are the members of that type of store.
 type storeFile interface {
 	// open returns the store. It returns nil after it has reported what is wrong.
-	open(d *definer, n *node, path string) host.Secrets
+	open(l *loader, n *node, path string) host.Secrets
 }
 
 // storeFiles has the types of stores of secrets.
@@ -253,8 +262,8 @@ var storeFiles = []variant[storeFile]{
 
 type envFile struct{ storeType }
 
-func (*envFile) open(d *definer, _ *node, _ string) host.Secrets {
-	d.environment = true
+func (*envFile) open(l *loader, _ *node, _ string) host.Secrets {
+	l.options.Environment = true
 	return host.EnvSecrets()
 }
 
@@ -264,8 +273,8 @@ type dirFile struct {
 	Path string `file:",required,path"`
 }
 
-func (f *dirFile) open(d *definer, _ *node, _ string) host.Secrets {
-	return secretstore.Dir(f.Path, d.now)
+func (f *dirFile) open(l *loader, _ *node, _ string) host.Secrets {
+	return secretstore.Dir(f.Path, l.options.Host.Clock)
 }
 
 type ageFile struct {
@@ -276,8 +285,8 @@ type ageFile struct {
 	Identity string `file:",required,path"`
 }
 
-func (f *ageFile) open(d *definer, _ *node, _ string) host.Secrets {
-	return secretstore.Age(f.File, f.Identity, d.now)
+func (f *ageFile) open(l *loader, _ *node, _ string) host.Secrets {
+	return secretstore.Age(f.File, f.Identity, l.options.Host.Clock)
 }
 
 // A variant is a type of store, of secrets or of state.
@@ -290,19 +299,19 @@ type variant[F any] struct {
 
 // decodeVariant reads an object whose member type is the name of a variant. It returns false if there is no such variant, after it
 // has reported that.
-func decodeVariant[F any](d *definer, n *node, path string, all []variant[F]) (file F, ok bool) {
+func decodeVariant[F any](l *loader, n *node, path string, all []variant[F]) (file F, ok bool) {
 	kind, _ := stringOf(n.get("type"))
 	names := make([]string, len(all))
 	for i, v := range all {
 		if names[i] = v.name; v.name == kind {
 			file = v.file()
-			d.decode(n, path, file)
+			l.decode(n, path, file)
 			return file, true
 		}
 	}
 	var c storeType
-	if d.members(n, path, reflect.ValueOf(&c).Elem()); c.Type != "" {
-		d.report(n.get("type").value.Place, path+".type", "there is no store of type %q%s", c.Type, problem.DidYouMean(c.Type, names))
+	if l.members(n, path, reflect.ValueOf(&c).Elem()); c.Type != "" {
+		l.report(n.get("type").value.Place, path+".type", "there is no store of type %q%s", c.Type, problem.DidYouMean(c.Type, names))
 	}
 	return file, false
 }
@@ -314,8 +323,8 @@ type vaultFile struct {
 	Remember time.Duration `default:"5s"`
 }
 
-func (f *vaultFile) open(d *definer, n *node, path string) host.Secrets {
-	f.HTTP, f.Clock = d.egress.AllowsHTTP, d.now
+func (f *vaultFile) open(l *loader, n *node, path string) host.Secrets {
+	f.HTTP, f.Clock = l.set.Egress.AllowsHTTP, l.options.Host.Clock
 	store, err := secretstore.Vault(f.VaultConfig)
 	var wrong *secretstore.ConfigError
 	if errors.As(err, &wrong) {
@@ -324,22 +333,22 @@ func (f *vaultFile) open(d *definer, n *node, path string) host.Secrets {
 				continue // already reported
 			}
 			_, where, _ := n.locate(p.Path)
-			d.report(where, strings.TrimSuffix(path+"."+p.Path, "."), "%s", p.Message)
+			l.report(where, strings.TrimSuffix(path+"."+p.Path, "."), "%s", p.Message)
 		}
 	}
-	cached, err := secretstore.Cached(store, cmp.Or(f.Remember, 5*time.Second), d.now) // as the tag says
+	cached, err := secretstore.Cached(store, cmp.Or(f.Remember, 5*time.Second), l.options.Host.Clock) // as the tag says
 	if err != nil {
-		d.report(n.get("remember").value.Place, path+".remember", "%v", err)
+		l.report(n.get("remember").value.Place, path+".remember", "%v", err)
 	}
 	if wrong != nil || err != nil {
 		return nil
 	}
 	switch {
 	case f.Transit == nil:
-	case d.keys != nil:
-		d.report(n.get("transit").value.Place, path+".transit", "is there twice: one store of the file may have keys")
+	case l.keys != nil:
+		l.report(n.get("transit").value.Place, path+".transit", "is there twice: one store of the file may have keys")
 	default:
-		d.keys = store
+		l.keys = store
 	}
 	return cached
 }
