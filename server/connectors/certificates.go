@@ -7,13 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/internal/files"
 	"github.com/keywright/keywright/server/identity"
 	"github.com/keywright/keywright/server/internal/serve/httpserver"
 )
@@ -34,25 +32,20 @@ func (l *loader) checkFiles(ctx context.Context, root *node) {
 // isReadable reports whether the file that a member names can be read. Where secrets are read, a file that cannot is a problem. Elsewhere it
 // is a warning: the file may be on another machine, or belong to the user of the gateway (specification.md "files of another machine").
 func (l *loader) isReadable(n *node, path, name string) bool {
-	var why string
-	info, err := os.Stat(name)
-	if err == nil && info.Mode().IsRegular() { // to open a pipe would block until its other end is opened
-		if _, err = files.Read(name, 0); err == nil {
-			return true
-		}
+	_, err := readRegular(name, 0)
+	if err == nil {
+		return true
 	}
+	why, add := "cannot be read: "+cause(err), l.warn
 	switch {
-	case err == nil:
-		why = "is no regular file"
+	case errors.Is(err, errNotRegular):
+		why, add = "is no regular file", l.report
 	case errors.Is(err, fs.ErrNotExist):
 		why = "names a file that is not on this machine"
 	case errors.Is(err, fs.ErrPermission):
 		why = "names a file that this user may not read"
-	default:
-		why = "cannot be read: " + cause(err)
 	}
-	add := l.warn
-	if l.options.ReadSecrets || err == nil {
+	if l.options.ReadSecrets {
 		add = l.report
 	}
 	add(n.Place, path, "%s, and `serve` does not start without it", why)
@@ -101,7 +94,7 @@ func (l *loader) checkAuthorities(n *node, prefix, path string) {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(l.dir, name)
 	}
-	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
+	if _, err := readRegular(name, 0); err != nil {
 		return
 	}
 	all, err := certificates(name)

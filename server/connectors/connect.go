@@ -15,8 +15,7 @@ import (
 	"github.com/keywright/keywright/server/gateway"
 )
 
-// maxExpressions limits the texts in a file that are or contain expressions, in bytes. To compile one of these bytes can take
-// a thousand times as long as to read it.
+// maxExpressions limits the texts in a file that are or contain expressions, in bytes. Each takes a thousand times as long as to read it.
 const maxExpressions = 512 << 10
 
 // expressions returns the size of the texts of a connector that are or contain expressions, in bytes.
@@ -34,8 +33,7 @@ func (c *definition) expressions() int {
 	return all
 }
 
-// connect connects a connector, and reports its problems with their places in the file. It checks the headers, query and
-// response of the connector even if it cannot be connected.
+// connect connects a connector, and reports its problems. It checks all of its members even if it cannot be connected.
 func (l *loader) connect(ctx context.Context, c *definition) {
 	if l.expressions <= maxExpressions {
 		l.expressions += c.expressions()
@@ -72,8 +70,7 @@ func (l *loader) checkSecrets(ctx context.Context, c *definition, upstream *host
 	}
 }
 
-// reportConfig reports the problems that the gateway and the host found in a connector. If its auth and tls are valid, it returns the
-// host's connector, so that the secrets can be checked nevertheless. Otherwise it returns nil.
+// reportConfig reports the problems of a connector. It returns the host's connector if auth and tls are valid, for the check of secrets.
 func (l *loader) reportConfig(ctx context.Context, c *definition, err error) *host.Connector {
 	var wrong *host.ConfigError
 	if !errors.As(err, &wrong) {

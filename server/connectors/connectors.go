@@ -41,8 +41,7 @@ import (
 // Options configures [Load] and [Read].
 type Options struct {
 	// Host configures the host. The plugins of the file are added to its Plugins. If its BuiltIns are nil, these are all that
-	// the connectors of the file use. If its Egress allows plain http, the URLs of
-	// connectors may be plain http.
+	// the connectors of the file use. If its Egress allows plain http, the URLs of connectors may be plain http.
 	Host host.Config
 	// First, if not nil, is asked for a secret before the stores of the file. If the file has no stores, First is not used, and
 	// all secrets come from Host.Secrets.
@@ -67,8 +66,7 @@ type Options struct {
 	// PluginCache is a directory with plugins that came from registries, or "". It is asked after the directory keywright-plugins
 	// beside the file. Nothing is ever fetched.
 	PluginCache string
-	// WithoutStore is set by commands that send nothing. The store of the file is not opened: what the connectors keep is in
-	// memory, until the Set is closed.
+	// WithoutStore is for programs that send nothing. The store of the file is not opened, and a State in memory takes its place.
 	WithoutStore bool
 }
 
@@ -88,8 +86,7 @@ type Set struct {
 	Settings Settings
 	// ClientCertificates has the client certificates of the connectors, by permalink, if [Options].ReadSecrets is set.
 	ClientCertificates map[string]*host.ClientCertificate
-	// Warnings lists probable mistakes in the order of their places, if [Options].Inspect is set: up to 100, and then one with the
-	// number of the others.
+	// Warnings lists probable mistakes, if [Options].Inspect is set: up to 100 by their places, and then one with the number of the others.
 	Warnings []Problem
 	// State is the member state of the file, or nil. Options.OpenState has opened it.
 	State *State
@@ -152,34 +149,36 @@ func readFile(ctx context.Context, name string) ([]byte, error) {
 
 // cause returns the text of an error of the file system without its path, which the message has already.
 func cause(err error) string {
-	var pathError *fs.PathError
-	if errors.As(err, &pathError) {
+	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pathError.Err
 	}
 	return err.Error()
 }
 
-// Read is like [Load] for the text of a file. The name appears in problems, and paths in the file are relative to its
-// directory.
+// Read is like [Load] for the text of a file. Its name appears in problems, and paths in the file are relative to its directory.
 func Read(ctx context.Context, name string, text []byte, o Options) (*Set, error) {
 	l := newLoader(name, text, o)
-	err := l.load(ctx)
-	if ctx.Err() != nil { // the cause of any other error
-		err = ctx.Err()
-	}
-	if err != nil || len(l.all) > 0 {
-		_ = l.set.Close(context.WithoutCancel(ctx)) // does not block: there are no calls
-	}
-	switch {
-	case err != nil:
+	if err := l.failure(ctx, name, l.load(ctx)); err != nil {
 		return nil, err
-	case len(l.all) > 0:
-		return nil, &Error{
-			File: name, Problems: l.sorted(l.parts, moreProblems), Warnings: l.warnings.sorted(l.parts, moreWarnings), Files: l.set.Files,
-		}
 	}
 	l.set.Warnings, l.set.concealer = l.warnings.sorted(l.parts, moreWarnings), concealer(l.literals)
 	return l.set, nil
+}
+
+// failure returns err, or the problems of the file name, or nil. If it returns an error, it closes the set.
+func (l *loader) failure(ctx context.Context, name string, err error) error {
+	switch {
+	case ctx.Err() != nil: // the cause of any other error
+		err = ctx.Err()
+	case err == nil && len(l.all) > 0:
+		err = &Error{
+			File: name, Problems: l.sorted(l.parts, moreProblems), Warnings: l.warnings.sorted(l.parts, moreWarnings), Files: l.set.Files,
+		}
+	}
+	if err != nil {
+		_ = l.set.Close(context.WithoutCancel(ctx)) // does not block: there are no calls
+	}
+	return err
 }
 
 // Find returns the connector with a permalink or name. It returns an error if there is none, or if several have the name.
@@ -272,6 +271,8 @@ type loader struct {
 	// locked is keywright.lock, once a plugin needs it. lockError is the error of reading it.
 	locked    *lock.Lock
 	lockError error
+	// modules are the files of plugins that were read.
+	modules []os.FileInfo
 	// pluginsMissing is true if a plugin of the file could not be loaded, so that its auth types are missing.
 	pluginsMissing bool
 	warnings       problems
@@ -322,8 +323,12 @@ func (l *loader) load(ctx context.Context) error {
 		}
 	}
 	l.set.secrets = l.options.Host.Secrets
-	if l.options.Host.BuiltIns == nil {
-		l.options.Host.BuiltIns = builtIns(definitions)
+	if l.options.Host.BuiltIns == nil { // the host would take longer to load all of them
+		types := make([]string, len(definitions))
+		for i, c := range definitions {
+			types[i] = c.gateway.Auth.Type
+		}
+		l.options.Host.BuiltIns = BuiltIns(types...)
 	}
 	if l.options.Inspect {
 		l.inspectRoot(root)

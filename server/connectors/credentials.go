@@ -62,23 +62,19 @@ func isRandom(text string) bool {
 // credentials warns of credentials that stand in a connector (threats.md 250).
 func (i *inspector) credentials(c *definition) {
 	path := c.path()
-	if config := c.member.get("auth"); config != nil {
-		if m := config.value.get("config"); m != nil {
-			i.config(c, m.value, path+".auth.config")
-		}
+	if config, _, found := c.member.locate("auth.config"); found {
+		i.config(c, config, path+".auth.config")
 	}
 	for _, list := range []string{"headers", "query"} {
-		if m := c.member.get(list); m != nil {
-			for index, item := range m.value.items {
+		if n, _, found := c.member.locate(list); found {
+			for index, item := range n.items {
 				i.parameter(item, fmt.Sprintf("%s.%s[%d]", path, list, index))
 			}
 		}
 	}
-	if m := c.member.get("tls"); m != nil {
-		for _, name := range []string{"key", "pkcs12", "passphrase"} {
-			if key := m.value.get(name); key != nil {
-				i.secret(key.value, path+".tls."+name)
-			}
+	for _, name := range []string{"tls.key", "tls.pkcs12", "tls.passphrase"} {
+		if n, _, found := c.member.locate(name); found {
+			i.secret(n, path+"."+name)
 		}
 	}
 	i.tokens(c.member, path)
@@ -144,8 +140,7 @@ func (i *inspector) secret(n *node, path string) {
 	i.warnOfText(n, utf8.RuneCountInString(text[:from]), utf8.RuneCountInString(text[:to]), path, credentialInFile)
 }
 
-// randomPart returns the part of a template from the first to the last word outside of expressions that looks like a credential, or
-// nothing.
+// randomPart returns the part of a template from the first to the last word outside of expressions that looks like a credential.
 func randomPart(text string) (from, to int) {
 	begin := 0
 	for _, found := range append(expressions.FindAllStringIndex(text, -1), []int{len(text), len(text)}) {
@@ -264,8 +259,7 @@ func valueEnd(rest string, inside bool) int {
 	return len(rest)
 }
 
-// quotedEnd returns the length of the quoted text at the beginning of a text, with its quotes. It is the whole length if the text does
-// not end.
+// quotedEnd returns the length of the quoted text at the beginning of a text, with its quotes, if it ends.
 func quotedEnd(text string, quote byte) int {
 	for i := 1; i < len(text); i++ {
 		switch {
@@ -281,8 +275,7 @@ func quotedEnd(text string, quote byte) int {
 // properties matches the anchors and tags before a value.
 var properties = regexp.MustCompile(`^(?:[&!]\S+\s+)*`)
 
-// length returns the number of characters of the text that begins at a place, or at least that many, if the text has several lines. Each
-// end of a line is one.
+// length returns the number of characters of the text that begins at a place, ends of lines too, or more, if the text has several lines.
 func (s *source) length(place problem.Place) int {
 	if s.rest(place) == "" {
 		return 0

@@ -80,14 +80,25 @@ var kindWords = map[string]string{
 	"auth": "an object with type and config", "grants": "a list", "tls": "an object with certificates",
 }
 
-// decode reads an object into the struct that into points to. It reports unknown and missing members, and values of the wrong
-// kind.
+// decode reads an object into a struct. It reports unknown and missing members, and values of the wrong kind.
 func (l *loader) decode(n *node, path string, into any) {
 	l.object(n, path, reflect.ValueOf(into).Elem())
 }
 
 func (l *loader) object(n *node, path string, to reflect.Value) {
-	l.rejectUnknown(n, path, fieldsOf(to.Type()))
+	var names []string
+	for _, f := range fieldsOf(to.Type()) {
+		names = append(names, f.name)
+	}
+	for _, m := range n.members {
+		if slices.Contains(names, m.name) || l.skip() {
+			continue
+		}
+		l.report(m.key, problem.Join(path, m.name), "is not known here%s", problem.DidYouMean(m.name, names))
+		if suggestion, ok := problem.Nearest(m.name, names); ok {
+			l.suggestions[n] = append(l.suggestions[n], suggestion)
+		}
+	}
 	l.members(n, path, to)
 }
 
@@ -101,23 +112,6 @@ func (l *loader) members(n *node, path string, to reflect.Value) {
 			l.value(m.value, problem.Join(path, f.name), f, to.FieldByIndex(f.Index))
 		case f.is("required") && !l.reportedAsTypo(n, f.name):
 			l.report(n.Place, problem.Join(path, f.name), "is missing")
-		}
-	}
-}
-
-// rejectUnknown reports unknown members.
-func (l *loader) rejectUnknown(n *node, path string, fields []field) {
-	names := make([]string, len(fields))
-	for i := range fields {
-		names[i] = fields[i].name
-	}
-	for _, m := range n.members {
-		if slices.Contains(names, m.name) || l.skip() {
-			continue
-		}
-		l.report(m.key, problem.Join(path, m.name), "is not known here%s", problem.DidYouMean(m.name, names))
-		if suggestion, ok := problem.Nearest(m.name, names); ok {
-			l.suggestions[n] = append(l.suggestions[n], suggestion)
 		}
 	}
 }
@@ -176,7 +170,7 @@ func (l *loader) contents(n *node, path string, f *field, to reflect.Value) {
 	}
 }
 
-// is reports whether a value is of kind k, and adds a problem if it is not.
+// is reports whether a value is of kind k. If not, it adds a problem.
 func (l *loader) is(n *node, k kind, path, name string) bool {
 	if n.kind != k {
 		l.report(n.Place, path, "is %s: %s is wanted", n.describe(), cmp.Or(kindWords[name], "an "+string(k)))

@@ -142,7 +142,11 @@ func (l *loader) document(ctx context.Context, root *node) (connectors []*defini
 	for i, n := range l.file.Connectors {
 		c := l.connector(n, i)
 		if previous := permalinks[c.permalink]; previous != nil && c.permalink != "" {
-			l.report(c.keyOrPlace("permalink", "name"), c.path(),
+			source := "permalink"
+			if n.get(source) == nil {
+				source = "name" // of which the permalink is made
+			}
+			l.report(n.place(source), c.path(),
 				"its permalink is also that of the connector on %s: give one of them another permalink", l.placeText(previous.member.Place, c.member.Place))
 		}
 		permalinks[c.permalink] = c
@@ -153,24 +157,21 @@ func (l *loader) document(ctx context.Context, root *node) (connectors []*defini
 
 // plugins reads the items of the member plugins.
 func (l *loader) plugins(items []*node) (all []pluginFile) {
+	lines := map[string]int{} // by name
 	for i, n := range items {
 		if i == maxPlugins {
 			l.report(n.Place, "plugins", "has more than %d plugins", maxPlugins)
 			break
 		}
-		all = append(all, l.plugin(n, fmt.Sprintf("plugins[%d]", i)))
-	}
-	l.pluginNames(all)
-	return all
-}
-
-func (c *definition) keyOrPlace(names ...string) problem.Place {
-	for _, name := range names {
-		if m := c.member.get(name); m != nil {
-			return m.value.Place
+		p := l.plugin(n, fmt.Sprintf("plugins[%d]", i))
+		if line := lines[p.Name]; p.Name != "" && line > 0 {
+			l.report(n.get("name").value.Place, p.itemPath+".name", "is also that of the plugin on line %d: give one of them another name", line)
+			p.Ref = ""
 		}
+		lines[p.Name] = n.Line
+		all = append(all, p)
 	}
-	return c.member.Place
+	return all
 }
 
 func (l *loader) connector(n *node, index int) *definition {

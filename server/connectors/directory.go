@@ -17,8 +17,7 @@ import (
 // maxFiles limits the files of a directory of connectors.
 const maxFiles = 1000
 
-// A part is a file of a directory of connectors. The loader treats a file and its parts as one text, so that a line says which file it
-// is in.
+// A part is a file of a directory of connectors. A file and its parts are one text, so that a line says which file it is in.
 type part struct {
 	name, text string
 	// offset is the number of lines before the first one of this part.
@@ -107,16 +106,14 @@ func (l *loader) readParts(dir string) (parts []part, err error) {
 	return parts, nil
 }
 
+var errNotRegular = errors.New("it is no regular file")
+
 // readRegular reads a regular file, up to one byte more than limit. To open a pipe would block until its other end is opened.
 func readRegular(name string, limit int) ([]byte, error) {
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
-		return nil, errors.New("it is no regular file")
+		return nil, errNotRegular
 	}
-	text, err := files.Read(name, limit)
-	if err != nil {
-		return nil, errors.New(cause(err))
-	}
-	return text, nil
+	return files.Read(name, limit)
 }
 
 // part parses a part. The places of its values and problems are those in the whole text.

@@ -109,8 +109,7 @@ func hasOneMore(oldRoot, newRoot *node) bool {
 	return reflect.DeepEqual(want, got)
 }
 
-// addItem adds an item behind the last one of a list, or a list with the item at the end of the file. It returns the text as it is
-// if the list is not written with a line for each hyphen.
+// addItem adds an item to a list with a line for each hyphen, or a list at the end of the file. If it cannot, it returns the text as it is.
 func addItem(text string, list *member, name, item string) string {
 	if list == nil || len(list.value.items) == 0 && list.value.isNull() {
 		if text != "" && !strings.HasSuffix(text, "\n") {
@@ -140,7 +139,7 @@ func addItem(text string, list *member, name, item string) string {
 	return strings.Join(slices.Insert(lines, end, indented(item, indent)), "")
 }
 
-// endOfItem returns the number of the last line of an item that begins in a line, without the comments and empty lines behind it.
+// endOfItem returns the number of the last line of an item, without the comments and empty lines behind it.
 func endOfItem(lines []string, first, indent int) int {
 	end := first
 	for i := first; i < len(lines); i++ {

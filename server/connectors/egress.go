@@ -31,9 +31,6 @@ type egressFile struct {
 // orName is the end of the error for plain http.
 const orName = ", or name the host in plain_http of egress"
 
-// noProxy is the proxy of a connector that uses none, although the file has one.
-const noProxy = "none"
-
 // maxAuthorities limits a file of authorities, in bytes.
 const maxAuthorities = 4 << 20
 
@@ -93,9 +90,9 @@ func parseRange(text string) (netip.Prefix, error) {
 	return prefix, nil
 }
 
-// parseProxy parses the URL of a proxy. It returns nil for none.
+// parseProxy parses the URL of a proxy. It returns nil for none, with which a connector uses none although the file has one.
 func parseProxy(text string) (*url.URL, error) {
-	if text == noProxy {
+	if text == "none" {
 		return nil, nil
 	}
 	u, err := url.Parse(text)
@@ -112,8 +109,7 @@ func parseProxy(text string) (*url.URL, error) {
 	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
 }
 
-// authorities returns a TLS configuration with the authorities of a file, beside those of the options or of the system. Members that
-// name the same file share it.
+// authorities returns a TLS configuration with the authorities of a file beside those of the options, or of the system, once for each file.
 func (l *loader) authorities(name string) (*tls.Config, error) {
 	if config := l.trusted[name]; config != nil {
 		return config, nil
@@ -143,7 +139,7 @@ func readAuthorities(name string) ([]byte, error) {
 	text, err := readRegular(name, maxAuthorities)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("cannot be read: %w", err)
+		return nil, errors.New("cannot be read: " + cause(err))
 	case len(text) > maxAuthorities:
 		return nil, fmt.Errorf("is larger than %d MiB: name a file of certificates in PEM", maxAuthorities>>20)
 	}

@@ -69,7 +69,7 @@ func (r *jsonReader) token() (json.Token, problem.Place) {
 func (r *jsonReader) read(path *problem.Path, depth int) *node {
 	token, where := r.token()
 	result := &node{Place: where, kind: scalar, size: 1}
-	if !r.grow(where, depth) {
+	if !r.grow(where, depth, result) {
 		return result
 	}
 	switch token {
@@ -102,7 +102,6 @@ func (r *jsonReader) member(to *node, path *problem.Path, depth int) {
 		return
 	}
 	to.add(member{name, where, v})
-	to.contain(name, v)
 }
 
 // maxMarks limits the characters of a file that can be part of YAML's structure, because the parser's memory and time grow with

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -30,13 +31,15 @@ type candidate struct {
 	locked *lock.Plugin
 }
 
-// host creates the host with the plugins of the file. If that fails, it reports the plugins that cannot be used, and creates
-// the host without them.
+// host creates the host with the plugins of the file. It reports those that cannot be used, and leaves them out.
 func (l *loader) host(ctx context.Context, files []pluginFile) error {
 	candidates := l.candidates(files)
 	err := l.hostWith(ctx, candidates)
 	if err == nil {
-		l.checkLocks(candidates)
+		infos := l.set.Host.Plugins()
+		for i, info := range infos[len(infos)-len(candidates):] { // in this order, after all others
+			l.matchesLock(candidates[i], info)
+		}
 	}
 	if err == nil || ctx.Err() != nil || len(candidates) == 0 {
 		return err
@@ -63,17 +66,6 @@ func BuiltIns(types ...string) []host.Plugin {
 		}
 	}
 	return builtIns
-}
-
-// builtIns returns the built-in plugins that the connectors of the file use. The host would take longer to load all of them.
-func builtIns(definitions []*definition) []host.Plugin {
-	var types []string
-	for _, c := range definitions {
-		if name := c.gateway.Auth.Type; !slices.Contains(types, name) && plugins.Of(name) != nil {
-			types = append(types, name)
-		}
-	}
-	return BuiltIns(types...)
 }
 
 // hostWith creates the host with the candidates.
@@ -113,20 +105,14 @@ func Plugins(ctx context.Context, name string, o Options) ([]host.PluginInfo, er
 		}
 		err = l.host(ctx, l.plugins(items))
 	}
-	defer func() { _ = l.set.Close(context.WithoutCancel(ctx)) }() // does not block: there are no calls
-	switch {
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case err != nil:
+	if err := l.failure(ctx, name, err); err != nil {
 		return nil, err
-	case len(l.all) > 0:
-		return nil, &Error{File: name, Problems: l.sorted(nil, moreProblems), Files: l.set.Files}
 	}
+	defer func() { _ = l.set.Close(context.WithoutCancel(ctx)) }()
 	return l.set.Host.Plugins(), nil
 }
 
-// inspect reports the plugins that cannot be used, and returns the others. It inspects each alone: to create a host again with
-// each further plugin would take quadratic time.
+// inspect reports the plugins that cannot be used, and returns the others. To create a host for each would take quadratic time.
 func (l *loader) inspect(ctx context.Context, candidates []candidate) (good []candidate, err error) {
 	owners := map[string]string{}
 	for _, info := range l.set.Host.Plugins() {
@@ -164,59 +150,55 @@ func (l *loader) inspect(ctx context.Context, candidates []candidate) (good []ca
 
 // candidates reads the plugins of the file, and reports those that cannot be read.
 func (l *loader) candidates(pluginFiles []pluginFile) (all []candidate) {
-	var infos []os.FileInfo
 	room := maxModules
 	for _, f := range pluginFiles {
-		if f.Ref != "" {
-			if c, ok := l.fromRegistry(f, room); ok {
-				room -= len(c.Wasm)
-				all = append(all, c)
-			}
-			continue
-		}
-		if f.Path == "" {
+		if f.Ref == "" && f.Path == "" {
 			l.pluginsMissing = true // already reported
 			continue
 		}
-		name := f.Path
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(l.dir, name)
+		source, read := "path", l.fromFile
+		if f.Ref != "" {
+			source, read = "ref", l.fromRegistry
 		}
-		l.set.Files = append(l.set.Files, name)
-		wasm, err := l.module(name, room, &infos)
+		c, err := read(f, room)
 		if err != nil {
-			l.report(f.member.get("path").value.Place, f.itemPath+".path", "%v", err)
+			l.report(f.member.get(source).value.Place, f.itemPath+"."+source, "%v", err)
 			l.pluginsMissing = true
 			continue
 		}
-		room -= len(wasm)
-		all = append(all, candidate{f, host.Plugin{Name: f.Path, Wasm: wasm, SHA256: f.SHA256, Grants: f.grants, Limits: f.Limits}, nil})
+		room -= len(c.Wasm)
+		all = append(all, c)
 	}
 	return all
 }
 
-// module reads a plugin, unless it is one of these files.
-func (l *loader) module(name string, room int, infos *[]os.FileInfo) ([]byte, error) {
+// fromFile reads a plugin, unless it is the file of another one.
+func (l *loader) fromFile(f pluginFile, room int) (candidate, error) {
+	name := f.Path
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(l.dir, name)
+	}
+	l.set.Files = append(l.set.Files, name)
 	info, err := os.Stat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, errors.New("names a file that does not exist; it is looked for from this file's directory")
+		return candidate{}, errors.New("names a file that does not exist; it is looked for from this file's directory")
 	case err != nil:
-		return nil, errors.New("cannot be read: " + cause(err))
+		return candidate{}, errors.New("cannot be read: " + cause(err))
 	case !info.Mode().IsRegular():
-		return nil, errors.New("is no regular file")
-	case slices.ContainsFunc(*infos, func(previous os.FileInfo) bool { return os.SameFile(info, previous) }):
-		return nil, errors.New("names a file that another plugin names: remove one")
+		return candidate{}, errors.New("is no regular file")
+	case slices.ContainsFunc(l.modules, func(previous os.FileInfo) bool { return os.SameFile(info, previous) }):
+		return candidate{}, errors.New("names a file that another plugin names: remove one")
 	}
-	*infos = append(*infos, info)
+	l.modules = append(l.modules, info)
 	wasm, err := files.Read(name, min(room, l.options.Host.Limits.WithDefaults().ModuleBytes))
 	switch {
 	case err != nil:
-		return nil, errors.New("cannot be read: " + cause(err))
+		return candidate{}, errors.New("cannot be read: " + cause(err))
 	case len(wasm) > room:
-		return nil, errors.New("makes the plugins of this file larger than 32 MiB, all together")
+		return candidate{}, errors.New("makes the plugins of this file larger than 32 MiB, all together")
 	}
-	return wasm, nil
+	return candidate{f, host.Plugin{Name: f.Path, Wasm: wasm, SHA256: f.SHA256, Grants: f.grants, Limits: f.Limits}, nil}, nil
 }
 
 // pluginSource checks where a plugin comes from: it has a path, or a name and a reference.
@@ -244,65 +226,31 @@ func (l *loader) pluginSource(n *node, p *pluginFile) {
 	}
 }
 
-// pluginNames reports names that two plugins have.
-func (l *loader) pluginNames(all []pluginFile) {
-	lines := map[string]int{}
-	for i := range all {
-		p := &all[i]
-		if line := lines[p.Name]; p.Name != "" && line > 0 {
-			l.report(p.member.get("name").value.Place, p.itemPath+".name", "is also that of the plugin on line %d: give one of them another name", line)
-			p.Ref = ""
-		}
-		lines[p.Name] = p.member.Line
-	}
-}
-
-// fromRegistry returns a plugin that came from a registry, by its entry in keywright.lock and its bytes on this machine. It asks no
-// registry. If the plugin cannot be used, it reports that.
-func (l *loader) fromRegistry(f pluginFile, room int) (candidate, bool) {
+// fromRegistry reads a plugin that came from a registry, by its entry in keywright.lock. It asks no registry.
+func (l *loader) fromRegistry(f pluginFile, room int) (candidate, error) {
 	if l.locked == nil && l.lockError == nil {
 		l.locked, l.lockError = lock.Read(l.dir)
 		l.set.Files = append(l.set.Files, filepath.Join(l.dir, lock.Name))
 	}
-	where, refPath := f.member.get("ref").value.Place, f.itemPath+".ref"
 	if l.lockError != nil {
-		l.pluginsMissing = true
-		l.report(where, refPath, "%v", l.lockError)
-		return candidate{}, false
+		return candidate{}, l.lockError
 	}
 	p := l.locked.Find(f.Name)
 	switch {
 	case p == nil:
-		l.report(where, refPath, "is not in %s: run `keywright plugin add` with this reference", lock.Name)
+		return candidate{}, fmt.Errorf("is not in %s: run `keywright plugin add` with this reference", lock.Name)
 	case p.Ref != f.Ref:
-		l.report(where, refPath, "is not that of %s, which has %s: run `keywright plugin update`, which shows what is different", lock.Name, p.Ref)
-	default:
-		wasm, files, err := p.Open(lock.PlacesOf(l.dir, l.options.PluginCache), min(room, l.options.Host.Limits.WithDefaults().ModuleBytes))
-		l.set.Files = append(l.set.Files, files...)
-		if err == nil {
-			return candidate{f, host.Plugin{Name: f.Name, Wasm: wasm, SHA256: lock.Hex(p.Module), Grants: f.grants, Limits: f.Limits}, p}, true
-		}
-		advice := ""
-		if errors.Is(err, lock.ErrMissing) {
-			advice = ": run `keywright plugin vendor` where the registry can be reached"
-		}
-		l.report(where, refPath, "%v%s", err, advice)
+		return candidate{}, fmt.Errorf("is not that of %s, which has %s: run `keywright plugin update`, which shows what is different", lock.Name, p.Ref)
 	}
-	l.pluginsMissing = true
-	return candidate{}, false
+	wasm, files, err := p.Open(lock.PlacesOf(l.dir, l.options.PluginCache), min(room, l.options.Host.Limits.WithDefaults().ModuleBytes))
+	l.set.Files = append(l.set.Files, files...)
+	if errors.Is(err, lock.ErrMissing) {
+		err = fmt.Errorf("%w: run `keywright plugin vendor` where the registry can be reached", err)
+	}
+	return candidate{f, host.Plugin{Name: f.Name, Wasm: wasm, SHA256: lock.Hex(p.Module), Grants: f.grants, Limits: f.Limits}, p}, err
 }
 
-// checkLocks reports the loaded plugins that are not as keywright.lock says.
-func (l *loader) checkLocks(candidates []candidate) {
-	infos := l.set.Host.Plugins()
-	infos = infos[len(infos)-len(candidates):] // in this order, after all others
-	for i, c := range candidates {
-		l.matchesLock(c, infos[i])
-	}
-}
-
-// matchesLock reports whether a plugin is as keywright.lock says: nobody has edited the lock, and describe says what it said when the
-// operator accepted it.
+// matchesLock reports whether a plugin describes itself as keywright.lock says, as it did when the operator accepted it.
 func (l *loader) matchesLock(c candidate, info host.PluginInfo) bool {
 	if c.locked == nil {
 		return true

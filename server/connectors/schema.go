@@ -228,15 +228,13 @@ func (w *schemaWriter) member(path string, t reflect.Type, f *field) schema {
 	panic(fmt.Sprintf("the member %s is of the type %v, for which there is no schema", path, t))
 }
 
-// textSchema returns the schema of a text of a kind.
 func textSchema(t text) schema {
 	s := t.schema()
 	s["type"] = "string"
 	return s
 }
 
-// variantSchema returns the schema of an object whose member type decides which other members there are. The rules of a type NAME are
-// those of PATH(NAME).
+// variantSchema returns the schema of an object whose member type decides about the others. The rules of a type are those of PATH(TYPE).
 func variantSchema[F any](w *schemaWriter, path string, all []variant[F]) schema {
 	types, kind, conditions := rules[path+".type"], schema{}, []schema{}
 	for _, v := range all {

@@ -94,18 +94,17 @@ func (l *loader) certificate(ctx context.Context, c *definition, connected *host
 	case err == nil && certificate != nil:
 		path, err = certificate.Path, certificate.Ended(l.options.Host.Clock())
 	}
-	if err == nil {
-		if certificate != nil {
-			l.set.ClientCertificates[c.gateway.Permalink] = certificate
-			if certificate.EndsSoon(l.options.Host.Clock()) {
-				l.warn(c.member.place(certificate.Path), c.path()+"."+certificate.Path,
-					"%s ends at %s, within 30 days: renew it", certificate.Subject, moment(certificate.NotAfter))
-			}
-		}
+	switch where := c.member.place(path); {
+	case err != nil:
+		l.report(where, c.path()+"."+path, "%s", strings.TrimPrefix(err.Error(), path+": "))
+		return false
+	case certificate == nil:
 		return true
+	case certificate.EndsSoon(l.options.Host.Clock()):
+		l.warn(where, c.path()+"."+path, "%s ends at %s, within 30 days: renew it", certificate.Subject, moment(certificate.NotAfter))
 	}
-	l.report(c.member.place(path), c.path()+"."+path, "%s", strings.TrimPrefix(err.Error(), path+": "))
-	return false
+	l.set.ClientCertificates[c.gateway.Permalink] = certificate
+	return true
 }
 
 // rehearsalUser returns the user of a rehearsal, because a check of the file cannot know whether requests have a user.
@@ -116,14 +115,12 @@ func (l *loader) rehearsalUser() host.User {
 	}
 }
 
-// rehearse explains a request without sending it, to find problems that show only when templates are rendered and keys are
-// used. It ignores errors of the plugin, which may be due to the made-up request. Then it checks the keys that stay in their
-// store, which no explained request uses.
+// rehearse explains a request, to find problems that show only when templates are rendered and keys are used. It ignores errors of the
+// plugin, which may be due to the made-up request. Then it checks the keys that stay in their store, which no explained request uses.
 func (l *loader) rehearse(ctx context.Context, c *definition, connected *host.Connector) {
 	ctx = host.WithUser(ctx, l.rehearsalUser())
 	err := explain(ctx, connected, http.MethodGet, c.url)
-	var failed *host.Error
-	if errors.As(err, &failed) && failed.Stage == host.StageMutation {
+	if failed, ok := errors.AsType[*host.Error](err); ok && failed.Stage == host.StageMutation {
 		method, target := c.writableRequest()
 		err = explain(ctx, connected, method, target)
 	}
@@ -297,8 +294,7 @@ type variant[F any] struct {
 	file func() F
 }
 
-// decodeVariant reads an object whose member type is the name of a variant. It returns false if there is no such variant, after it
-// has reported that.
+// decodeVariant reads an object whose member type is the name of a variant. It reports if there is none, and returns false then.
 func decodeVariant[F any](l *loader, n *node, path string, all []variant[F]) (file F, ok bool) {
 	kind, _ := stringOf(n.get("type"))
 	names := make([]string, len(all))

@@ -223,13 +223,16 @@ func (l *loader) state() *StateSettings {
 	return &s
 }
 
-// openState checks the member state of the file and calls OpenState. If the member is wrong, the host gets a State in memory, so that
-// the connectors that need one can be checked.
+// openState checks the member state and calls OpenState. If it does not, the host gets a State in memory, for the checks of connectors.
 func (l *loader) openState(ctx context.Context, n *node) error {
 	ok, err := l.openStore(ctx, n)
-	if err == nil && !ok {
-		err = l.memory(ctx)
+	if err != nil || ok {
+		return err
 	}
+	c := &l.options.Host
+	key := make([]byte, stateKeySize) // nobody else reads the memory
+	c.State, err = host.NewState(ctx, host.StateConfig{Store: state.NewMemory(time.Now), Keys: [][]byte{key}, Clock: c.Clock})
+	l.set.memory = c.State
 	return err
 }
 
@@ -327,13 +330,4 @@ func (l *loader) stateError(n *node, err error) {
 		return
 	}
 	l.report(n.Place, "state", "%s", text)
-}
-
-// memory sets a State in memory that ends with the Set.
-func (l *loader) memory(ctx context.Context) (err error) {
-	c := &l.options.Host
-	key := make([]byte, stateKeySize) // nobody else reads the memory
-	c.State, err = host.NewState(ctx, host.StateConfig{Store: state.NewMemory(time.Now), Keys: [][]byte{key}, Clock: c.Clock})
-	l.set.memory = c.State
-	return err
 }

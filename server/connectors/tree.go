@@ -1,7 +1,6 @@
 package connectors
 
 import (
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -63,13 +62,14 @@ func (n *node) get(name string) *member {
 	return nil
 }
 
-// add adds a member that the object does not have yet.
+// add adds a member that the object does not have yet, and its size.
 func (n *node) add(m member) {
 	if n.indexes == nil {
 		n.indexes = map[string]int{}
 	}
 	n.indexes[m.name] = len(n.members)
 	n.members = append(n.members, m)
+	n.contain(m.name, m.value)
 }
 
 func (n *node) isNull() bool { return n.kind == scalar && n.value == nil }
@@ -139,13 +139,8 @@ type grower struct {
 	full bool
 }
 
-// grow counts a value inside of depth lists and objects, and reports whether reading may continue.
-func (g *grower) grow(where problem.Place, depth int) bool {
-	return g.repeat(where, depth, &node{size: 1})
-}
-
-// repeat is like grow for a value n that an alias repeats.
-func (g *grower) repeat(where problem.Place, depth int, n *node) bool {
+// grow counts a value inside of depth lists and objects, or again for an alias, and reports whether reading may continue.
+func (g *grower) grow(where problem.Place, depth int, n *node) bool {
 	g.values += n.size
 	g.repeated += n.bytes
 	switch {
@@ -168,15 +163,6 @@ func (n *node) contain(name string, v *node) {
 	n.size += v.size
 	n.bytes += len(name) + v.bytes
 	n.depth = max(n.depth, v.depth+1)
-}
-
-// number sets the value of a scalar to the number in text. It reports whether text is a number of JSON.
-func (n *node) number(text string) bool {
-	if !jsonNumber.MatchString(text) {
-		return false
-	}
-	n.value = json.Number(text)
-	return true
 }
 
 // locate returns the node at a path within n, such as auth.config.claims.roles[0], and its place. If there is none, found is
@@ -231,8 +217,7 @@ func step(path string) (name string, index int, rest string) {
 	return "", index, strings.TrimPrefix(rest, ".")
 }
 
-// A source finds characters in the text of a file. It remembers the place that it found last, because a line may be as long as
-// the file and have many problems.
+// A source finds characters in the text of a file. It remembers the last place, because a long line may have many problems.
 type source struct {
 	text string
 	// lines holds the offset of each line. It is filled on first use.
@@ -283,46 +268,32 @@ func (s *source) character(n *node, number int) (problem.Place, bool) {
 	if !ok || rest == "" {
 		return n.Place, false
 	}
-	width := plain
-	switch rest[0] {
-	case '"':
-		rest, column, width = rest[1:], column+1, escape
-	case '\'':
-		rest, column, width = rest[1:], column+1, doubled
-	default:
-		if !strings.HasPrefix(rest, text) {
-			return n.Place, false
-		}
+	quote := rest[0]
+	switch {
+	case quote == '"' || quote == '\'':
+		rest, column = rest[1:], column+1
+	case !strings.HasPrefix(rest, text):
+		return n.Place, false
 	}
 	for range number - 1 {
 		if rest == "" {
 			return n.Place, false
 		}
-		size := min(width(rest), len(rest))
+		size := min(width(rest, quote), len(rest))
 		column += utf8.RuneCountInString(rest[:size])
 		rest = rest[size:]
 	}
 	return problem.Place{Line: n.Line, Column: column}, true
 }
 
-// plain returns the size of the first character of an unquoted text in the file, in bytes.
-func plain(rest string) int {
+// width returns the size of the next character of a text in the file that begins with quote, if that is one. A surrogate pair is one, too.
+func width(rest string, quote byte) int {
 	_, size := utf8.DecodeRuneInString(rest)
-	return size
-}
-
-// doubled is like plain for a text in single quotes.
-func doubled(rest string) int {
-	if strings.HasPrefix(rest, "''") {
+	switch {
+	case quote == '\'' && strings.HasPrefix(rest, "''"):
 		return 2
-	}
-	return plain(rest)
-}
-
-// escape is like plain for a text in double quotes. A surrogate pair of JSON is one character.
-func escape(rest string) int {
-	if rest[0] != '\\' || len(rest) < 2 {
-		return plain(rest)
+	case quote != '"' || rest[0] != '\\' || len(rest) < 2:
+		return size
 	}
 	switch rest[1] {
 	case 'x':

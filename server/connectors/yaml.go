@@ -2,8 +2,10 @@ package connectors
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -11,8 +13,7 @@ import (
 	"github.com/keywright/keywright/internal/problem"
 )
 
-// A yamlPolicy is called by the parser while it reads one file. It implements yaml.LoaderLimitsPlugin and the two interfaces
-// of aliases.
+// A yamlPolicy is called by the parser. It implements yaml.LoaderLimitsPlugin and the two interfaces of aliases.
 type yamlPolicy struct {
 	*problems
 	// deep is true if the file is nested too deeply.
@@ -34,7 +35,6 @@ func (p *yamlPolicy) CheckDepth(depth int, _ *yaml.DepthContext) error {
 // CheckAlias allows all aliases: a yamlReader limits what they repeat.
 func (p *yamlPolicy) CheckAlias(int, int) error { return nil }
 
-// NewAliasDataContext returns the policy itself.
 func (p *yamlPolicy) NewAliasDataContext(yaml.AliasDataServices) (yaml.AliasDataContext, error) {
 	return p, nil
 }
@@ -45,7 +45,6 @@ func (p *yamlPolicy) BeginDocument() error {
 	return nil
 }
 
-// EndDocument does nothing.
 func (p *yamlPolicy) EndDocument() error { return nil }
 
 // DefineAnchor stores an anchor, and reports one that exists already.
@@ -57,8 +56,7 @@ func (p *yamlPolicy) DefineAnchor(name string, n *yaml.Node) error {
 	return nil
 }
 
-// ResolveAlias returns the node of an anchor. For an unknown anchor it returns noAnchor, which yamlReader reports with its
-// path.
+// ResolveAlias returns the node of an anchor, or noAnchor, which yamlReader reports with its path.
 func (p *yamlPolicy) ResolveAlias(name string) (*yaml.Node, bool, error) {
 	if n := p.anchors[name]; n != nil {
 		return n, true, nil
@@ -176,8 +174,7 @@ func (p *problems) malformed(where problem.Place, why string) {
 	p.report(where, "", "is not well-formed YAML: %s: check the indentation (spaces, no tabs), and that quotes and brackets are closed", why)
 }
 
-// bareTemplate reports whether a line has a value that begins with {{ without quotes. This is the most common mistake: YAML
-// reads it as an object in an object.
+// bareTemplate reports whether a value of a line begins with {{ without quotes, which YAML reads as an object in an object.
 func bareTemplate(line string) bool {
 	return strings.Contains(line, ": {{") || strings.Contains(line, "- {{") || strings.Contains(line, ":{{")
 }
@@ -195,7 +192,7 @@ func (r *yamlReader) read(n *yaml.Node, path *problem.Path, depth int) *node {
 		return r.alias(n, path, depth)
 	}
 	result := &node{Place: placeOf(n), kind: scalar, size: 1}
-	if !r.grow(result.Place, depth) {
+	if !r.grow(result.Place, depth, result) {
 		return result
 	}
 	if n.Anchor != "" {
@@ -232,14 +229,15 @@ func (r *yamlReader) scalar(to *node, n *yaml.Node, path *problem.Path) {
 	switch {
 	case n.Style&quotes != 0:
 		to.value = n.Value
-	case to.number(n.Value): // includes integers of more than 64 bits
+	case jsonNumber.MatchString(n.Value): // includes integers of more than 64 bits
+		to.value = json.Number(n.Value)
 	case n.Tag == "!!null":
 	case n.Tag == "!!bool":
 		to.value = strings.EqualFold(n.Value, "true")
 	case n.Tag == "!!float" && strings.ContainsAny(n.Value, "nN"):
 		r.report(to.Place, path.String(), "is not a number that JSON has: put it in quotes if text is meant")
 	case n.Tag == "!!float" || n.Tag == "!!int":
-		to.number("1")
+		to.value = json.Number("1")
 		r.report(to.Place, path.String(), "is a number as JSON has none: write plain decimal digits, or put it in quotes if text is meant")
 	default:
 		to.value = n.Value
@@ -255,7 +253,7 @@ func (r *yamlReader) alias(n *yaml.Node, path *problem.Path, depth int) *node {
 		r.report(where, path.String(), "there is no anchor of this name: put text that begins with * in quotes")
 	case !ok || target == nil:
 		r.report(where, path.String(), "the alias stands inside of what it repeats")
-	case r.repeat(where, depth, target):
+	case r.grow(where, depth, target):
 		return target
 	}
 	return &node{Place: where, kind: scalar, size: 1}
@@ -265,55 +263,37 @@ func (r *yamlReader) members(to *node, content []*yaml.Node, path *problem.Path,
 	var merged []*node
 	for i := 0; i+1 < len(content) && !r.full; i += 2 {
 		key, value := content[i], content[i+1]
-		if key.Kind == yaml.ScalarNode && key.Tag == "!!merge" {
+		switch first := to.get(key.Value); {
+		case key.Kind == yaml.ScalarNode && key.Tag == "!!merge":
 			merged = append(merged, r.merge(key, value, path, depth)...)
-			continue
-		}
-		if key.Kind == yaml.MappingNode && key.Style&yaml.FlowStyle != 0 {
+		case key.Kind == yaml.MappingNode && key.Style&yaml.FlowStyle != 0:
 			r.full = true // otherwise the value would be reported as well
 			r.report(placeOf(key), path.String(), `a template has to be in quotes: "{{ … }}"`)
-			return
-		}
-		name, ok := memberName(key)
-		if colonMissing(key, value) {
+		case colonMissing(key, value):
 			r.report(placeOf(key), path.String(), "has a member without a value: there is a blank after the colon behind its name")
-			continue
-		}
-		if !ok {
+		case !isText(key):
 			r.report(placeOf(key), path.String(), "has a member whose name is not text: put the name in quotes")
-			continue
+		case first != nil:
+			r.report(placeOf(key), path.Member(key.Value).String(), "is there twice, first on line %d: remove one", first.key.Line)
+		default:
+			to.add(member{key.Value, placeOf(key), r.read(value, path.Member(key.Value), depth+1)})
 		}
-		if first := to.get(name); first != nil {
-			r.report(placeOf(key), path.Member(name).String(), "is there twice, first on line %d: remove one", first.key.Line)
-			continue
-		}
-		v := r.read(value, path.Member(name), depth+1)
-		to.add(member{name, placeOf(key), v})
-		to.contain(name, v)
 	}
 	for _, from := range merged { // an object's own members have precedence over merged ones
 		for _, m := range from.members {
-			if !r.grow(m.key, depth) {
+			if !r.grow(m.key, depth, &node{size: 1}) {
 				return
 			}
 			if to.get(m.name) == nil {
 				to.add(m)
-				to.contain(m.name, m.value)
 			}
 		}
 	}
 }
 
-// memberName returns the name of a member. It returns false if the name is not text.
-func memberName(key *yaml.Node) (string, bool) {
-	if key.Kind != yaml.ScalarNode || key.Style&yaml.TaggedStyle != 0 {
-		return "", false
-	}
-	switch key.Tag {
-	case "!!null", "!!bool", "!!int", "!!float":
-		return "", false
-	}
-	return key.Value, true
+func isText(key *yaml.Node) bool {
+	return key.Kind == yaml.ScalarNode && key.Style&yaml.TaggedStyle == 0 &&
+		!slices.Contains([]string{"!!null", "!!bool", "!!int", "!!float"}, key.Tag)
 }
 
 // colonMissing reports whether a text was meant as a name and a value, such as client_secret:hunter2 in braces, which YAML takes for a
@@ -329,11 +309,8 @@ func (r *yamlReader) merge(key, value *yaml.Node, path *problem.Path, depth int)
 	if n.kind == object {
 		sources = []*node{n}
 	}
-	for _, source := range sources {
-		if source.kind != object {
-			sources = nil
-			break
-		}
+	if slices.ContainsFunc(sources, func(source *node) bool { return source.kind != object }) {
+		sources = nil
 	}
 	if len(sources) == 0 && !r.full {
 		r.report(placeOf(key), path.String(), "<< takes an alias of an object, or a list of them")
