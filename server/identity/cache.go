@@ -30,8 +30,7 @@ var (
 	fileRefresh = refreshPolicy{maxAge: time.Second, blockAfter: time.Second, minInterval: time.Second, initialInterval: time.Second, timeout: 5 * time.Second}
 )
 
-// keepKeys limits how long keys are used after they were last read. Without it, an attacker who cuts the gateway off from
-// the issuer could use a revoked key forever.
+// keepKeys limits the use of keys after they were last read. An attacker who cuts off the issuer could use a revoked key forever.
 const keepKeys = 24 * time.Hour
 
 // keyCache holds the keys. It reads them again when they are old, or when no key fits a token. There is one attempt at a
@@ -186,8 +185,7 @@ func tooEarly(last, now time.Time, pause time.Duration) bool {
 	return !last.IsZero() && 0 <= since && since < pause
 }
 
-// wait waits until attempt or ctx ends. If ctx ends first, it returns an error that is [ErrUnavailable]. The caller holds c.mu,
-// which is unlocked meanwhile.
+// wait waits until attempt or ctx ends, for which it returns [ErrUnavailable]. The caller holds c.mu, which is unlocked meanwhile.
 func (c *keyCache) wait(ctx context.Context, attempt chan struct{}) error {
 	c.mu.Unlock()
 	defer c.mu.Lock()

@@ -22,39 +22,29 @@ const maxToken = 16 << 10
 
 // A session finds the user in a session token.
 type session struct {
-	bearer     bool
-	cookie     string
-	issuer     string
-	audiences  []string
-	algorithms []string
-	claims     Claims
-	// passToken is set if users have their token.
-	passToken bool
-	keys      *keyCache
-	clock     func() time.Time
+	JWT   // with its defaults
+	keys  *keyCache
+	clock func() time.Time
 }
 
 // newSession returns a session for a configuration without problems. Its keys are read later.
 func newSession(ctx context.Context, c *JWT, o Options) *session {
-	s := &session{
-		bearer: c.Bearer, cookie: c.Cookie, issuer: c.Issuer, audiences: slices.Clone(c.Audiences),
-		algorithms: slices.Clone(c.Algorithms), claims: c.Claims.withDefaults(), passToken: len(c.TokenHosts) > 0, clock: o.Clock,
-	}
-	if len(s.algorithms) == 0 {
-		s.algorithms = Asymmetric()
+	s := &session{JWT: *c, clock: o.Clock}
+	s.Audiences, s.Algorithms, s.Claims = slices.Clone(c.Audiences), slices.Clone(c.Algorithms), c.Claims.withDefaults()
+	if len(s.Algorithms) == 0 {
+		s.Algorithms = Asymmetric()
 	}
 	s.keys = &keyCache{refreshPolicy: urlRefresh, clock: o.Clock, log: o.Logger}
 	s.keys.unknown, _ = lru.New[keyRef, bool](maxUnknown) // the only error is for sizes below one
 	s.keys.base, s.keys.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	switch {
-	case c.JWKSFile != "":
-		s.keys.refreshPolicy, s.keys.read = fileRefresh, readFile(c.JWKSFile)
-		s.keys.admits = admits{private: true, symmetric: slices.ContainsFunc(s.algorithms, jws.Symmetric)}
-	case c.JWKSURL != "":
-		address := c.JWKSURL
-		s.keys.read = func(ctx context.Context) ([]byte, error) { return fetcher{o.Transport}.keys(ctx, address) }
+	case s.JWKSFile != "":
+		s.keys.refreshPolicy, s.keys.read = fileRefresh, readFile(s.JWKSFile)
+		s.keys.admits = admits{private: true, symmetric: slices.ContainsFunc(s.Algorithms, jws.Symmetric)}
+	case s.JWKSURL != "":
+		s.keys.read = func(ctx context.Context) ([]byte, error) { return fetcher{o.Transport}.keys(ctx, s.JWKSURL) }
 	default:
-		s.keys.read = readIssuer(c.Issuer, o.Transport, o.HTTP)
+		s.keys.read = readIssuer(s.Issuer, o.Transport, o.HTTP)
 	}
 	return s
 }
@@ -68,15 +58,14 @@ func (s *session) user(r *http.Request) (host.User, error) {
 	if err != nil {
 		return host.User{}, err
 	}
-	if s.passToken { // verify has checked both
+	if len(s.TokenHosts) > 0 { // verify has checked both
 		u.Token, _ = s.token(r.Header)
 		u.TokenExpires, _, _ = timeOf(claims, "exp")
 	}
 	return u, nil
 }
 
-// verify checks the signature and the registered claims of the request's token, and returns its claims, without an
-// unverified email address.
+// verify checks the request's token, and returns its claims, without an unverified email address.
 func (s *session) verify(r *http.Request) (map[string]any, error) {
 	text, err := s.token(r.Header)
 	if err != nil {
@@ -106,11 +95,10 @@ func (s *session) verify(r *http.Request) (map[string]any, error) {
 	return claims, nil
 }
 
-// challenge adds the value of WWW-Authenticate to an error (RFC 6750 section 3). If the token is missing, the value has no
-// error code.
+// challenge adds the value of WWW-Authenticate to an error (RFC 6750 section 3), with an error code if there is a token.
 func (s *session) challenge(err error) error {
 	var e *Error
-	if !s.bearer || !errors.As(err, &e) || errors.Is(err, ErrUnavailable) {
+	if !s.Bearer || !errors.As(err, &e) || errors.Is(err, ErrUnavailable) {
 		return err
 	}
 	e.Challenge = `Bearer realm="keywright"`
@@ -127,7 +115,7 @@ func (s *session) challenge(err error) error {
 // token returns the session token of a request, or "" if there is no token. It returns an error if there are several.
 func (s *session) token(h http.Header) (string, error) {
 	var found []string
-	if values := h["Authorization"]; s.bearer {
+	if values := h["Authorization"]; s.Bearer {
 		for _, value := range values {
 			scheme, rest, _ := strings.Cut(value, " ")
 			if rest = strings.Trim(rest, " "); !strings.EqualFold(scheme, "Bearer") || rest == "" {
@@ -136,10 +124,10 @@ func (s *session) token(h http.Header) (string, error) {
 			found = append(found, rest)
 		}
 	}
-	if s.cookie != "" {
+	if s.Cookie != "" {
 		// Malformed cookies, which net/http skips, count too: other programs may read them.
 		for pair := range strings.SplitSeq(strings.Join(h["Cookie"], ";"), ";") {
-			if name, value, _ := strings.Cut(pair, "="); strings.TrimSpace(name) == s.cookie {
+			if name, value, _ := strings.Cut(pair, "="); strings.TrimSpace(name) == s.Cookie {
 				found = append(found, strings.TrimSpace(value))
 			}
 		}
@@ -190,7 +178,7 @@ func (s *session) parse(text string) (*token, error) {
 		return nil, unauthenticated("the token's header is not JSON as it should be")
 	}
 	switch {
-	case !slices.Contains(s.algorithms, header.Algorithm):
+	case !slices.Contains(s.Algorithms, header.Algorithm):
 		return nil, unauthenticated("the token's algorithm is not among those that are allowed")
 	case header.Critical != nil:
 		return nil, unauthenticated("the token has critical extensions, of which none is known here (RFC 7515 section 4.1.11)")
@@ -213,8 +201,7 @@ func sessionType(typ string) bool {
 	return false
 }
 
-// verifySignature checks the signature. If no key fits, or the one that fits does not verify it, the issuer may have new keys, so it
-// tries again with newer ones.
+// verifySignature checks the signature. If no key verifies it, the issuer may have new keys, so it tries again with newer ones.
 func (s *session) verifySignature(ctx context.Context, t *token) error {
 	received := s.clock()
 	set, err := s.keys.current(ctx)

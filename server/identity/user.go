@@ -36,23 +36,22 @@ func (c *Claims) fields() []namedField {
 // read returns the user that the claims of a token name.
 func (s *session) read(claims map[string]any) (host.User, error) {
 	var u host.User
-	for _, f := range s.claims.fields() {
+	for _, f := range s.Claims.fields() {
 		claim := *f.name
-		value, ok := claims[claim]
-		if claim == "" || !ok {
-			continue
-		}
-		text, ok := value.(string)
-		if !ok {
+		value, there := claims[claim]
+		text, isText := value.(string)
+		switch wrong := fit(text); {
+		case claim == "" || !there:
+		case !isText:
 			return host.User{}, unauthenticated(fmt.Sprintf("the claim %q is not text", claim))
-		}
-		if wrong := fit(text); wrong != "" {
+		case wrong != "":
 			return host.User{}, unauthenticated(fmt.Sprintf("the claim %q %s", claim, wrong))
+		default:
+			f.set(&u, text)
 		}
-		f.set(&u, text)
 	}
 	if u.ID == "" {
-		return host.User{}, unauthenticated(fmt.Sprintf("the token has no claim %q, which says who the user is", s.claims.ID))
+		return host.User{}, unauthenticated(fmt.Sprintf("the token has no claim %q, which says who the user is", s.Claims.ID))
 	}
 	return u, nil
 }
@@ -73,7 +72,7 @@ func dropUnverified(claims map[string]any) error {
 
 // valid checks the registered claims (RFC 7519 section 4.1).
 func (s *session) valid(claims map[string]any) error {
-	if issuer, ok := claims["iss"].(string); !ok || issuer != s.issuer {
+	if issuer, ok := claims["iss"].(string); !ok || issuer != s.Issuer {
 		return unauthenticated("the token is of another issuer")
 	}
 	if !s.isAudience(claims["aud"]) {
@@ -113,13 +112,12 @@ func (s *session) isAudience(claim any) bool {
 		if !ok {
 			return false
 		}
-		found = found || slices.Contains(s.audiences, text)
+		found = found || slices.Contains(s.Audiences, text)
 	}
 	return found
 }
 
-// timeOf returns the time of a claim that is a NumericDate: seconds, possibly with a fraction. There is false if the token
-// does not have the claim.
+// timeOf returns the time of a claim that is a NumericDate: seconds, possibly with a fraction. It may be absent.
 func timeOf(claims map[string]any, name string) (t time.Time, there bool, err error) {
 	claim, ok := claims[name]
 	if !ok {
@@ -240,29 +238,22 @@ func (h *header) unambiguous(all http.Header) error {
 	return nil
 }
 
-// value returns the value of the field's header, or "" if the request does not have it. It returns an error if there are
-// several. Only the names of a person may have commas.
+// value returns the value of the field's header, or "". It refuses several. Only the names of a person may have commas.
 func (f *namedField) value(all http.Header) (string, error) {
 	name := *f.name
-	values := all[name]
-	if len(values) == 0 {
-		return "", nil
-	}
-	if len(values) > 1 {
+	value := strings.TrimSpace(all.Get(name))
+	switch wrong := fit(value); {
+	case len(all[name]) > 1:
 		return "", ambiguous(name + " is there more than once: the proxy has to replace what browsers send, not to add to it")
-	}
-	value := strings.TrimSpace(values[0])
-	if strings.Contains(value, ",") && f.field != "first_name" && f.field != "last_name" {
+	case strings.Contains(value, ",") && f.field != "first_name" && f.field != "last_name":
 		return "", ambiguous(name + " has a comma, as when two headers were joined: the proxy has to replace what browsers send")
-	}
-	if wrong := fit(value); wrong != "" {
+	case wrong != "":
 		return "", unauthenticated(name + " " + wrong)
 	}
 	return value, nil
 }
 
-// fold returns name in lower case, with a hyphen in place of each character that is not a letter or digit. Names that some
-// program may confuse are the same after it.
+// fold returns a name in lower case, with a hyphen in place of other characters, so that names that programs may confuse are the same.
 func fold(name string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -278,8 +269,7 @@ func fold(name string) string {
 // maxValue limits a field of the user, in bytes.
 const maxValue = 1024
 
-// fit returns what is wrong with a value for a field of the user, or "" if it is valid. Values end up in headers, URLs and
-// logs.
+// fit returns what is wrong with a field of the user, or "". Values end up in headers, URLs and logs.
 func fit(value string) string {
 	switch {
 	case len(value) > maxValue:
