@@ -21,8 +21,7 @@ import (
 // Header is the name of the request header with the API key.
 const Header = "X-API-Key"
 
-// keyCacheTime is the time for which a key is cached. After a rotation, the new key is valid after this time at the
-// latest.
+// keyCacheTime is the time after which, at the latest, a new key is valid.
 const keyCacheTime = time.Second
 
 // minKey is the minimum length of a key in bytes. Shorter keys could be guessed by trying.
@@ -60,8 +59,7 @@ type Token struct {
 	JWKSFile, JWKSURL string
 	Issuer            string
 	Audiences         []string
-	// A token has the permission moderate if its claim named Claim is or contains Value, see [identity.HasClaim]. If Claim
-	// is "", no token has the permission.
+	// A token has the permission moderate if its claim Claim, unless that is "", is or contains Value, see [identity.HasClaim].
 	Claim, Value string
 }
 

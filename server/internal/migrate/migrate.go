@@ -51,8 +51,7 @@ func Up(ctx context.Context, db *sql.DB, dialect Dialect, schema Schema) error {
 	return err
 }
 
-// Check returns an error if a database does not have a schema, which wraps [ErrNewer] if the schema of the database is newer. It writes
-// nothing.
+// Check is like Up, and writes nothing: it returns an error if the schema of the database is older, too.
 func Check(ctx context.Context, db *sql.DB, dialect Dialect, schema Schema) error {
 	_, current, latest, err := versions(ctx, db, dialect, schema)
 	if err == nil && current < latest {
@@ -61,8 +60,7 @@ func Check(ctx context.Context, db *sql.DB, dialect Dialect, schema Schema) erro
 	return err
 }
 
-// versions returns the version of the schema that a database has, and the one that this program knows. It returns an error for a newer
-// one.
+// versions returns the version of a database's schema, and the latest that this program knows. It returns an error for a newer one.
 func versions(ctx context.Context, db *sql.DB, dialect Dialect, schema Schema) (provider *goose.Provider, current, latest int64, err error) {
 	files, err := fs.Sub(schema.Files, "migrations")
 	if err != nil {

@@ -154,8 +154,7 @@ func hidesKey(file []byte, passphrase string) bool {
 	return false
 }
 
-// behindKey returns a file of a key that is not encrypted, and a part behind it. The key of its MAC is that of RFC 7292 appendix B.2
-// for SHA-256, one iteration and no salt.
+// behindKey returns a file of a plain key and a part behind it. Its MAC is that of RFC 7292 appendix B.2: SHA-256, once, without a salt.
 func behindKey(part asn1.RawValue, password []byte) []byte {
 	key, err := x509.MarshalPKCS8PrivateKey(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)))
 	if err != nil {

@@ -29,8 +29,7 @@ var settings = map[string]string{
 }
 
 // Config returns the configuration of a store's connections to the database of a URL. own are the store's own parameters. The URL may
-// override them, and those of all stores. If a pooler such as PgBouncer is in between, no parameters are set, and no statements are
-// prepared.
+// override them, and those of all stores. With a pooler such as PgBouncer, no parameters are set, and no statements are prepared.
 func Config(address string, own map[string]string, pooler bool) (*pgx.ConnConfig, error) {
 	config, err := Parse(address)
 	switch {

@@ -120,8 +120,7 @@ func (a *ageFile) open(encrypted []byte) (map[string]string, error) {
 	return secrets, nil
 }
 
-// decrypt decrypts a file. It wraps no error of package age, because these quote lines of the file, and somebody may have
-// forgotten to encrypt it.
+// decrypt decrypts a file. It wraps no error of package age: these quote the file, which somebody may have forgotten to encrypt.
 func decrypt(encrypted []byte, identities []age.Identity) ([]byte, error) {
 	var from io.Reader = bytes.NewReader(encrypted)
 	if bytes.HasPrefix(bytes.TrimSpace(encrypted), []byte(armor.Header)) {

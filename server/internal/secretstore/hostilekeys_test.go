@@ -137,7 +137,7 @@ type hostileVault struct {
 	engine *engine
 	// describe and sign answer in place of the engine unless they are nil.
 	describe, sign hostile
-	store          secretstore.VaultStore
+	store          *secretstore.VaultStore
 	api            *testworld.Server
 	host           *host.Host
 }

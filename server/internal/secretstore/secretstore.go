@@ -140,15 +140,13 @@ func (m *memory[T]) get(name string) (T, bool) {
 	return a.value, ok && m.fresh(a.requestTime)
 }
 
-// fresh reports whether an answer that was asked for at this time may be used. If the time is in the future, because the clock
-// was set back, it may not.
+// fresh reports whether an answer that was asked for at this time may be used, which none from the future may: the clock was set back.
 func (m *memory[T]) fresh(requestTime time.Time) bool {
 	age := m.clock().Sub(requestTime)
 	return age >= 0 && age < m.ttl
 }
 
-// put stores an answer that was asked for at this time. Once in ttl it also removes all expired answers, so that secrets that
-// are no longer used do not stay in memory.
+// put stores an answer that was asked for at this time. Once in ttl it removes expired ones, so that unused secrets leave the memory.
 func (m *memory[T]) put(name string, value T, requestTime time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -179,8 +177,7 @@ func Dir(dir string, clock func() time.Time) host.Secrets {
 // cancellation, so that it goes on for the others if that caller goes away. The zero value is ready to use.
 type flights[T any] struct{ group singleflight.Group }
 
-// do returns the result of work, which may take limit, or that of a running call with the same key. It returns an error if ctx
-// ends first, and errPanicked if work panics.
+// do returns the result of work, which may take limit, or of a running call with the same key. A panic is an error.
 func (f *flights[T]) do(ctx context.Context, key string, limit time.Duration, work func(context.Context) (T, error)) (T, error) {
 	var none T
 	if ctx.Err() != nil {
@@ -189,7 +186,7 @@ func (f *flights[T]) do(ctx context.Context, key string, limit time.Duration, wo
 	shared := f.group.DoChan(key, func() (value any, err error) {
 		defer func() {
 			if recover() != nil {
-				err = errPanicked
+				err = errors.New("the store of secrets panicked") // with a text that could contain anything
 			}
 		}()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
@@ -208,6 +205,3 @@ func (f *flights[T]) do(ctx context.Context, key string, limit time.Duration, wo
 func gaveUp(ctx context.Context) error {
 	return fmt.Errorf("gave up waiting for a secret: %w", context.Cause(ctx))
 }
-
-// errPanicked replaces the panic of a store, whose text could contain anything.
-var errPanicked = errors.New("the store of secrets panicked")

@@ -2,6 +2,7 @@ package secretstore
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -34,19 +35,16 @@ import (
 // is tried at once.
 //
 // Vault does not support older versions of secrets, values that are not text, or client certificates.
-func Vault(c VaultConfig) (VaultStore, error) {
+func Vault(c VaultConfig) (*VaultStore, error) {
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
 	k := &checker{}
-	v := &vault{
+	v := &VaultStore{
 		base: k.address(c.Address, c.HTTP), namespace: k.path("namespace", c.Namespace),
-		paths: k.paths(&c), transit: k.transit(&c), login: k.login(&c), timeout: c.Timeout, clock: c.Clock, loginLock: semaphore.NewWeighted(1),
+		paths: k.paths(&c), transit: k.transit(&c), login: k.login(&c), timeout: cmp.Or(c.Timeout, 10*time.Second), clock: c.Clock, loginLock: semaphore.NewWeighted(1),
 	}
-	switch {
-	case v.timeout == 0:
-		v.timeout = 10 * time.Second
-	case v.timeout < 0:
+	if v.timeout < 0 {
 		k.Wrong("timeout", "is below 0")
 	}
 	v.client = &http.Client{
@@ -66,14 +64,8 @@ func Vault(c VaultConfig) (VaultStore, error) {
 	return v, nil
 }
 
-// A VaultStore reads secrets. It signs with keys of the transit engine if [VaultConfig].Transit is set; otherwise the methods of
-// [host.Keys] return an error.
-type VaultStore interface {
-	host.Secrets
-	host.Keys
-}
-
-type vault struct {
+// A VaultStore is a [host.Secrets], and a [host.Keys], whose methods return an error without [VaultConfig].Transit.
+type VaultStore struct {
 	client *http.Client
 	// base is the URL of the API. It ends with /v1/.
 	base      string
@@ -88,7 +80,9 @@ type vault struct {
 	// loginLock is held while the session is replaced. It guards refused.
 	loginLock *semaphore.Weighted
 	session   atomic.Pointer[session]
-	refusal   refusal
+	// refused is the error of the last login, at refusalTime, if the server refused that.
+	refused     error
+	refusalTime time.Time
 }
 
 // A paths holds where secrets are.
@@ -112,7 +106,7 @@ func (p paths) locate(name string) (path, field string) {
 }
 
 // Secret implements [host.Secrets].
-func (v *vault) Secret(ctx context.Context, name string) (string, error) {
+func (v *VaultStore) Secret(ctx context.Context, name string) (string, error) {
 	if err := checkName(name); err != nil {
 		return "", err
 	}
@@ -137,12 +131,12 @@ func (v *vault) Secret(ctx context.Context, name string) (string, error) {
 }
 
 // timed returns a context that ends with the time of one lookup.
-func (v *vault) timed(ctx context.Context) (context.Context, context.CancelFunc) {
+func (v *VaultStore) timed(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, v.timeout, fmt.Errorf("vault did not answer within %s: %w", v.timeout, context.DeadlineExceeded))
 }
 
 // ask sends a request with a token. If the token is refused, it tries once more with a new one.
-func (v *vault) ask(ctx context.Context, method, path string, body any) (*reply, error) {
+func (v *VaultStore) ask(ctx context.Context, method, path string, body any) (*reply, error) {
 	s, err := v.usable(ctx)
 	if err != nil {
 		return nil, err
@@ -161,7 +155,7 @@ func (v *vault) ask(ctx context.Context, method, path string, body any) (*reply,
 	return v.send(ctx, method, path, replacement.token, body)
 }
 
-func (v *vault) value(body []byte, path, field string) (string, error) {
+func (v *VaultStore) value(body []byte, path, field string) (string, error) {
 	var document struct {
 		Data *struct {
 			Data map[string]jsontext.Value `json:"data"`
@@ -187,8 +181,7 @@ func (v *vault) value(body []byte, path, field string) (string, error) {
 	return value, nil
 }
 
-// engineAnswered reports whether a response with status 404 comes from an engine, which does not have what was asked for, or has deleted
-// it. Vault sends 404 for a path without an engine, too.
+// engineAnswered reports whether a response with status 404 comes from an engine. Vault sends it for a path without an engine, too.
 func engineAnswered(body []byte) bool {
 	var document struct {
 		Data   jsontext.Value    `json:"data"`
@@ -212,7 +205,7 @@ type reply struct {
 }
 
 // send sends a request to an escaped path below /v1/, with body as JSON unless it is nil.
-func (v *vault) send(ctx context.Context, method, path, token string, body any) (*reply, error) {
+func (v *VaultStore) send(ctx context.Context, method, path, token string, body any) (*reply, error) {
 	var content io.Reader
 	if body != nil {
 		document, err := json.Marshal(body)
@@ -278,7 +271,7 @@ func decode(document []byte, into any) error {
 
 // unreachable returns the error for a request without a response. Errors of net/http may quote the server, which may repeat the
 // request, so only errors of the connection keep their text.
-func (v *vault) unreachable(ctx context.Context, err error) error {
+func (v *VaultStore) unreachable(ctx context.Context, err error) error {
 	var certificate *tls.CertificateVerificationError
 	var lookup *net.DNSError
 	var operation *net.OpError

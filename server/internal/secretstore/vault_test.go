@@ -170,7 +170,7 @@ func TestConfigurationProblems(t *testing.T) {
 }
 
 // transit returns a store with a transit engine, and the fake server that answers about it with a function.
-func transit(t *testing.T, answer func(w http.ResponseWriter, r *http.Request)) (*fakeVault, secretstore.VaultStore) {
+func transit(t *testing.T, answer func(w http.ResponseWriter, r *http.Request)) (*fakeVault, *secretstore.VaultStore) {
 	t.Helper()
 	f := newFakeVault(t)
 	f.trouble = func(w http.ResponseWriter, r *http.Request) bool {

@@ -46,14 +46,7 @@ type session struct {
 	readTime time.Time
 }
 
-// A refusal is a login that the server refused.
-type refusal struct {
-	err       error
-	loginTime time.Time
-}
-
-// span sets the times of a session for a token that lives so many seconds from now, and returns its lifetime. 0 seconds or
-// less mean an unlimited or unknown lifetime.
+// span sets the times of a token that lives so many seconds, and returns its lifetime. 0 means unlimited or unknown.
 func (s *session) span(now time.Time, seconds int64) time.Duration {
 	s.updated, s.readTime, s.renew, s.ends = now, now, time.Time{}, time.Time{}
 	if seconds <= 0 {
@@ -80,7 +73,7 @@ func (s *session) isExpired(now time.Time) bool {
 }
 
 // usable returns a session whose token is valid as far as is known. It logs in or renews the token if necessary.
-func (v *vault) usable(ctx context.Context) (*session, error) {
+func (v *VaultStore) usable(ctx context.Context) (*session, error) {
 	stale := func(s *session) bool {
 		now := v.clock()
 		return s.due(now) || s.isExpired(now) || v.login.changes && now.Sub(s.readTime) >= fileInterval
@@ -103,7 +96,7 @@ func (v *vault) usable(ctx context.Context) (*session, error) {
 
 // replaceRefused returns a session that replaces s, whose token was refused, or one with the same token if there is no other.
 // Callers share a call only if their tokens are the same. Otherwise a caller could get the token that the server refused it.
-func (v *vault) replaceRefused(ctx context.Context, s *session) (*session, error) {
+func (v *VaultStore) replaceRefused(ctx context.Context, s *session) (*session, error) {
 	return v.replace(ctx, "refused "+s.token, func(ctx context.Context, current *session) (*session, error) {
 		switch now := v.clock(); {
 		case current.token != s.token:
@@ -120,7 +113,7 @@ func (v *vault) replaceRefused(ctx context.Context, s *session) (*session, error
 // replace replaces the current session by the result of choose, one call after another, and returns it. Callers with the same
 // key share a call. Its limit is shorter than their timeout, so that a login does not outlive the caller that started it, and
 // callers cannot join one that is about to fail.
-func (v *vault) replace(
+func (v *VaultStore) replace(
 	ctx context.Context, key string, choose func(ctx context.Context, current *session) (*session, error),
 ) (*session, error) {
 	return v.opening.do(ctx, key, v.timeout/4*3, func(ctx context.Context) (*session, error) {
@@ -136,9 +129,8 @@ func (v *vault) replace(
 	})
 }
 
-// rereadToken returns a session for the token in the file if it has changed. If the file cannot be read, the token stays in use,
-// because the server decides when it expires.
-func (v *vault) rereadToken(ctx context.Context, s *session) (*session, error) {
+// rereadToken returns a session for the token in the file if it has changed. If the file cannot be read, the token stays in use.
+func (v *VaultStore) rereadToken(ctx context.Context, s *session) (*session, error) {
 	if token, err := v.login.token(); err == nil && token != s.token {
 		return v.lookup(ctx, token)
 	}
@@ -149,7 +141,7 @@ func (v *vault) rereadToken(ctx context.Context, s *session) (*session, error) {
 
 // renew renews the token of a session. If it cannot be renewed, or for less than half of its first lifetime, renew replaces
 // it. If neither is possible now, the valid token stays in use and renewal is postponed.
-func (v *vault) renew(ctx context.Context, s *session) (*session, error) {
+func (v *VaultStore) renew(ctx context.Context, s *session) (*session, error) {
 	if s.renewable {
 		renewed, err := v.renewed(ctx, s)
 		if err == nil && (v.login.path == "" || renewed.ends.IsZero() || renewed.ends.Sub(renewed.updated) >= s.life/2) {
@@ -171,7 +163,7 @@ func (v *vault) renew(ctx context.Context, s *session) (*session, error) {
 }
 
 // open obtains a token, and returns its session. After a refused login it returns the same error for loginPause.
-func (v *vault) open(ctx context.Context) (*session, error) {
+func (v *VaultStore) open(ctx context.Context) (*session, error) {
 	if v.login.path == "" {
 		token, err := v.login.token()
 		if err != nil {
@@ -179,10 +171,10 @@ func (v *vault) open(ctx context.Context) (*session, error) {
 		}
 		return v.lookup(ctx, token)
 	}
-	if since := v.clock().Sub(v.refusal.loginTime); v.refusal.err != nil && since >= 0 && since < loginPause {
-		return nil, v.refusal.err
+	if since := v.clock().Sub(v.refusalTime); v.refused != nil && since >= 0 && since < loginPause {
+		return nil, v.refused
 	}
-	v.refusal = refusal{}
+	v.refused = nil
 	body, err := v.login.body()
 	if err != nil {
 		return nil, fmt.Errorf("vault cannot be logged in to: %w", err)
@@ -195,7 +187,7 @@ func (v *vault) open(ctx context.Context) (*session, error) {
 	if r.status != http.StatusOK {
 		err := fmt.Errorf("vault refuses the login at %s: %w", v.login.path, r.unexpected())
 		if r.status >= 400 && r.status < 500 && r.status != http.StatusTooManyRequests {
-			v.refusal = refusal{err, now}
+			v.refused, v.refusalTime = err, now
 		}
 		return nil, err
 	}
@@ -206,9 +198,8 @@ func (v *vault) open(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// lookup asks the server for the lifetime of a token, and returns its session. If the policy does not allow this, the lifetime
-// is unknown.
-func (v *vault) lookup(ctx context.Context, token string) (*session, error) {
+// lookup returns the session of a token, with the lifetime that the server says, if the policy allows that.
+func (v *VaultStore) lookup(ctx context.Context, token string) (*session, error) {
 	now := v.clock()
 	r, err := v.send(ctx, http.MethodGet, "auth/token/lookup-self", token, nil)
 	if err != nil {
@@ -241,7 +232,7 @@ func (v *vault) lookup(ctx context.Context, token string) (*session, error) {
 }
 
 // renewed renews the token of a session, and returns the new session.
-func (v *vault) renewed(ctx context.Context, s *session) (*session, error) {
+func (v *VaultStore) renewed(ctx context.Context, s *session) (*session, error) {
 	now := v.clock()
 	r, err := v.send(ctx, http.MethodPost, "auth/token/renew-self", s.token, struct{}{})
 	if err != nil {

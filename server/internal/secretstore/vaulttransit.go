@@ -52,14 +52,11 @@ func (t *transit) path(operation, name string) string {
 	return t.mount + "/" + operation + "/" + url.PathEscape(name)
 }
 
-// errNoTransit is the error of a store without an engine for keys.
-var errNoTransit = fmt.Errorf("%w: the store has no transit engine", host.ErrKeyNotFound)
-
 // useKey returns the error for a key that cannot be in the engine.
-func (v *vault) useKey(key host.Key) error {
+func (v *VaultStore) useKey(key host.Key) error {
 	switch {
 	case v.transit == nil:
-		return errNoTransit
+		return fmt.Errorf("%w: the store has no transit engine", host.ErrKeyNotFound)
 	case !expr.ValidName(key.Name) || key.Version < 0:
 		return fmt.Errorf("%w: %q is not a key's name", host.ErrKeyNotFound, host.Printable(key.Name))
 	}
@@ -67,7 +64,7 @@ func (v *vault) useKey(key host.Key) error {
 }
 
 // Describe implements [host.Keys]. It remembers a description for a minute, or until the key cannot be used.
-func (v *vault) Describe(ctx context.Context, key host.Key) (host.KeyInfo, error) {
+func (v *VaultStore) Describe(ctx context.Context, key host.Key) (host.KeyInfo, error) {
 	if err := v.useKey(key); err != nil {
 		return host.KeyInfo{}, err
 	}
@@ -94,7 +91,7 @@ func (v *vault) Describe(ctx context.Context, key host.Key) (host.KeyInfo, error
 }
 
 // describe asks the server for the description of a key.
-func (v *vault) describe(ctx context.Context, name string) (transitKey, error) {
+func (v *VaultStore) describe(ctx context.Context, name string) (transitKey, error) {
 	ctx, cancel := v.timed(ctx)
 	defer cancel()
 	path := v.transit.path("keys", name)
@@ -167,8 +164,7 @@ func transitKeyOf(body []byte) (transitKey, error) {
 	return key, nil
 }
 
-// kindOf returns a type of keys for errors. A type that the engine does not have could be any text, such as the token of the
-// request, so it is not quoted.
+// kindOf returns a type of keys for errors. An unknown one could be any text, such as the token of the request, so it is not quoted.
 func kindOf(text string) string {
 	switch text {
 	case "aes128-gcm96", "aes256-gcm96", "chacha20-poly1305", "xchacha20-poly1305", "aes128-cmac", "aes192-cmac", "aes256-cmac", "hmac",
@@ -217,8 +213,7 @@ var hashes = map[string]struct {
 	"256": {"sha2-256", crypto.SHA256}, "384": {"sha2-384", crypto.SHA384}, "512": {"sha2-512", crypto.SHA512}, "1": {"sha1", crypto.SHA1},
 }
 
-// newSignRequest returns a request with an algorithm. Only the digest of data is sent, unless the algorithm needs all of it.
-// ok is false for an unknown algorithm.
+// newSignRequest returns a request with an algorithm, if it is known. It sends the digest of data, unless the algorithm needs all of it.
 func newSignRequest(algorithm string, data []byte) (r signRequest, ok bool) {
 	r.Marshaling = "jws"
 	if algorithm == "EdDSA" {
@@ -251,7 +246,7 @@ func newSignRequest(algorithm string, data []byte) (r signRequest, ok bool) {
 }
 
 // Sign implements [host.Keys].
-func (v *vault) Sign(ctx context.Context, key host.Key, algorithm string, data []byte) (signature []byte, version int, err error) {
+func (v *VaultStore) Sign(ctx context.Context, key host.Key, algorithm string, data []byte) (signature []byte, version int, err error) {
 	if err := v.useKey(key); err != nil {
 		return nil, 0, err
 	}
@@ -281,7 +276,7 @@ func (v *vault) Sign(ctx context.Context, key host.Key, algorithm string, data [
 
 // notSigned returns the error for a response that is no signature. The server answers 500 for a version that may not sign, and
 // 400 for a key that is gone. So if described is set, the description of the key is asked for again, which says more.
-func (v *vault) notSigned(ctx context.Context, key host.Key, path string, reply *reply, described bool) error {
+func (v *VaultStore) notSigned(ctx context.Context, key host.Key, path string, reply *reply, described bool) error {
 	v.transit.keys.forget(key.Name)
 	switch reply.status {
 	case http.StatusNotFound:
