@@ -49,9 +49,6 @@ var (
 
 const credentialInFile = "a credential stands in the file: store it as a secret, and write \"{{ get_secret('NAME') }}\" in its place"
 
-// shortestSecret is the length of the shortest credential, in bytes.
-const shortestSecret = 3
-
 // isRandom reports whether a text looks like a credential: one long word with digits and letters.
 func isRandom(text string) bool {
 	const shortest = 16
@@ -121,8 +118,9 @@ func (i *inspector) parameter(n *node, path string) {
 // secret warns of a text in the place of a credential: one without an expression, or with a part beside it that looks like one. A
 // placeholder is no credential, and neither is a character or two, which some APIs want in place of an empty password.
 func (i *inspector) secret(n *node, path string) {
+	const shortest = 3
 	text, ok := n.value.(string)
-	if !ok || i.done[n] || len(strings.TrimSpace(text)) < shortestSecret {
+	if !ok || i.done[n] || len(strings.TrimSpace(text)) < shortest {
 		return
 	}
 	if placeholder.MatchString(text) { // what looks like one may be a password

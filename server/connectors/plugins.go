@@ -20,9 +20,6 @@ import (
 	"github.com/keywright/keywright/server/internal/registry/lock"
 )
 
-// maxModules limits all plugins of a file together, in bytes.
-const maxModules = 32 << 20
-
 // A candidate is a plugin whose file was read.
 type candidate struct {
 	pluginFile
@@ -150,7 +147,7 @@ func (l *loader) inspect(ctx context.Context, candidates []candidate) (good []ca
 
 // candidates reads the plugins of the file, and reports those that cannot be read.
 func (l *loader) candidates(pluginFiles []pluginFile) (all []candidate) {
-	room := maxModules
+	room := 32 << 20 // for all plugins of the file together, in bytes
 	for _, f := range pluginFiles {
 		if f.Ref == "" && f.Path == "" {
 			l.pluginsMissing = true // already reported

@@ -266,11 +266,9 @@ func fold(name string) string {
 	}, name)
 }
 
-// maxValue limits a field of the user, in bytes.
-const maxValue = 1024
-
 // fit returns what is wrong with a field of the user, or "". Values end up in headers, URLs and logs.
 func fit(value string) string {
+	const maxValue = 1024 // bytes
 	switch {
 	case len(value) > maxValue:
 		return "is too long"

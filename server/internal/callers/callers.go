@@ -21,9 +21,6 @@ import (
 // Header is the name of the request header with the API key.
 const Header = "X-API-Key"
 
-// keyCacheTime is the time after which, at the latest, a new key is valid.
-const keyCacheTime = time.Second
-
 // minKey is the minimum length of a key in bytes. Shorter keys could be guessed by trying.
 const minKey = 16
 
@@ -85,7 +82,7 @@ func New(ctx context.Context, c Config) (*Callers, error) {
 	all := &Callers{keys: slices.Clone(c.Keys)}
 	var err error
 	if len(c.Keys) > 0 {
-		if all.secrets, err = secretstore.Cached(c.Secrets, keyCacheTime, c.Clock); err != nil {
+		if all.secrets, err = secretstore.Cached(c.Secrets, time.Second, c.Clock); err != nil { // a new key is valid after this time
 			return nil, err
 		}
 		if err := all.check(ctx); err != nil {

@@ -19,12 +19,10 @@ func Further() map[string]func(io.Reader) (io.ReadCloser, error) {
 	return map[string]func(io.Reader) (io.ReadCloser, error){"br": br, "zstd": unzstd}
 }
 
-var errWindow = errors.New("its window is larger than 8 MiB")
-
 func br(r io.Reader) (io.ReadCloser, error) {
 	in := bufio.NewReader(r)
 	if head, err := in.Peek(1); err == nil && head[0]&0x0f == 0x0f { // RFC 7932 section 9.1: 1111 is the window of 24 bits
-		return nil, errWindow
+		return nil, errors.New("its window is larger than 8 MiB")
 	}
 	return io.NopCloser(brotli.NewReader(in)), nil
 }

@@ -158,7 +158,7 @@ func (k *checker) transit(c *VaultConfig) *transit {
 	if c.Transit == nil {
 		return nil
 	}
-	return &transit{mount: k.path("transit.mount", cmp.Or(c.Transit.Mount, "transit")), keys: memory[transitKey]{ttl: keyTime, clock: c.Clock}}
+	return &transit{mount: k.path("transit.mount", cmp.Or(c.Transit.Mount, "transit")), keys: memory[transitKey]{ttl: time.Minute, clock: c.Clock}}
 }
 
 func (k *checker) login(c *VaultConfig) login {

@@ -13,7 +13,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -26,9 +25,6 @@ type VaultTransit struct {
 	// Mount is the mount path of the transit engine.
 	Mount string `default:"transit"`
 }
-
-// keyTime is the time for which the description of a key is used again.
-const keyTime = time.Minute
 
 // transit is a transit engine, and the keys of it that are known.
 type transit struct {
