@@ -21,13 +21,11 @@ type refreshPolicy struct {
 	minInterval time.Duration
 	// initialInterval replaces minInterval while there are no usable keys.
 	initialInterval time.Duration
-	// timeout limits one attempt.
-	timeout time.Duration
 }
 
 var (
-	urlRefresh  = refreshPolicy{maxAge: 5 * time.Minute, blockAfter: 10 * time.Minute, minInterval: 10 * time.Second, initialInterval: time.Second, timeout: 5 * time.Second}
-	fileRefresh = refreshPolicy{maxAge: time.Second, blockAfter: time.Second, minInterval: time.Second, initialInterval: time.Second, timeout: 5 * time.Second}
+	urlRefresh  = refreshPolicy{maxAge: 5 * time.Minute, blockAfter: 10 * time.Minute, minInterval: 10 * time.Second, initialInterval: time.Second}
+	fileRefresh = refreshPolicy{maxAge: time.Second, blockAfter: time.Second, minInterval: time.Second, initialInterval: time.Second}
 )
 
 // keepKeys limits the use of keys after they were last read. An attacker who cuts off the issuer could use a revoked key forever.
@@ -198,7 +196,7 @@ func (c *keyCache) wait(ctx context.Context, attempt chan struct{}) error {
 }
 
 func (c *keyCache) refresh() {
-	ctx, cancel := context.WithTimeout(c.base, c.timeout)
+	ctx, cancel := context.WithTimeout(c.base, 5*time.Second)
 	defer cancel()
 	document, err := c.read(ctx)
 	same := c.set != nil && bytes.Equal(document, c.document) // only attempts change both

@@ -182,7 +182,7 @@ func (s *session) parse(text string) (*token, error) {
 		return nil, unauthenticated("the token's algorithm is not among those that are allowed")
 	case header.Critical != nil:
 		return nil, unauthenticated("the token has critical extensions, of which none is known here (RFC 7515 section 4.1.11)")
-	case !sessionType(header.Type):
+	case !slices.Contains(sessionTypes, strings.TrimPrefix(strings.ToLower(header.Type), "application/")):
 		return nil, unauthenticated("the token is of a type that is for something else than sessions")
 	}
 	return &token{
@@ -191,15 +191,9 @@ func (s *session) parse(text string) (*token, error) {
 	}, nil
 }
 
-// sessionType reports whether a session token may have this typ. An issuer signs other kinds of tokens with the same keys,
-// logout tokens for example, and typ distinguishes them (RFC 8725 section 3.11).
-func sessionType(typ string) bool {
-	switch strings.TrimPrefix(strings.ToLower(typ), "application/") {
-	case "", "jwt", "at+jwt":
-		return true
-	}
-	return false
-}
+// sessionTypes are the values of typ that a session token may have. An issuer signs other kinds of tokens with the same keys, logout
+// tokens for example, and typ distinguishes them (RFC 8725 section 3.11).
+var sessionTypes = []string{"", "jwt", "at+jwt"}
 
 // verifySignature checks the signature. If no key verifies it, the issuer may have new keys, so it tries again with newer ones.
 func (s *session) verifySignature(ctx context.Context, t *token) error {

@@ -83,11 +83,7 @@ func Cached(store host.Secrets, ttl time.Duration, clock func() time.Time) (host
 	if ttl < leastTTL || ttl > mostTTL {
 		return nil, fmt.Errorf("secrets may be remembered for %s to %s, not %s", leastTTL, mostTTL, ttl)
 	}
-	return newCached(store, ttl, clock), nil
-}
-
-func newCached(store host.Secrets, ttl time.Duration, clock func() time.Time) *cached {
-	return &cached{store: store, values: memory[string]{ttl: ttl, clock: clock}}
+	return &cached{store: store, values: memory[string]{ttl: ttl, clock: clock}}, nil
 }
 
 type cached struct {
@@ -170,7 +166,8 @@ func (m *memory[T]) forget(name string) {
 // Dir is like [host.DirSecrets], but caches each secret for a second. A changed file, whether renamed, written in place or
 // reached by a changed link, takes effect after a second at the latest. A new file takes effect at once.
 func Dir(dir string, clock func() time.Time) host.Secrets {
-	return newCached(host.DirSecrets(dir), leastTTL, clock)
+	store, _ := Cached(host.DirSecrets(dir), leastTTL, clock) // the TTL is in range
+	return store
 }
 
 // flights merges concurrent calls with the same key. The work has the values of the first caller's context, but not its
