@@ -62,7 +62,6 @@ func (l *loader) connect(ctx context.Context, c *definition) {
 	}
 }
 
-// checkSecrets checks the secrets that a connector names.
 func (l *loader) checkSecrets(ctx context.Context, c *definition, upstream *host.Connector, names []string) {
 	l.checkVariables(c, names)
 	if l.options.ReadSecrets {

@@ -256,9 +256,8 @@ type loader struct {
 	// options are those of the caller, with what the file says in place of them.
 	options Options
 	set     *Set
-	// dir is the directory of the file.
-	dir  string
-	file wholeFile
+	dir     string
+	file    wholeFile
 	// source is the text of the file, with that of parts, which are the files of connectors_dir.
 	source source
 	parts  []part
@@ -341,7 +340,6 @@ func (l *loader) load(ctx context.Context) error {
 	return l.connectAll(ctx, definitions)
 }
 
-// connectAll connects the connectors of the file, until ctx ends.
 func (l *loader) connectAll(ctx context.Context, definitions []*definition) error {
 	l.variables = map[string]string{}
 	for _, name := range l.set.StateSecrets {

@@ -43,8 +43,7 @@ var (
 	secretMember = regexp.MustCompile(`(?i)(^|[^a-z])(proxy-)?(authorization|pass(word|wd|phrase)|(client|api|app|consumer|shared)?[-_]?secret|api[-_]?key|(access|refresh|auth)[-_]?token|private[-_]?key)$`)
 	// likelyMember matches names whose values are credentials if they look like one.
 	likelyMember = regexp.MustCompile(`(?i)(token|key|secret|cookie|session|signature|auth)$`)
-	// expressions matches the expressions of a template.
-	expressions = regexp.MustCompile(`\{\{.*?\}\}`)
+	expressions  = regexp.MustCompile(`\{\{.*?\}\}`)
 )
 
 const credentialInFile = "a credential stands in the file: store it as a secret, and write \"{{ get_secret('NAME') }}\" in its place"
@@ -200,8 +199,7 @@ var (
 	secretValue = regexp.MustCompile(`(?i)(?:authorization|token|secret|pass(?:word|wd|phrase)|cookie|(?:api|private)[-_]?key)["']?\s*[:=]\s*(?:[&!]\S+\s+)*`)
 	// begunExpressions matches the expressions of a template, and one without an end.
 	begunExpressions = regexp.MustCompile(`\{\{.*?(?:\}\}|$)`)
-	// userInfo matches the user info of a URL.
-	userInfo = regexp.MustCompile(`://[^/?#\s"']*@`)
+	userInfo         = regexp.MustCompile(`://[^/?#\s"']*@`)
 )
 
 // Conceal returns a line of a file with stars in place of the credentials that show without the rest of the file: those of a known

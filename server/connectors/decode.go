@@ -201,7 +201,6 @@ func (l *loader) text(n *node, path string, f *field) string {
 	return text
 }
 
-// texts reads a text, or a list of them.
 func (l *loader) texts(n *node, path string, f *field) (all []string) {
 	switch n.kind {
 	case scalar:

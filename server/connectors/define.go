@@ -30,7 +30,6 @@ type definition struct {
 	info host.PluginInfo
 }
 
-// path returns the path of the connector in problems.
 func (c *definition) path() string {
 	if c.permalink == "" {
 		return fmt.Sprintf("connectors[%d]", c.index)
@@ -112,7 +111,6 @@ type limitsFile struct {
 	ScannersBytes int `default:"67108864"`
 }
 
-// change replaces the limits that the file has.
 func (f limitsFile) change(l *host.Limits) {
 	l.ConcurrentExchanges = cmp.Or(f.ConcurrentExchanges, l.ConcurrentExchanges)
 	l.ConcurrentKeys = cmp.Or(f.ConcurrentKeys, l.ConcurrentKeys)
@@ -155,7 +153,6 @@ func (l *loader) document(ctx context.Context, root *node) (connectors []*defini
 	return connectors, l.plugins(l.file.Plugins)
 }
 
-// plugins reads the items of the member plugins.
 func (l *loader) plugins(items []*node) (all []pluginFile) {
 	lines := map[string]int{} // by name
 	for i, n := range items {

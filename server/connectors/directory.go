@@ -14,7 +14,6 @@ import (
 	"github.com/keywright/keywright/internal/problem"
 )
 
-// maxFiles limits the files of a directory of connectors.
 const maxFiles = 1000
 
 // A part is a file of a directory of connectors. A file and its parts are one text, so that a line says which file it is in.

@@ -208,7 +208,6 @@ func LayoutOf(ctx context.Context, name string, text []byte) (Layout, error) {
 	return layout, nil
 }
 
-// add adds the connectors of a list in a file.
 func (l *Layout) add(file string, list *node) {
 	for _, item := range list.items {
 		permalink, ok := stringOf(item.get("permalink"))

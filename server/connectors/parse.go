@@ -51,7 +51,6 @@ func readJSON(ctx context.Context, text string, p *problems) *node {
 	return nil
 }
 
-// token returns the next token and its place.
 func (r *jsonReader) token() (json.Token, problem.Place) {
 	end := int(r.decoder.InputOffset())
 	for end < len(r.text) && strings.IndexByte(" \t\r\n,:", r.text[end]) >= 0 {

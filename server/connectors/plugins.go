@@ -65,7 +65,6 @@ func BuiltIns(types ...string) []host.Plugin {
 	return builtIns
 }
 
-// hostWith creates the host with the candidates.
 func (l *loader) hostWith(ctx context.Context, candidates []candidate) (err error) {
 	config := l.options.Host
 	config.Plugins = slices.Clone(config.Plugins)

@@ -70,7 +70,6 @@ func (p Problem) Parts(file string) (place, text string) {
 	return place, strings.TrimSpace(text)
 }
 
-// maxProblems limits the problems that are listed for a file.
 const maxProblems = 100
 
 // problems collects the first hundred problems or warnings of a file, and counts the others.
@@ -135,7 +134,6 @@ const (
 	moreWarnings = "and %d more warnings"
 )
 
-// warn adds a warning, if Options.Inspect is set.
 func (l *loader) warn(where problem.Place, path, format string, args ...any) {
 	if l.options.Inspect {
 		l.addWarning(problemAt(where, path, format, args...))

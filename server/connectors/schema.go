@@ -77,8 +77,7 @@ func eachSchema(document any, do func(schema)) {
 
 // A schemaWriter makes a schema of the structs that the loader decodes into.
 type schemaWriter struct {
-	plugins []host.PluginInfo
-	// describe returns the description of a field of a struct.
+	plugins  []host.PluginInfo
 	describe func(t reflect.Type, f reflect.StructField) string
 }
 
@@ -136,7 +135,6 @@ func (w *schemaWriter) object(path string, t reflect.Type) schema {
 	return s
 }
 
-// limit adds a rule to the schema of a member.
 func (r rule) limit(s schema) schema {
 	switch {
 	case r.minimum > 0 && s["type"] == "integer":
@@ -253,7 +251,6 @@ func ofType(value string, then schema) schema {
 	return schema{"if": hasValue("type", value), "then": then}
 }
 
-// auth returns the schema of the member auth.
 func (w *schemaWriter) auth() schema {
 	types, aliases, conditions := rule{values: []string{}, meanings: []string{}}, []string(nil), []schema{}
 	for i := range w.plugins {
@@ -278,7 +275,6 @@ func (w *schemaWriter) auth() schema {
 	}
 }
 
-// anyOf returns a pattern that matches the names.
 func anyOf(names []string) string {
 	quoted := make([]string, len(names))
 	for i, name := range names {

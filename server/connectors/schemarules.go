@@ -33,7 +33,6 @@ const (
 	closedTemplate = `^([^{]|\{[^{]|\{\{([^}]|\}[^}])*\}\})*\{?$` // each {{ has its }}
 )
 
-// texts are the kinds of texts.
 var texts = map[string]text{
 	"filled": {notBlank, "This is empty."},
 	"closed": {closedTemplate, "There is no }} that ends a {{."},
@@ -79,7 +78,7 @@ type rule struct {
 	values, meanings []string
 	// slips are misspelt values. If there are some, other texts that have the pattern of the field are allowed.
 	slips []string
-	// minimum and most bound the length of a list, or an integer.
+	// minimum and maximum bound the length of a list, or an integer.
 	minimum, maximum int
 	// required are members that an object must have, beside those that a tag says, and all has further schemas of it.
 	required []string
@@ -177,10 +176,8 @@ var rules = map[string]rule{
 
 const otherType = "The type is another: change it, or remove this."
 
-// closed is the schema of a text whose templates are closed.
 var closed = texts["closed"].schema()
 
-// members returns a schema of members.
 func members(properties schema) schema { return schema{"properties": properties} }
 
 // hasValue returns a schema that holds if a member is there and has a value.
@@ -188,7 +185,6 @@ func hasValue(member string, value any) schema {
 	return schema{"properties": schema{member: schema{"const": value}}, "required": []string{member}}
 }
 
-// forbid returns a schema that refuses members, with a message.
 func forbid(message string, names ...string) schema {
 	noMembers := schema{}
 	for _, name := range names {

@@ -249,7 +249,6 @@ type storeFile interface {
 	open(l *loader, n *node, path string) host.Secrets
 }
 
-// storeFiles has the types of stores of secrets.
 var storeFiles = []variant[storeFile]{
 	{"env", func() storeFile { return &envFile{} }},
 	{"dir", func() storeFile { return &dirFile{} }},

@@ -75,7 +75,6 @@ type TLS struct {
 // HasUsers reports whether requests have users, by sessions or by headers of a proxy.
 func (s Settings) HasUsers() bool { return s.User.Mode != "" && s.User.Mode != identity.ModeNone }
 
-// settings checks the member gateway and returns it.
 func (l *loader) settings(root *node) Settings {
 	m, s := root.get("gateway"), &l.file.Gateway
 	if m == nil {

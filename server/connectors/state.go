@@ -154,7 +154,6 @@ const (
 // A stateFile is the member state. Its fields are the members of that type of store.
 type stateFile interface{ settings() StateSettings }
 
-// stateFiles has the types of stores of state.
 var stateFiles = []variant[stateFile]{
 	{StateSQLite, func() stateFile { return &sqliteFile{} }},
 	{StatePostgres, func() stateFile { return &postgresFile{} }},

@@ -11,7 +11,6 @@ import (
 )
 
 const (
-	// maxNesting limits the nesting of lists and objects.
 	maxNesting = 100
 	// maxValues limits the texts, numbers, lists and objects of a file. A value counts again each time an alias repeats it.
 	maxValues = 50_000
@@ -131,7 +130,6 @@ var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9
 // A grower limits the number, size and depth of the nodes of a file.
 type grower struct {
 	*problems
-	// values counts the values so far.
 	values int
 	// repeated counts the bytes that aliases repeat, because a long text costs its length each time.
 	repeated int

@@ -17,7 +17,6 @@ import (
 	"github.com/keywright/keywright/internal/wellknown"
 )
 
-// checker collects the problems of a configuration.
 type checker struct{ problem.Collector }
 
 // Check returns all problems of a configuration, nil if it is valid. The Path of a problem names a member as in
@@ -159,7 +158,6 @@ func (k *checker) header(c *Header) {
 // notIdentity lists headers that cannot name the user, because they have another meaning and browsers set them.
 var notIdentity = []string{"authorization", "proxy-authorization", "cookie", "host", "connection", "origin", "referer", "user-agent"}
 
-// parseProxy parses a prefix or a single address.
 func parseProxy(text string) (netip.Prefix, error) {
 	prefix, err := netip.ParsePrefix(text)
 	if err != nil {

@@ -199,7 +199,6 @@ func (c *keyCache) list() Keys {
 	return all
 }
 
-// kind returns the kind of a key with its size or curve.
 func (k *key) kind() string {
 	switch public := k.public.(type) {
 	case *rsa.PublicKey:
@@ -239,7 +238,6 @@ func readFile(name string) func(context.Context) ([]byte, error) {
 // fetcher fetches documents. A redirect is an error, because the operator decides where keys come from.
 type fetcher struct{ transport http.RoundTripper }
 
-// keys fetches the keys at a URL.
 func (f fetcher) keys(ctx context.Context, address string) ([]byte, error) {
 	const what = "the server of the keys"
 	document, status, err := f.get(ctx, what, address, "application/jwk-set+json, application/json")

@@ -156,7 +156,6 @@ func (m *memory[T]) put(name string, value T, requestTime time.Time) {
 	m.answers[name] = answer[T]{value, requestTime}
 }
 
-// forget makes the next caller ask again.
 func (m *memory[T]) forget(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

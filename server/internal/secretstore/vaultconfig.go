@@ -109,7 +109,6 @@ func (e *ConfigError) Error() string {
 	return "vault:" + strings.Join(all, ";")
 }
 
-// A checker collects the problems of a configuration.
 type checker struct{ problem.Collector }
 
 func (k *checker) address(text string, http func(*url.URL) bool) string {

@@ -231,7 +231,6 @@ func (v *VaultStore) lookup(ctx context.Context, token string) (*session, error)
 	return s, nil
 }
 
-// renewed renews the token of a session, and returns the new session.
 func (v *VaultStore) renewed(ctx context.Context, s *session) (*session, error) {
 	now := v.clock()
 	r, err := v.send(ctx, http.MethodPost, "auth/token/renew-self", s.token, struct{}{})

@@ -28,7 +28,6 @@ type VaultTransit struct {
 
 // transit is a transit engine, and the keys of it that are known.
 type transit struct {
-	// mount is the escaped mount path.
 	mount string
 	keys  memory[transitKey]
 }
@@ -86,7 +85,6 @@ func (v *VaultStore) Describe(ctx context.Context, key host.Key) (host.KeyInfo, 
 	return info, nil
 }
 
-// describe asks the server for the description of a key.
 func (v *VaultStore) describe(ctx context.Context, name string) (transitKey, error) {
 	ctx, cancel := v.timed(ctx)
 	defer cancel()
@@ -111,7 +109,6 @@ func (v *VaultStore) describe(ctx context.Context, name string) (transitKey, err
 	return key, nil
 }
 
-// refusedKey returns the error for a response with status 403.
 func refusedKey(path, capability string) error {
 	return fmt.Errorf("%w: vault refuses %s (403): the policy must allow %s there, and the token must be valid", host.ErrKeyRefused, path, capability)
 }
