@@ -95,9 +95,6 @@ func description(t reflect.Type, f reflect.StructField) string {
 	return descriptions()[t.String()+"."+f.Name]
 }
 
-// partsOfFile has the structs of values that the loader decodes later, by path.
-var partsOfFile = map[string]reflect.Type{"connectors[]": reflect.TypeFor[connectorFile](), "plugins[]": reflect.TypeFor[pluginFile]()}
-
 // object returns the schema of an object that is decoded into a struct.
 func (w *schemaWriter) object(path string, t reflect.Type) schema {
 	properties, required := schema{}, slices.Clone(rules[path].required)
@@ -183,9 +180,10 @@ func (w *schemaWriter) member(path string, t reflect.Type, f *field) schema {
 		return variantSchema(w, path, stateFiles)
 	case "connectors[].auth":
 		return w.auth()
-	}
-	if part := partsOfFile[path]; part != nil {
-		return w.object(path, part)
+	case "connectors[]":
+		t = reflect.TypeFor[connectorFile]()
+	case "plugins[]":
+		t = reflect.TypeFor[pluginFile]()
 	}
 	switch t {
 	case reflect.TypeFor[time.Duration]():

@@ -2,6 +2,7 @@
 package callers
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -186,10 +187,7 @@ func (c *Callers) byToken(r *http.Request) (httpapi.Caller, error) {
 func (c *Callers) refuse(bearer string) error {
 	var challenges []string
 	if c.tokens != nil {
-		if bearer == "" {
-			bearer = `Bearer realm="keywright"`
-		}
-		challenges = append(challenges, bearer)
+		challenges = append(challenges, cmp.Or(bearer, `Bearer realm="keywright"`))
 	}
 	if len(c.keys) > 0 {
 		challenges = append(challenges, `APIKey realm="keywright", header="`+Header+`"`)

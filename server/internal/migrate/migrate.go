@@ -37,12 +37,11 @@ type Schema struct {
 // Up brings a database to a schema. It returns an error that wraps [ErrNewer] if the schema of the database is newer. It
 // does not lock the database, so it fails if another process migrates at the same time. With SQLite it tries several times.
 // With PostgreSQL, the caller takes a lock.
-func Up(ctx context.Context, db *sql.DB, dialect Dialect, schema Schema) error {
+func Up(ctx context.Context, db *sql.DB, dialect Dialect, schema Schema) (err error) {
 	tries := 1
 	if dialect == SQLite {
 		tries = 5
 	}
-	var err error
 	for range tries {
 		if err = up(ctx, db, dialect, schema); err == nil || errors.Is(err, ErrNewer) {
 			break

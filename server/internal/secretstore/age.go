@@ -171,11 +171,8 @@ func parseSecrets(document []byte) (map[string]string, error) {
 			return nil, wrong("%q is there twice", name)
 		}
 		switch d.PeekKind() {
-		case '"':
 		case '{', '[', '0', 't', 'f', 'n':
 			return nil, wrong("the value of %q is not text: put it in quotes", name)
-		default:
-			return nil, wrong("it is not JSON")
 		}
 		if token, err = d.ReadToken(); err != nil {
 			return nil, wrong("it is not JSON")
