@@ -250,13 +250,13 @@ func (s *Set) Close(ctx context.Context) (err error) {
 	return err
 }
 
-// A loader holds the state of one Load.
-type loader struct {
+// A definer reads the definitions from a document.
+type definer struct {
 	problems
 	// options are those of the caller, with what the file says in place of them.
 	options Options
 	set     *Set
-	dir     string
+	dir     string // of the file
 	file    wholeFile
 	// source is the text of the file, with that of parts, which are the files of connectors_dir.
 	source source
@@ -267,6 +267,11 @@ type loader struct {
 	suggestions map[*node][]string
 	// keys is the store of keys of the file, or nil.
 	keys host.Keys
+}
+
+// A loader holds the state of one Load.
+type loader struct {
+	definer
 	// locked is keywright.lock, once a plugin needs it. lockError is the error of reading it.
 	locked    *lock.Lock
 	lockError error
@@ -292,11 +297,11 @@ func newLoader(name string, text []byte, o Options) *loader {
 	if o.Host.Clock == nil {
 		o.Host.Clock = time.Now
 	}
-	return &loader{
+	return &loader{definer: definer{
 		options: o, set: &Set{ClientCertificates: map[string]*host.ClientCertificate{}},
 		dir: filepath.Dir(name), source: source{text: strings.TrimPrefix(string(text), "\ufeff")},
 		trusted: map[string]*tls.Config{}, suggestions: map[*node][]string{},
-	}
+	}}
 }
 
 // load loads the file. It returns an error only for failures that are not problems of the file.

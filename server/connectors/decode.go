@@ -81,140 +81,140 @@ var kindWords = map[string]string{
 }
 
 // decode reads an object into a struct. It reports unknown and missing members, and values of the wrong kind.
-func (l *loader) decode(n *node, path string, into any) {
-	l.object(n, path, reflect.ValueOf(into).Elem())
+func (d *definer) decode(n *node, path string, into any) {
+	d.object(n, path, reflect.ValueOf(into).Elem())
 }
 
-func (l *loader) object(n *node, path string, to reflect.Value) {
+func (d *definer) object(n *node, path string, to reflect.Value) {
 	var names []string
 	for _, f := range fieldsOf(to.Type()) {
 		names = append(names, f.name)
 	}
 	for _, m := range n.members {
-		if slices.Contains(names, m.name) || l.skip() {
+		if slices.Contains(names, m.name) || d.skip() {
 			continue
 		}
-		l.report(m.key, problem.Join(path, m.name), "is not known here%s", problem.DidYouMean(m.name, names))
+		d.report(m.key, problem.Join(path, m.name), "is not known here%s", problem.DidYouMean(m.name, names))
 		if suggestion, ok := problem.Nearest(m.name, names); ok {
-			l.suggestions[n] = append(l.suggestions[n], suggestion)
+			d.suggestions[n] = append(d.suggestions[n], suggestion)
 		}
 	}
-	l.members(n, path, to)
+	d.members(n, path, to)
 }
 
 // members is like object, but ignores unknown members.
-func (l *loader) members(n *node, path string, to reflect.Value) {
+func (d *definer) members(n *node, path string, to reflect.Value) {
 	fields := fieldsOf(to.Type())
 	for i := range fields {
 		f := &fields[i]
 		switch m := n.get(f.name); {
 		case m != nil:
-			l.value(m.value, problem.Join(path, f.name), f, to.FieldByIndex(f.Index))
-		case f.is("required") && !l.reportedAsTypo(n, f.name):
-			l.report(n.Place, problem.Join(path, f.name), "is missing")
+			d.value(m.value, problem.Join(path, f.name), f, to.FieldByIndex(f.Index))
+		case f.is("required") && !d.reportedAsTypo(n, f.name):
+			d.report(n.Place, problem.Join(path, f.name), "is missing")
 		}
 	}
 }
 
 // reportedAsTypo reports whether a missing member was already reported under a misspelt name.
-func (l *loader) reportedAsTypo(n *node, name string) bool {
-	return slices.Contains(l.suggestions[n], name)
+func (d *definer) reportedAsTypo(n *node, name string) bool {
+	return slices.Contains(d.suggestions[n], name)
 }
 
 // value reads the value of a member or an item of a list. The name of an item is that of the list followed by brackets.
-func (l *loader) value(n *node, path string, f *field, to reflect.Value) {
+func (d *definer) value(n *node, path string, f *field, to reflect.Value) {
 	switch to := to.Addr().Interface().(type) {
 	case **node:
 		*to = n
 	case *string:
-		*to = l.text(n, path, f)
+		*to = d.text(n, path, f)
 	case *[]string:
-		*to = l.texts(n, path, f)
+		*to = d.texts(n, path, f)
 	case *bool:
 		yes, ok := n.value.(bool)
 		if *to = yes; !ok {
-			l.report(n.Place, path, "is %s: true or false is wanted", n.describe())
+			d.report(n.Place, path, "is %s: true or false is wanted", n.describe())
 		}
 	case *float64:
-		*to = l.number(n, path)
+		*to = d.number(n, path)
 	case *int:
-		*to = int(l.integer(n, path))
+		*to = int(d.integer(n, path))
 	case *int64:
-		*to = int64(l.integer(n, path))
+		*to = int64(d.integer(n, path))
 	case *time.Duration:
-		*to = l.duration(n, path)
+		*to = d.duration(n, path)
 	case *map[string]any:
-		if !n.isNull() && l.is(n, object, path, f.name) {
+		if !n.isNull() && d.is(n, object, path, f.name) {
 			*to, _ = n.decoded().(map[string]any)
 		}
 	default:
-		l.contents(n, path, f, reflect.ValueOf(to).Elem())
+		d.contents(n, path, f, reflect.ValueOf(to).Elem())
 	}
 }
 
 // contents reads a struct, a pointer to a struct, or a list.
-func (l *loader) contents(n *node, path string, f *field, to reflect.Value) {
+func (d *definer) contents(n *node, path string, f *field, to reflect.Value) {
 	switch {
 	case to.Kind() == reflect.Slice:
-		items := l.items(n, path, f.name)
+		items := d.items(n, path, f.name)
 		to.Set(reflect.MakeSlice(to.Type(), len(items), len(items)))
 		for i, item := range items {
-			l.value(item, fmt.Sprintf("%s[%d]", path, i), &field{name: f.name + "[]"}, to.Index(i))
+			d.value(item, fmt.Sprintf("%s[%d]", path, i), &field{name: f.name + "[]"}, to.Index(i))
 		}
-	case !l.is(n, object, path, f.name):
+	case !d.is(n, object, path, f.name):
 	case to.Kind() == reflect.Pointer:
 		to.Set(reflect.New(to.Type().Elem()))
-		l.object(n, path, to.Elem())
+		d.object(n, path, to.Elem())
 	default:
-		l.object(n, path, to)
+		d.object(n, path, to)
 	}
 }
 
 // is reports whether a value is of kind k. If not, it adds a problem.
-func (l *loader) is(n *node, k kind, path, name string) bool {
+func (d *definer) is(n *node, k kind, path, name string) bool {
 	if n.kind != k {
-		l.report(n.Place, path, "is %s: %s is wanted", n.describe(), cmp.Or(kindWords[name], "an "+string(k)))
+		d.report(n.Place, path, "is %s: %s is wanted", n.describe(), cmp.Or(kindWords[name], "an "+string(k)))
 	}
 	return n.kind == k
 }
 
 // items returns the items of a list. For another value it adds a problem and returns nil.
-func (l *loader) items(n *node, path, name string) []*node {
-	l.is(n, list, path, name)
+func (d *definer) items(n *node, path, name string) []*node {
+	d.is(n, list, path, name)
 	return n.items
 }
 
-func (l *loader) text(n *node, path string, f *field) string {
+func (d *definer) text(n *node, path string, f *field) string {
 	text, ok := n.value.(string)
 	switch _, number := n.value.(json.Number); {
 	case number:
-		l.report(n.Place, path, "is a number, text is wanted: put it in quotes")
+		d.report(n.Place, path, "is a number, text is wanted: put it in quotes")
 	case !ok:
-		l.report(n.Place, path, "is %s, text is wanted", n.describe())
+		d.report(n.Place, path, "is %s, text is wanted", n.describe())
 	case text == "" && f.is("blank"):
 	case strings.TrimSpace(text) == "":
-		l.report(n.Place, path, "is empty")
+		d.report(n.Place, path, "is empty")
 		return ""
 	case f.is("path") && !filepath.IsAbs(text):
-		return filepath.Join(l.dir, text)
+		return filepath.Join(d.dir, text)
 	}
 	return text
 }
 
-func (l *loader) texts(n *node, path string, f *field) (all []string) {
+func (d *definer) texts(n *node, path string, f *field) (all []string) {
 	switch n.kind {
 	case scalar:
-		if text := l.text(n, path, f); text != "" {
+		if text := d.text(n, path, f); text != "" {
 			return []string{text}
 		}
 		return nil
 	case object:
-		l.report(n.Place, path, "is an object: a text, or a list of texts, is wanted")
+		d.report(n.Place, path, "is an object: a text, or a list of texts, is wanted")
 	}
 	for i, item := range n.items {
 		text, ok := item.value.(string)
 		if !ok {
-			l.report(item.Place, fmt.Sprintf("%s[%d]", path, i), "is %s, text is wanted", item.describe())
+			d.report(item.Place, fmt.Sprintf("%s[%d]", path, i), "is %s, text is wanted", item.describe())
 			continue
 		}
 		all = append(all, text)
@@ -222,31 +222,31 @@ func (l *loader) texts(n *node, path string, f *field) (all []string) {
 	return all
 }
 
-func (l *loader) number(n *node, path string) float64 {
+func (d *definer) number(n *node, path string) float64 {
 	text, ok := n.value.(json.Number)
 	value, err := text.Float64()
 	if !ok || err != nil || value <= 0 {
-		l.report(n.Place, path, "is not a number above 0")
+		d.report(n.Place, path, "is not a number above 0")
 		return 0
 	}
 	return value
 }
 
-func (l *loader) integer(n *node, path string) float64 {
-	value := l.number(n, path)
+func (d *definer) integer(n *node, path string) float64 {
+	value := d.number(n, path)
 	if value != float64(int64(value)) || value > 1<<40 {
-		l.report(n.Place, path, "is not a whole number, or too large")
+		d.report(n.Place, path, "is not a whole number, or too large")
 		return 0
 	}
 	return value
 }
 
 // duration reads a duration such as 15s or 1m30s, of at most an hour.
-func (l *loader) duration(n *node, path string) time.Duration {
+func (d *definer) duration(n *node, path string) time.Duration {
 	text, _ := n.value.(string)
 	value, err := time.ParseDuration(text)
 	if err != nil || value <= 0 || value > time.Hour {
-		l.report(n.Place, path, "is not a time above 0 and up to an hour: write 15s, or 1m30s")
+		d.report(n.Place, path, "is not a time above 0 and up to an hour: write 15s, or 1m30s")
 		return 0
 	}
 	return value

@@ -119,50 +119,50 @@ func (f limitsFile) change(l *host.Limits) {
 	l.ScannersBytes = cmp.Or(f.ScannersBytes, l.ScannersBytes)
 }
 
-func (l *loader) document(ctx context.Context, root *node) (connectors []*definition, plugins []pluginFile) {
-	if !l.is(root, object, "", "") {
+func (d *definer) document(ctx context.Context, root *node) (connectors []*definition, plugins []pluginFile) {
+	if !d.is(root, object, "", "") {
 		return nil, nil
 	}
-	l.decode(root, "", &l.file)
-	l.set.Egress = l.options.Host.Egress // that of the options until the connectors are read
-	if l.file.Egress != nil {
-		l.changeEgress(root.get("egress").value, l.file.Egress, "egress", &l.set.Egress)
+	d.decode(root, "", &d.file)
+	d.set.Egress = d.options.Host.Egress // that of the options until the connectors are read
+	if d.file.Egress != nil {
+		d.changeEgress(root.get("egress").value, d.file.Egress, "egress", &d.set.Egress)
 	}
 	switch m := root.get("connectors"); {
 	case m == nil && root.get("connectors_dir") != nil:
-	case m == nil && !l.reportedAsTypo(root, "connectors"):
-		l.report(root.Place, "", "has no connectors: it needs a list of them, the member connectors")
+	case m == nil && !d.reportedAsTypo(root, "connectors"):
+		d.report(root.Place, "", "has no connectors: it needs a list of them, the member connectors")
 	case m != nil && m.value.kind == list && len(m.value.items) == 0:
-		l.report(m.value.Place, "connectors", "is empty: it needs one connector at least")
+		d.report(m.value.Place, "connectors", "is empty: it needs one connector at least")
 	}
-	l.directory(ctx, root)
+	d.directory(ctx, root)
 	permalinks := map[string]*definition{}
-	for i, n := range l.file.Connectors {
-		c := l.connector(n, i)
+	for i, n := range d.file.Connectors {
+		c := d.connector(n, i)
 		if previous := permalinks[c.permalink]; previous != nil && c.permalink != "" {
 			source := "permalink"
 			if n.get(source) == nil {
 				source = "name" // of which the permalink is made
 			}
-			l.report(n.place(source), c.path(),
-				"its permalink is also that of the connector on %s: give one of them another permalink", l.placeText(previous.member.Place, c.member.Place))
+			d.report(n.place(source), c.path(),
+				"its permalink is also that of the connector on %s: give one of them another permalink", d.placeText(previous.member.Place, c.member.Place))
 		}
 		permalinks[c.permalink] = c
 		connectors = append(connectors, c)
 	}
-	return connectors, l.plugins(l.file.Plugins)
+	return connectors, d.plugins(d.file.Plugins)
 }
 
-func (l *loader) plugins(items []*node) (all []pluginFile) {
+func (d *definer) plugins(items []*node) (all []pluginFile) {
 	lines := map[string]int{} // by name
 	for i, n := range items {
 		if i == maxPlugins {
-			l.report(n.Place, "plugins", "has more than %d plugins", maxPlugins)
+			d.report(n.Place, "plugins", "has more than %d plugins", maxPlugins)
 			break
 		}
-		p := l.plugin(n, fmt.Sprintf("plugins[%d]", i))
+		p := d.plugin(n, fmt.Sprintf("plugins[%d]", i))
 		if line := lines[p.Name]; p.Name != "" && line > 0 {
-			l.report(n.get("name").value.Place, p.itemPath+".name", "is also that of the plugin on line %d: give one of them another name", line)
+			d.report(n.get("name").value.Place, p.itemPath+".name", "is also that of the plugin on line %d: give one of them another name", line)
 			p.Ref = ""
 		}
 		lines[p.Name] = n.Line
@@ -171,9 +171,9 @@ func (l *loader) plugins(items []*node) (all []pluginFile) {
 	return all
 }
 
-func (l *loader) connector(n *node, index int) *definition {
+func (d *definer) connector(n *node, index int) *definition {
 	c := &definition{member: n, index: index}
-	if !l.is(n, object, c.path(), "connectors[]") {
+	if !d.is(n, object, c.path(), "connectors[]") {
 		return c
 	}
 	// Paths in problems contain the permalink, so it is read first.
@@ -183,27 +183,27 @@ func (l *loader) connector(n *node, index int) *definition {
 		c.permalink = gateway.Permalink(text)
 	}
 	path := c.path()
-	l.rename(fmt.Sprintf("connectors[%d]", index), path)
+	d.rename(fmt.Sprintf("connectors[%d]", index), path)
 	file := connectorFile{Definition: &c.gateway}
-	l.decode(n, path, &file)
+	d.decode(n, path, &file)
 	if file.Egress != nil {
-		own := l.set.Egress
-		l.changeEgress(n.get("egress").value, file.Egress, path+".egress", &own)
+		own := d.set.Egress
+		d.changeEgress(n.get("egress").value, file.Egress, path+".egress", &own)
 		c.gateway.Egress = &own
 	}
 	name, permalink := c.gateway.Name, c.gateway.Permalink
 	if name != "" && host.Printable(name) != name {
-		l.report(n.get("name").value.Place, path+".name", "is too long, or holds control characters")
+		d.report(n.get("name").value.Place, path+".name", "is too long, or holds control characters")
 	}
 	switch {
 	case c.permalink != "":
 	case permalink != "":
-		l.report(n.get("permalink").value.Place, path+".permalink", "may have a to z, 0 to 9 and hyphens, at most 64")
+		d.report(n.get("permalink").value.Place, path+".permalink", "may have a to z, 0 to 9 and hyphens, at most 64")
 	case name != "" && n.get("permalink") == nil:
-		l.report(n.get("name").value.Place, path+".name", "has no letters a to z or digits, of which to make a permalink: add the member permalink")
+		d.report(n.get("name").value.Place, path+".name", "has no letters a to z or digits, of which to make a permalink: add the member permalink")
 	}
-	l.url(c, path)
-	l.auth(c, path)
+	d.url(c, path)
+	d.auth(c, path)
 	for list, all := range map[string][]gateway.Parameter{"headers": c.gateway.Headers, "query": c.gateway.Query} {
 		for i := range all {
 			if n.get(list).value.items[i].kind != object { // already reported
@@ -214,12 +214,12 @@ func (l *loader) connector(n *node, index int) *definition {
 	return c
 }
 
-func (l *loader) url(c *definition, path string) {
+func (d *definer) url(c *definition, path string) {
 	if c.gateway.URL == "" {
 		return // already reported
 	}
 	u, err := c.gateway.BaseURL()
-	e := l.set.Egress
+	e := d.set.Egress
 	if c.gateway.Egress != nil {
 		e = *c.gateway.Egress
 	}
@@ -227,37 +227,37 @@ func (l *loader) url(c *definition, path string) {
 		err = errors.New("is plain http, which sends everything in the open: use https" + orName)
 	}
 	if err != nil {
-		l.report(c.member.get("url").value.Place, path+".url", "%v", err)
+		d.report(c.member.get("url").value.Place, path+".url", "%v", err)
 		return
 	}
 	c.url = u
 }
 
-func (l *loader) auth(c *definition, path string) {
+func (d *definer) auth(c *definition, path string) {
 	m := c.member.get("auth")
 	if m == nil {
-		if !l.reportedAsTypo(c.member, "auth") {
-			l.report(c.member.Place, path+".auth", "is missing: it says how the API is authenticated to; type: none is for one that asks nothing")
+		if !d.reportedAsTypo(c.member, "auth") {
+			d.report(c.member.Place, path+".auth", "is missing: it says how the API is authenticated to; type: none is for one that asks nothing")
 		}
 		return
 	}
-	if m.value.kind == object && m.value.get("type") == nil && !l.reportedAsTypo(m.value, "type") {
-		l.report(m.value.Place, path+".auth.type", "is missing")
+	if m.value.kind == object && m.value.get("type") == nil && !d.reportedAsTypo(m.value, "type") {
+		d.report(m.value.Place, path+".auth.type", "is missing")
 	}
 	if config := m.value.get("config"); config != nil && config.value.kind != object && !config.value.isNull() {
 		c.gateway.Auth.Type = "" // otherwise the host would report a missing configuration
 	}
 }
 
-func (l *loader) plugin(n *node, path string) pluginFile {
+func (d *definer) plugin(n *node, path string) pluginFile {
 	p := pluginFile{member: n, itemPath: path}
-	if !l.is(n, object, path, "plugins[]") {
+	if !d.is(n, object, path, "plugins[]") {
 		return p
 	}
-	l.decode(n, path, &p)
-	l.pluginSource(n, &p)
+	d.decode(n, path, &p)
+	d.pluginSource(n, &p)
 	if p.SHA256 != "" && !digestSyntax.MatchString(p.SHA256) {
-		l.report(n.get("sha256").value.Place, path+".sha256", "%s", texts["digest"].wrong())
+		d.report(n.get("sha256").value.Place, path+".sha256", "%s", texts["digest"].wrong())
 		p.Path, p.Ref = "", "" // the intended digest is unknown, so the file is not loaded
 	}
 	for i, item := range p.Grants {
@@ -265,9 +265,9 @@ func (l *loader) plugin(n *node, path string) pluginFile {
 		grantPath := fmt.Sprintf("%s.grants[%d]", path, i)
 		switch {
 		case !ok:
-			l.report(item.Place, grantPath, "is %s; there are %s", item.describe(), strings.Join(contract.Grants, ", "))
+			d.report(item.Place, grantPath, "is %s; there are %s", item.describe(), strings.Join(contract.Grants, ", "))
 		case !slices.Contains(contract.Grants, grant):
-			l.report(item.Place, grantPath, "there is no grant %q%s", grant, problem.DidYouMean(grant, contract.Grants))
+			d.report(item.Place, grantPath, "there is no grant %q%s", grant, problem.DidYouMean(grant, contract.Grants))
 		default:
 			p.grants = append(p.grants, grant)
 		}

@@ -32,54 +32,54 @@ func yamlOf(text string) string {
 }
 
 // directory adds the connectors of the files in the directory of the member connectors_dir.
-func (l *loader) directory(ctx context.Context, root *node) {
+func (d *definer) directory(ctx context.Context, root *node) {
 	m := root.get("connectors_dir")
-	if m == nil || l.file.ConnectorsDir == "" {
+	if m == nil || d.file.ConnectorsDir == "" {
 		return
 	}
-	where, name := m.value.Place, l.file.ConnectorsDir
-	l.set.Files = append(l.set.Files, name)
-	parts, err := l.readParts(name)
+	where, name := m.value.Place, d.file.ConnectorsDir
+	d.set.Files = append(d.set.Files, name)
+	parts, err := d.readParts(name)
 	if err != nil {
-		l.report(where, "connectors_dir", "%v", err)
+		d.report(where, "connectors_dir", "%v", err)
 		return
 	}
-	text := l.source.text + "\n"
-	yaml := yamlOf(l.source.text)
+	text := d.source.text + "\n"
+	yaml := yamlOf(d.source.text)
 	for i := range parts {
 		parts[i].offset = strings.Count(text, "\n")
 		text += parts[i].text + "\n"
 		yaml += yamlOf(parts[i].text)
 	}
 	if marks(yaml) > 0 {
-		l.report(where, "connectors_dir", "has files that make more than %d marks (brackets, commas, colons, quotes and such), all together: use several gateways", maxMarks)
+		d.report(where, "connectors_dir", "has files that make more than %d marks (brackets, commas, colons, quotes and such), all together: use several gateways", maxMarks)
 		return
 	}
-	l.source.text, l.parts = text, parts
+	d.source.text, d.parts = text, parts
 	values, bytes := root.size, root.bytes
 	for _, p := range parts {
-		n := l.part(ctx, p)
+		n := d.part(ctx, p)
 		if n == nil {
 			continue
 		}
 		if values, bytes = values+n.size, bytes+n.bytes; values > maxValues || bytes > 2*maxFile {
-			l.report(where, "connectors_dir", "has files with more than %d values, or whose aliases repeat more than %d MiB, all together: use several gateways", maxValues, maxFile>>20)
+			d.report(where, "connectors_dir", "has files with more than %d values, or whose aliases repeat more than %d MiB, all together: use several gateways", maxValues, maxFile>>20)
 			return
 		}
-		l.ofPart(n)
+		d.ofPart(n)
 	}
-	if len(l.file.Connectors) == 0 && len(l.all) == 0 {
-		l.report(where, "connectors_dir", "has no connectors: it needs a file NAME.yaml with one at least")
+	if len(d.file.Connectors) == 0 && len(d.all) == 0 {
+		d.report(where, "connectors_dir", "has no connectors: it needs a file NAME.yaml with one at least")
 	}
 }
 
 // readParts reads the files of a directory whose names end in .yaml, in the order of their names.
-func (l *loader) readParts(dir string) (parts []part, err error) {
+func (d *definer) readParts(dir string) (parts []part, err error) {
 	entries, err := os.ReadDir(dir) // sorted
 	if err != nil {
 		return nil, errors.New("cannot be read: " + cause(err))
 	}
-	size := len(l.source.text)
+	size := len(d.source.text)
 	for _, entry := range entries {
 		switch name := entry.Name(); {
 		case strings.HasPrefix(name, "."): // Kubernetes keeps the files in such a directory, with links to them
@@ -99,7 +99,7 @@ func (l *loader) readParts(dir string) (parts []part, err error) {
 		if size += len(text); size > maxFile {
 			return nil, fmt.Errorf("has files that have, with this one, more than %d MiB", maxFile>>20)
 		}
-		l.set.Files = append(l.set.Files, name)
+		d.set.Files = append(d.set.Files, name)
 		parts = append(parts, part{name: name, text: strings.TrimPrefix(string(text), "\ufeff")})
 	}
 	return parts, nil
@@ -116,16 +116,16 @@ func readRegular(name string, limit int) ([]byte, error) {
 }
 
 // part parses a part. The places of its values and problems are those in the whole text.
-func (l *loader) part(ctx context.Context, p part) *node {
+func (d *definer) part(ctx context.Context, p part) *node {
 	var own problems
 	n := parse(ctx, p.text, &own)
 	for _, found := range own.all {
-		if !l.skip() {
+		if !d.skip() {
 			found.Line = max(found.Line, 1) + p.offset
-			l.all = append(l.all, found)
+			d.all = append(d.all, found)
 		}
 	}
-	l.more += own.more
+	d.more += own.more
 	if n != nil {
 		n.shift(p.offset, map[*node]bool{})
 	}
@@ -149,27 +149,27 @@ func (n *node) shift(lines int, done map[*node]bool) {
 }
 
 // ofPart adds the connectors of a part to those of the file.
-func (l *loader) ofPart(n *node) {
-	if !l.is(n, object, "", "") {
+func (d *definer) ofPart(n *node) {
+	if !d.is(n, object, "", "") {
 		return
 	}
 	for _, m := range n.members {
 		if m.name != "connectors" {
-			l.report(m.key, m.name, "may not stand here: a file of connectors_dir has the member connectors alone")
+			d.report(m.key, m.name, "may not stand here: a file of connectors_dir has the member connectors alone")
 		}
 	}
 	m := n.get("connectors")
 	if m == nil {
-		l.report(n.Place, "", "has no connectors: it needs a list of them, the member connectors")
+		d.report(n.Place, "", "has no connectors: it needs a list of them, the member connectors")
 		return
 	}
-	l.file.Connectors = append(l.file.Connectors, l.items(m.value, "connectors", "connectors")...)
+	d.file.Connectors = append(d.file.Connectors, d.items(m.value, "connectors", "connectors")...)
 }
 
 // placeText returns where a place is, in words: the line, with the file if that is another than the one of from.
-func (l *loader) placeText(place, from problem.Place) string {
-	name, line := locatePart(l.parts, place.Line)
-	if fromName, _ := locatePart(l.parts, from.Line); fromName == name {
+func (d *definer) placeText(place, from problem.Place) string {
+	name, line := locatePart(d.parts, place.Line)
+	if fromName, _ := locatePart(d.parts, from.Line); fromName == name {
 		return fmt.Sprintf("line %d", line)
 	}
 	if name == "" {

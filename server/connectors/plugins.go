@@ -198,24 +198,24 @@ func (l *loader) fromFile(f pluginFile, room int) (candidate, error) {
 }
 
 // pluginSource checks where a plugin comes from: it has a path, or a name and a reference.
-func (l *loader) pluginSource(n *node, p *pluginFile) {
+func (d *definer) pluginSource(n *node, p *pluginFile) {
 	switch path, ref := n.get("path"), n.get("ref"); {
 	case path != nil && ref != nil:
-		l.report(ref.key, p.itemPath+".ref", "stands beside path: a plugin is a file, or comes from a registry")
+		d.report(ref.key, p.itemPath+".ref", "stands beside path: a plugin is a file, or comes from a registry")
 		p.Path, p.Ref = "", ""
-	case path == nil && ref == nil && !l.reportedAsTypo(n, "path") && !l.reportedAsTypo(n, "ref"):
-		l.report(n.Place, p.itemPath+".path", "is missing")
+	case path == nil && ref == nil && !d.reportedAsTypo(n, "path") && !d.reportedAsTypo(n, "ref"):
+		d.report(n.Place, p.itemPath+".path", "is missing")
 	case path != nil && n.get("name") != nil:
-		l.report(n.get("name").key, p.itemPath+".name", "is for a plugin with ref: one with path has no name")
+		d.report(n.get("name").key, p.itemPath+".name", "is for a plugin with ref: one with path has no name")
 		p.Path = ""
 	case ref == nil:
 	case n.get("sha256") != nil:
-		l.report(n.get("sha256").key, p.itemPath+".sha256", "is for a plugin with path: the digest of this one is in %s", lock.Name)
-	case n.get("name") == nil && !l.reportedAsTypo(n, "name"):
-		l.report(n.Place, p.itemPath+".name", "is missing: %s has the plugin under it", lock.Name)
+		d.report(n.get("sha256").key, p.itemPath+".sha256", "is for a plugin with path: the digest of this one is in %s", lock.Name)
+	case n.get("name") == nil && !d.reportedAsTypo(n, "name"):
+		d.report(n.Place, p.itemPath+".name", "is missing: %s has the plugin under it", lock.Name)
 		p.Ref = ""
 	case p.Name != "" && lock.CheckName(p.Name) != nil:
-		l.report(n.get("name").value.Place, p.itemPath+".name", "%v", lock.CheckName(p.Name))
+		d.report(n.get("name").value.Place, p.itemPath+".name", "%v", lock.CheckName(p.Name))
 		p.Ref = ""
 	case p.Name == "":
 		p.Ref = "" // already reported

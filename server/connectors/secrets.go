@@ -208,32 +208,32 @@ func (l *loader) mention(c *definition, secret string) (secretPath string, where
 const maxStores = 32
 
 // openStores opens the stores of the member secrets, in the order in which they are asked, in place of those of the options.
-func (l *loader) openStores() {
+func (d *definer) openStores() {
 	var all []host.Secrets
-	l.options.Environment = l.options.Environment && len(l.file.Secrets) == 0
-	for i, n := range l.file.Secrets {
+	d.options.Environment = d.options.Environment && len(d.file.Secrets) == 0
+	for i, n := range d.file.Secrets {
 		if i == maxStores {
-			l.report(n.Place, "secrets", "has more than %d stores", maxStores)
+			d.report(n.Place, "secrets", "has more than %d stores", maxStores)
 			break
 		}
 		path := fmt.Sprintf("secrets[%d]", i)
-		if !l.is(n, object, path, "secrets[]") {
+		if !d.is(n, object, path, "secrets[]") {
 			continue
 		}
-		if file, ok := decodeVariant(l, n, path, storeFiles); ok {
-			if store := file.open(l, n, path); store != nil {
+		if file, ok := decodeVariant(d, n, path, storeFiles); ok {
+			if store := file.open(d, n, path); store != nil {
 				all = append(all, store)
 			}
 		}
 	}
 	if len(all) > 0 {
-		if l.options.First != nil {
-			all = slices.Insert(all, 0, l.options.First)
+		if d.options.First != nil {
+			all = slices.Insert(all, 0, d.options.First)
 		}
-		l.options.Host.Secrets = host.FirstOf(all...)
+		d.options.Host.Secrets = host.FirstOf(all...)
 	}
-	if l.keys != nil {
-		l.options.Host.Keys = l.keys
+	if d.keys != nil {
+		d.options.Host.Keys = d.keys
 	}
 }
 
@@ -246,7 +246,7 @@ type storeType struct {
 // A storeFile is an item of the member secrets. Its fields are the members of that type of store.
 type storeFile interface {
 	// open returns the store. It returns nil after it has reported what is wrong.
-	open(l *loader, n *node, path string) host.Secrets
+	open(d *definer, n *node, path string) host.Secrets
 }
 
 var storeFiles = []variant[storeFile]{
@@ -258,8 +258,8 @@ var storeFiles = []variant[storeFile]{
 
 type envFile struct{ storeType }
 
-func (*envFile) open(l *loader, _ *node, _ string) host.Secrets {
-	l.options.Environment = true
+func (*envFile) open(d *definer, _ *node, _ string) host.Secrets {
+	d.options.Environment = true
 	return host.EnvSecrets()
 }
 
@@ -269,8 +269,8 @@ type dirFile struct {
 	Path string `file:",required,path"`
 }
 
-func (f *dirFile) open(l *loader, _ *node, _ string) host.Secrets {
-	return secretstore.Dir(f.Path, l.options.Host.Clock)
+func (f *dirFile) open(d *definer, _ *node, _ string) host.Secrets {
+	return secretstore.Dir(f.Path, d.options.Host.Clock)
 }
 
 type ageFile struct {
@@ -281,8 +281,8 @@ type ageFile struct {
 	Identity string `file:",required,path"`
 }
 
-func (f *ageFile) open(l *loader, _ *node, _ string) host.Secrets {
-	return secretstore.Age(f.File, f.Identity, l.options.Host.Clock)
+func (f *ageFile) open(d *definer, _ *node, _ string) host.Secrets {
+	return secretstore.Age(f.File, f.Identity, d.options.Host.Clock)
 }
 
 // A variant is a type of store, of secrets or of state.
@@ -294,19 +294,19 @@ type variant[F any] struct {
 }
 
 // decodeVariant reads an object whose member type is the name of a variant. It reports if there is none, and returns false then.
-func decodeVariant[F any](l *loader, n *node, path string, all []variant[F]) (file F, ok bool) {
+func decodeVariant[F any](d *definer, n *node, path string, all []variant[F]) (file F, ok bool) {
 	kind, _ := stringOf(n.get("type"))
 	names := make([]string, len(all))
 	for i, v := range all {
 		if names[i] = v.name; v.name == kind {
 			file = v.file()
-			l.decode(n, path, file)
+			d.decode(n, path, file)
 			return file, true
 		}
 	}
 	var c storeType
-	if l.members(n, path, reflect.ValueOf(&c).Elem()); c.Type != "" {
-		l.report(n.get("type").value.Place, path+".type", "there is no store of type %q%s", c.Type, problem.DidYouMean(c.Type, names))
+	if d.members(n, path, reflect.ValueOf(&c).Elem()); c.Type != "" {
+		d.report(n.get("type").value.Place, path+".type", "there is no store of type %q%s", c.Type, problem.DidYouMean(c.Type, names))
 	}
 	return file, false
 }
@@ -318,8 +318,8 @@ type vaultFile struct {
 	Remember time.Duration `default:"5s"`
 }
 
-func (f *vaultFile) open(l *loader, n *node, path string) host.Secrets {
-	f.HTTP, f.Clock = l.set.Egress.AllowsHTTP, l.options.Host.Clock
+func (f *vaultFile) open(d *definer, n *node, path string) host.Secrets {
+	f.HTTP, f.Clock = d.set.Egress.AllowsHTTP, d.options.Host.Clock
 	store, err := secretstore.Vault(f.VaultConfig)
 	var wrong *secretstore.ConfigError
 	if errors.As(err, &wrong) {
@@ -328,22 +328,22 @@ func (f *vaultFile) open(l *loader, n *node, path string) host.Secrets {
 				continue // already reported
 			}
 			_, where, _ := n.locate(p.Path)
-			l.report(where, strings.TrimSuffix(path+"."+p.Path, "."), "%s", p.Message)
+			d.report(where, strings.TrimSuffix(path+"."+p.Path, "."), "%s", p.Message)
 		}
 	}
-	cached, err := secretstore.Cached(store, cmp.Or(f.Remember, 5*time.Second), l.options.Host.Clock) // as the tag says
+	cached, err := secretstore.Cached(store, cmp.Or(f.Remember, 5*time.Second), d.options.Host.Clock) // as the tag says
 	if err != nil {
-		l.report(n.get("remember").value.Place, path+".remember", "%v", err)
+		d.report(n.get("remember").value.Place, path+".remember", "%v", err)
 	}
 	if wrong != nil || err != nil {
 		return nil
 	}
 	switch {
 	case f.Transit == nil:
-	case l.keys != nil:
-		l.report(n.get("transit").value.Place, path+".transit", "is there twice: one store of the file may have keys")
+	case d.keys != nil:
+		d.report(n.get("transit").value.Place, path+".transit", "is there twice: one store of the file may have keys")
 	default:
-		l.keys = store
+		d.keys = store
 	}
 	return cached
 }

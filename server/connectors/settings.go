@@ -75,58 +75,58 @@ type TLS struct {
 // HasUsers reports whether requests have users, by sessions or by headers of a proxy.
 func (s Settings) HasUsers() bool { return s.User.Mode != "" && s.User.Mode != identity.ModeNone }
 
-func (l *loader) settings(root *node) Settings {
-	m, s := root.get("gateway"), &l.file.Gateway
+func (d *definer) settings(root *node) Settings {
+	m, s := root.get("gateway"), &d.file.Gateway
 	if m == nil {
 		return *s
 	}
 	n := m.value
 	for i, host := range s.Hosts {
 		if strings.ContainsAny(host, "/ @*") {
-			l.report(n.item("hosts", i), fmt.Sprintf("gateway.hosts[%d]", i), "%s", texts["host"].wrong())
+			d.report(n.item("hosts", i), fmt.Sprintf("gateway.hosts[%d]", i), "%s", texts["host"].wrong())
 		}
 	}
 	for i, origin := range s.Origins {
 		u, err := url.Parse(origin)
 		if err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin || strings.Contains(origin, "*") {
-			l.report(n.item("origins", i), fmt.Sprintf("gateway.origins[%d]", i), "%s", texts["origin"].wrong())
+			d.report(n.item("origins", i), fmt.Sprintf("gateway.origins[%d]", i), "%s", texts["origin"].wrong())
 		}
 	}
 	if s.Traces != "" {
 		if u, err := (urlcheck.Rule{AllowHTTP: true}).Parse(s.Traces); err != nil || u.Path == "" {
-			l.report(n.get("traces").value.Place, "gateway.traces", "%s", texts["collector"].wrong())
+			d.report(n.get("traces").value.Place, "gateway.traces", "%s", texts["collector"].wrong())
 		}
 	}
 	if audit := n.get("audit"); audit != nil && s.Audit != nil {
 		switch {
 		case s.Audit.Stdout == (s.Audit.File != ""):
-			l.report(audit.value.Place, "gateway.audit", "has either file, the path of a file, or stdout: true")
+			d.report(audit.value.Place, "gateway.audit", "has either file, the path of a file, or stdout: true")
 		case s.Audit.OnError != "" && !slices.Contains(rules["gateway.audit.on_error"].values, s.Audit.OnError):
-			l.report(audit.value.get("on_error").value.Place, "gateway.audit.on_error", "is neither %s nor %s", AuditRefuse, AuditContinue)
+			d.report(audit.value.get("on_error").value.Place, "gateway.audit.on_error", "is neither %s nor %s", AuditRefuse, AuditContinue)
 		}
 	}
 	if s.AccessLogUsers && !s.AccessLog {
-		l.report(n.get("access_log_users").value.Place, "gateway.access_log_users", "has no effect without access_log: true")
+		d.report(n.get("access_log_users").value.Place, "gateway.access_log_users", "has no effect without access_log: true")
 	}
 	if consent := n.get("consent"); consent != nil {
-		for _, p := range s.Consent.Check(l.set.Egress.AllowHTTP) {
-			l.report(consent.value.get(p.Path).value.Place, "gateway.consent."+p.Path, "%s", p.Message)
+		for _, p := range s.Consent.Check(d.set.Egress.AllowHTTP) {
+			d.report(consent.value.get(p.Path).value.Place, "gateway.consent."+p.Path, "%s", p.Message)
 		}
 		if u, err := url.Parse(s.Consent.URL); err == nil && u.Host != "" && len(s.Hosts) > 0 && !slices.ContainsFunc(s.Hosts, func(name string) bool {
 			return strings.EqualFold(name, u.Host) || strings.EqualFold(name, u.Hostname())
 		}) {
-			l.report(consent.value.get("url").value.Place, "gateway.consent.url", "is at a host that gateway.hosts does not have, so that the gateway would refuse browsers that come back: add %s to hosts", u.Host)
+			d.report(consent.value.get("url").value.Place, "gateway.consent.url", "is at a host that gateway.hosts does not have, so that the gateway would refuse browsers that come back: add %s to hosts", u.Host)
 		}
 	}
 	if user := n.get("user"); user != nil && user.value.kind == object {
-		l.identity(user.value)
+		d.identity(user.value)
 	}
 	return *s
 }
 
 // identity sets the defaults of the member gateway.user and checks it.
-func (l *loader) identity(n *node) {
-	c := &l.file.Gateway.User
+func (d *definer) identity(n *node) {
+	c := &d.file.Gateway.User
 	if c.JWT != nil {
 		if jwt := n.get("jwt").value; jwt.get("bearer") == nil {
 			c.JWT.Bearer = jwt.get("cookie") == nil
@@ -135,10 +135,10 @@ func (l *loader) identity(n *node) {
 	if c.Header != nil && n.get("header").value.get("required") == nil {
 		c.Header.Required = true
 	}
-	for _, p := range c.Check(l.set.Egress.AllowsHTTP) {
+	for _, p := range c.Check(d.set.Egress.AllowsHTTP) {
 		n, where, _ := n.locate(p.Path)
-		if len(l.suggestions[n]) == 0 { // otherwise the object may have the missing member under a misspelt name
-			l.report(where, "gateway.user."+p.Path, "%s", p.Message)
+		if len(d.suggestions[n]) == 0 { // otherwise the object may have the missing member under a misspelt name
+			d.report(where, "gateway.user."+p.Path, "%s", p.Message)
 		}
 	}
 }
@@ -173,39 +173,39 @@ const orName = ", or name the host in plain_http of egress"
 const maxAuthorities = 4 << 20
 
 // changeEgress changes an Egress as a member egress says. What the member does not have stays.
-func (l *loader) changeEgress(n *node, f *egressFile, path string, e *host.Egress) {
+func (d *definer) changeEgress(n *node, f *egressFile, path string, e *host.Egress) {
 	if n.get("allow") != nil {
-		e.Allow = slices.Clone(l.options.Host.Egress.Allow)
+		e.Allow = slices.Clone(d.options.Host.Egress.Allow)
 	}
 	for i, text := range f.Allow {
 		prefix, err := parseRange(text)
 		if err != nil {
-			l.report(n.item("allow", i), fmt.Sprintf("%s.allow[%d]", path, i), "%v", err)
+			d.report(n.item("allow", i), fmt.Sprintf("%s.allow[%d]", path, i), "%v", err)
 			continue
 		}
 		e.Allow = append(e.Allow, prefix)
 	}
 	if n.get("plain_http") != nil {
-		e.PlainHTTP = slices.Clone(l.options.Host.Egress.PlainHTTP)
+		e.PlainHTTP = slices.Clone(d.options.Host.Egress.PlainHTTP)
 	}
 	for i, text := range f.PlainHTTP {
 		if _, err := urlcheck.ParseHost(text); err != nil {
-			l.report(n.item("plain_http", i), fmt.Sprintf("%s.plain_http[%d]", path, i), "%v", err)
+			d.report(n.item("plain_http", i), fmt.Sprintf("%s.plain_http[%d]", path, i), "%v", err)
 			continue
 		}
 		e.PlainHTTP = append(e.PlainHTTP, text)
 	}
 	if f.CAFile != "" {
-		config, err := l.authorities(f.CAFile)
+		config, err := d.authorities(f.CAFile)
 		if err != nil {
-			l.report(n.get("ca_file").value.Place, path+".ca_file", "%v", err)
+			d.report(n.get("ca_file").value.Place, path+".ca_file", "%v", err)
 		}
 		e.TLS = config
 	}
 	switch proxy, err := parseProxy(f.Proxy); {
 	case f.Proxy == "":
 	case err != nil:
-		l.report(n.get("proxy").value.Place, path+".proxy", "%v", err)
+		d.report(n.get("proxy").value.Place, path+".proxy", "%v", err)
 	default:
 		e.Proxy = proxy
 	}
@@ -248,18 +248,18 @@ func parseProxy(text string) (*url.URL, error) {
 }
 
 // authorities returns a TLS configuration with the authorities of a file beside those of the options, or of the system, once for each file.
-func (l *loader) authorities(name string) (*tls.Config, error) {
-	if config := l.trusted[name]; config != nil {
+func (d *definer) authorities(name string) (*tls.Config, error) {
+	if config := d.trusted[name]; config != nil {
 		return config, nil
 	}
-	l.set.Files = append(l.set.Files, name)
+	d.set.Files = append(d.set.Files, name)
 	text, err := readAuthorities(name)
 	if err != nil {
 		return nil, err
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if l.options.Host.Egress.TLS != nil {
-		config = l.options.Host.Egress.TLS.Clone()
+	if d.options.Host.Egress.TLS != nil {
+		config = d.options.Host.Egress.TLS.Clone()
 	}
 	if config.RootCAs != nil {
 		config.RootCAs = config.RootCAs.Clone()
@@ -269,7 +269,7 @@ func (l *loader) authorities(name string) (*tls.Config, error) {
 	if !config.RootCAs.AppendCertsFromPEM(text) {
 		return nil, errors.New("has no certificate in PEM, which begins with -----BEGIN CERTIFICATE-----")
 	}
-	l.trusted[name] = config
+	d.trusted[name] = config
 	return config, nil
 }
 

@@ -196,28 +196,28 @@ func (f *postgresFile) settings() StateSettings {
 }
 
 // state reads the member state. It returns nil if there is none, or if it is so wrong that nothing else can be said of it.
-func (l *loader) state() *StateSettings {
-	n := l.file.State
-	if n == nil || !l.is(n, object, "state", "state") {
+func (d *definer) state() *StateSettings {
+	n := d.file.State
+	if n == nil || !d.is(n, object, "state", "state") {
 		return nil
 	}
-	file, ok := decodeVariant(l, n, "state", stateFiles)
+	file, ok := decodeVariant(d, n, "state", stateFiles)
 	if !ok {
 		return nil
 	}
 	s := file.settings()
 	if s.Connections == 1 {
-		l.report(n.get("connections").value.Place, "state.connections", "is 1, and has to be 2 at least")
+		d.report(n.get("connections").value.Place, "state.connections", "is 1, and has to be 2 at least")
 	}
 	switch m := n.get("keys"); {
 	case m == nil: // already reported
 	case m.value.kind == list && len(m.value.items) == 0:
-		l.report(m.value.Place, "state.keys", "is empty: it needs a state key, which names a secret")
+		d.report(m.value.Place, "state.keys", "is empty: it needs a state key, which names a secret")
 	case len(s.Keys) > maxStateKeys:
-		l.report(m.value.Place, "state.keys", "has more than %d keys", maxStateKeys)
+		d.report(m.value.Place, "state.keys", "has more than %d keys", maxStateKeys)
 	}
 	if s.Lease != 0 && (s.Lease < leastLease || s.Lease > mostLease) {
-		l.report(n.get("lease").value.Place, "state.lease", "is not between %s and %s: a token request has two thirds of it", leastLease, mostLease)
+		d.report(n.get("lease").value.Place, "state.lease", "is not between %s and %s: a token request has two thirds of it", leastLease, mostLease)
 	}
 	return &s
 }

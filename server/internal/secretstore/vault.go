@@ -77,11 +77,11 @@ type VaultStore struct {
 	clock     func() time.Time
 
 	opening flights[*session]
-	// loginLock is held while the session is replaced. It guards refused.
+	// loginLock is held while the session is replaced. It guards refusal.
 	loginLock *semaphore.Weighted
 	session   atomic.Pointer[session]
-	// refused is the error of the last login, at refusalTime, if the server refused that.
-	refused     error
+	// refusal is the error of the last login, at refusalTime, if the server refused that.
+	refusal     error
 	refusalTime time.Time
 }
 

@@ -171,10 +171,10 @@ func (v *VaultStore) open(ctx context.Context) (*session, error) {
 		}
 		return v.lookup(ctx, token)
 	}
-	if since := v.clock().Sub(v.refusalTime); v.refused != nil && since >= 0 && since < loginPause {
-		return nil, v.refused
+	if since := v.clock().Sub(v.refusalTime); v.refusal != nil && since >= 0 && since < loginPause {
+		return nil, v.refusal
 	}
-	v.refused = nil
+	v.refusal = nil
 	body, err := v.login.body()
 	if err != nil {
 		return nil, fmt.Errorf("vault cannot be logged in to: %w", err)
@@ -187,7 +187,7 @@ func (v *VaultStore) open(ctx context.Context) (*session, error) {
 	if r.status != http.StatusOK {
 		err := fmt.Errorf("vault refuses the login at %s: %w", v.login.path, r.unexpected())
 		if r.status >= 400 && r.status < 500 && r.status != http.StatusTooManyRequests {
-			v.refused, v.refusalTime = err, now
+			v.refusal, v.refusalTime = err, now
 		}
 		return nil, err
 	}
