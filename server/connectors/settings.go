@@ -127,10 +127,8 @@ func (d *definer) settings(root *node) Settings {
 // identity sets the defaults of the member gateway.user and checks it.
 func (d *definer) identity(n *node) {
 	c := &d.file.Gateway.User
-	if c.JWT != nil {
-		if jwt := n.get("jwt").value; jwt.get("bearer") == nil {
-			c.JWT.Bearer = jwt.get("cookie") == nil
-		}
+	if jwt := n.get("jwt"); c.JWT != nil && jwt.value.get("bearer") == nil {
+		c.JWT.Bearer = jwt.value.get("cookie") == nil
 	}
 	if c.Header != nil && n.get("header").value.get("required") == nil {
 		c.Header.Required = true

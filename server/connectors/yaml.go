@@ -203,16 +203,14 @@ func (r *yamlReader) read(n *yaml.Node, path *problem.Path, depth int) *node {
 	case n.Style&yaml.TaggedStyle != 0:
 		r.report(result.Place, path.String(), "has a tag, which begins with !: tags are not used here, remove it; text goes in quotes")
 	case n.Kind == yaml.SequenceNode:
-		result.kind = list
+		result.kind, result.depth = list, 1
 		for i, item := range n.Content {
 			v := r.read(item, path.Item(i), depth+1)
 			result.items = append(result.items, v)
 			result.contain("", v)
 		}
-		result.depth = max(result.depth, 1)
 	case n.Kind == yaml.MappingNode:
-		result.kind = object
-		result.depth = 1
+		result.kind, result.depth = object, 1
 		r.members(result, n.Content, path, depth)
 	case n.Kind == yaml.ScalarNode:
 		r.scalar(result, n, path)

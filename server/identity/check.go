@@ -160,14 +160,12 @@ var notIdentity = []string{"authorization", "proxy-authorization", "cookie", "ho
 
 func parseProxy(text string) (netip.Prefix, error) {
 	prefix, err := netip.ParsePrefix(text)
-	if err != nil {
-		address, err := netip.ParseAddr(text)
-		if err != nil || address.Zone() != "" {
-			return netip.Prefix{}, errors.New("is not an address or prefix such as 10.1.2.0/24")
-		}
-		prefix = netip.PrefixFrom(address, address.BitLen())
+	if address, single := netip.ParseAddr(text); single == nil && address.Zone() == "" {
+		prefix, err = netip.PrefixFrom(address, address.BitLen()), nil
 	}
 	switch {
+	case err != nil:
+		return netip.Prefix{}, errors.New("is not an address or prefix such as 10.1.2.0/24")
 	case prefix.Addr().Is4In6():
 		return netip.Prefix{}, errors.New("is an IPv4 address written as IPv6: write it as IPv4")
 	case prefix.Bits() == 0:

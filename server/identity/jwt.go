@@ -17,9 +17,6 @@ import (
 	"github.com/keywright/keywright/internal/jws"
 )
 
-// maxToken limits a session token, in bytes.
-const maxToken = 16 << 10
-
 // A session finds the user in a session token.
 type session struct {
 	JWT   // with its defaults
@@ -154,6 +151,7 @@ type token struct {
 // parse parses a token and checks its header. It is strict, so that a token means the same to each program that reads it: it
 // refuses duplicate members, names in another case, and other alphabets than base64url.
 func (s *session) parse(text string) (*token, error) {
+	const maxToken = 16 << 10 // bytes
 	if len(text) > maxToken {
 		return nil, unauthenticated("the token is too long")
 	}
