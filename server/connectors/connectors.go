@@ -63,15 +63,13 @@ type Options struct {
 	// OpenState is called with the member state of the file, if there is one and the file is not wrong so far. It sets c.State.
 	// The caller closes what it opens after the Set. Package statestore opens stores.
 	OpenState func(ctx context.Context, s *State, c *host.Config) error
-	// PluginCache is a directory with plugins that came from registries, or "". It is asked after the directory keywright-plugins
-	// beside the file. Nothing is ever fetched.
+	// PluginCache is a directory with plugins from registries, or "", asked after keywright-plugins beside the file. Nothing is fetched.
 	PluginCache string
 	// WithoutStore is for programs that send nothing. The store of the file is not opened, and a State in memory takes its place.
 	WithoutStore bool
 }
 
-// Unread reports whether ReadSecrets leaves out a secret, by its name in [host.Connector.Secrets], because it belongs to a
-// tenant or a user that User does not name.
+// Unread reports whether ReadSecrets leaves out a secret of [host.Connector.Secrets]: one of a tenant or a user that User does not name.
 func (o *Options) Unread(name string) bool {
 	return o.User.TenantID == "" && strings.HasPrefix(name, "tenants/") || o.User.ID == "" && strings.HasPrefix(name, "users/")
 }

@@ -45,8 +45,7 @@ const (
 	StatePostgres = "postgres"
 )
 
-// Equal reports whether two files describe the same store in the same words. It compares the names of secrets, not their
-// values. Both may be nil.
+// Equal reports whether two files describe the same store in the same words. Secrets count by their names. Both may be nil.
 func (s *State) Equal(t *State) bool {
 	if s == nil || t == nil {
 		return s == t

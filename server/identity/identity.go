@@ -131,8 +131,7 @@ type Header struct {
 
 // Options configures the clock, network and log of an [Identifier].
 type Options struct {
-	// Transport fetches the keys, and the metadata of the issuer. It should be the guarded transport of a host, see [host.Host.Base]. Redirects are not
-	// followed.
+	// Transport fetches the keys, and the metadata of the issuer. It should be that of [host.Host.Base]. Redirects are not followed.
 	Transport http.RoundTripper
 	// HTTP reports whether a JWKSURL and an issuer may be of plain http, as [host.Egress.AllowsHTTP] does. Nil means that none may.
 	HTTP func(*url.URL) bool
@@ -204,8 +203,7 @@ func (i *Identifier) User(r *http.Request) (host.User, error) {
 	return host.User{}, nil
 }
 
-// Claims returns the claims of the verified session token of a request in [ModeJWT], or an [*Error] if the request must be
-// refused. In other modes it returns nil.
+// Claims returns the claims of a request's verified token in [ModeJWT], nil in other modes, or an [*Error] if it must be refused.
 func (i *Identifier) Claims(r *http.Request) (map[string]any, error) {
 	if i.session == nil {
 		return nil, nil
@@ -256,8 +254,7 @@ func (i *Identifier) Close() error {
 var (
 	// ErrUnauthenticated is returned if the request has no session, or an invalid one. Respond with status 401.
 	ErrUnauthenticated = errors.New("there is no valid session")
-	// ErrAmbiguous is returned if the request names its user in two ways, because another program may have read the other
-	// one. Respond with status 400.
+	// ErrAmbiguous is returned if the request names its user in two ways: programs may read either. Respond with status 400.
 	ErrAmbiguous = errors.New("the request says in more than one way who its user is")
 	// ErrUnavailable is returned if the keys that verify sessions cannot be read now. Respond with status 503.
 	ErrUnavailable = errors.New("sessions cannot be verified now")
@@ -266,8 +263,7 @@ var (
 // An Error explains why the user of a request could not be found. Its text is for the operator's log, not for the caller. It
 // never contains the token or the value of a claim or header.
 type Error struct {
-	// Challenge is the value for WWW-Authenticate in the response (RFC 6750 section 3). If it is empty, the response has no
-	// such header.
+	// Challenge is the value for WWW-Authenticate in the response (RFC 6750 section 3), or "" for none.
 	Challenge string
 
 	kind   error

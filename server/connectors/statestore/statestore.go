@@ -100,8 +100,7 @@ func verified(address string) bool {
 	})
 }
 
-// Close writes what the store did not take before, until ctx ends, and closes the store. The hosts with the state must have
-// been closed before.
+// Close writes what the store did not take before, until ctx ends, and closes the store. Close the hosts with the state first.
 func (s *Store) Close(ctx context.Context) error {
 	return errors.Join(s.State.Close(ctx), s.Database.Close())
 }

@@ -122,8 +122,7 @@ func (c *Callers) check(ctx context.Context) error {
 	return errors.Join(wrong...)
 }
 
-// Caller implements [httpapi.Callers]. It refuses a request with both a key and a token, because a proxy may have
-// authenticated the request by the other one.
+// Caller implements [httpapi.Callers]. It refuses both a key and a token: a proxy may have authenticated the request by the other one.
 func (c *Callers) Caller(r *http.Request) (httpapi.Caller, error) {
 	values := r.Header[http.CanonicalHeaderKey(Header)]
 	switch bearer := len(r.Header["Authorization"]) > 0; {

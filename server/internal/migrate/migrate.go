@@ -27,8 +27,7 @@ var (
 type Schema struct {
 	// Files has the migrations in its directory migrations.
 	Files fs.FS
-	// Versions is the table of the applied migrations. It is not goose's default name, because another program may use that
-	// in the same database.
+	// Versions is the table of the applied migrations. Another program may use goose's default in the same database.
 	Versions string
 	// Before is a statement that is executed before migrations, if any are missing. It is "" for none.
 	Before string

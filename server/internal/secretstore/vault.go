@@ -25,14 +25,12 @@ import (
 )
 
 // Vault returns a store that reads secrets from the key-value engine, version 2, of HashiCorp Vault or OpenBao. It sends
-// nothing before the first lookup. Each lookup asks the server; see [Cached]. If the configuration is invalid, the error is a
-// [*ConfigError].
+// nothing before the first lookup. Each lookup asks the server; see [Cached]. The error is a [*ConfigError].
 //
 // The store logs in when it first needs a token. It renews a token on use when two thirds of its lifetime are over. A token
 // that cannot be renewed, has expired or was answered with 403 is replaced by a new login. A 403 causes at most one login in
 // 10 s, because it may also mean that the policy does not allow the path. A refused login is tried again after 10 s at the
-// earliest, because servers lock out clients that fail too often. After a login that did not reach the server, the next one
-// is tried at once.
+// earliest, because servers lock out clients that fail too often; one that did not reach the server, at once.
 //
 // Vault does not support older versions of secrets, values that are not text, or client certificates.
 func Vault(c VaultConfig) (*VaultStore, error) {

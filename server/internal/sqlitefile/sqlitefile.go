@@ -11,8 +11,7 @@ import (
 )
 
 // Touch creates the file with mode 0600 if it does not exist, because SQLite would create one that others can read. It
-// does not open an existing file: closing it would release the locks that this process holds on it for another store,
-// and records could be lost.
+// does not open an existing file: closing it would release this process's locks for another store, and lose records.
 func Touch(path string) error {
 	switch info, err := os.Stat(path); {
 	case err == nil && info.IsDir():
