@@ -254,8 +254,9 @@ type definer struct {
 	// options are those of the caller, with what the file says in place of them.
 	options Options
 	set     *Set
-	dir     string // of the file
-	file    wholeFile
+	// dir is the directory of the file.
+	dir  string
+	file wholeFile
 	// source is the text of the file, with that of parts, which are the files of connectors_dir.
 	source source
 	parts  []part

@@ -6,7 +6,6 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/contract"
-	"github.com/keywright/keywright/internal/jws"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/identity"
 )
@@ -144,7 +143,7 @@ var rules = map[string]rule{
 		conflicts("jwks_url", "The keys are at jwks_url: remove one of them.", "jwks_file"),
 		{"if": hasValue("bearer", false), "then": schema{"required": []string{"cookie"}}},
 	}},
-	"gateway.user.jwt.algorithms": {values: jws.Algorithms()},
+	"gateway.user.jwt.algorithms": {values: identity.Algorithms()},
 	"plugins":                     {maximum: maxPlugins},
 	"plugins[]": {all: []schema{
 		oneOf("This is no plugin: it needs a path, or name and ref.", "path", "ref"),

@@ -19,7 +19,8 @@ import (
 
 // A session finds the user in a session token.
 type session struct {
-	JWT   // with its defaults
+	// JWT is the configuration, with its defaults.
+	JWT
 	keys  *keyCache
 	clock func() time.Time
 }

@@ -39,6 +39,9 @@ func Asymmetric() []string {
 	return slices.DeleteFunc(jws.Algorithms(), jws.Symmetric)
 }
 
+// Algorithms returns all algorithms that [JWT].Algorithms may list.
+func Algorithms() []string { return jws.Algorithms() }
+
 // keySet holds the keys that verify tokens. It is immutable.
 type keySet struct {
 	keys []key
