@@ -144,9 +144,6 @@ func (v *Value) copyTo(w io.Writer) error {
 	return errors.Join(err, from.Close())
 }
 
-// copied is the number of bytes that copyTo copies at once.
-const copied = 32 << 10
-
 // buffers has buffers for copyTo. A buffer of its own would be most of the memory that a call takes.
 var buffers = sync.Pool{New: func() any { return new([copied]byte) }}
 
@@ -225,18 +222,12 @@ type Reason uint8
 
 // The reasons of an Error.
 const (
-	// Dead is a text with the shape of a reference that stands for no value of this call.
-	Dead Reason = iota + 1
-	// OutOfReach is a value in a place that is not among its sinks.
-	OutOfReach
-	// NotPlain is a reference, live or dead, in a place that takes no sealed values.
-	NotPlain
-	// TooLong is a text over MaxText with its values put in, or the values of a call over MaxHeld.
-	TooLong
-	// OnlyHashed is the body of a request in a place where it would be copied.
-	OnlyHashed
-	// OnlySigns is a key that stays in a store of keys in a place that needs its bytes.
-	OnlySigns
+	Dead       Reason = iota + 1 // text with the shape of a reference that stands for no value of this call
+	OutOfReach                   // a value in a place that is not among its sinks
+	NotPlain                     // a reference, live or dead, in a place that takes no sealed values
+	TooLong                      // a text over MaxText with its values put in, or the values of a call over MaxHeld
+	OnlyHashed                   // the body of a request in a place where it would be copied
+	OnlySigns                    // a key that stays in a store of keys in a place that needs its bytes
 )
 
 // Error is the error for a guest that misuses a reference. It never holds a reference or its value.
@@ -316,4 +307,69 @@ func (o *Origins) through(h *tokencache.Handle) *Origins {
 		}
 	}
 	return &Origins{all}
+}
+
+// next returns the index of the first reference in text, or -1. A reference is the prefix and exactly contract.SealedLength
+// characters of the alphabet, whatever follows them. The prefix cannot begin inside of the prefix, nor inside of the characters
+// after it. So references cannot overlap, and the leftmost match is the only way to read a text.
+func next(text string) int {
+	for from := 0; ; from += len(contract.SealedPrefix) {
+		i := strings.Index(text[from:], contract.SealedPrefix)
+		if i < 0 || len(text)-from-i < refLength {
+			return -1
+		}
+		from += i
+		if alphabetic(text[from+len(contract.SealedPrefix) : from+refLength]) {
+			return from
+		}
+	}
+}
+
+// alphabetic reports whether all characters of text are in contract.SealedAlphabet.
+func alphabetic(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return true
+}
+
+// source makes references from random bytes. It reads ahead.
+type source struct {
+	reader io.Reader
+	buffer [2 * 32]byte
+	// unread is the number of unused bytes, which are at the end of buffer.
+	unread int
+}
+
+const (
+	// fair is the largest multiple of the alphabet's length up to 256. A random byte from fair on is discarded, because its
+	// remainder would favour some characters.
+	fair     = 256 - 256%len(contract.SealedAlphabet)
+	maxDraws = 1024 // bytes that are drawn for one reference: a good source needs about 27
+)
+
+// reference returns a new random reference.
+func (s *source) reference() (string, error) {
+	var ref [refLength]byte
+	n := copy(ref[:], contract.SealedPrefix)
+	for range maxDraws {
+		if n == refLength {
+			return string(ref[:]), nil
+		}
+		if s.unread == 0 {
+			if _, err := io.ReadFull(s.reader, s.buffer[:]); err != nil {
+				return "", err
+			}
+			s.unread = len(s.buffer)
+		}
+		b := int(s.buffer[len(s.buffer)-s.unread])
+		s.unread--
+		if b < fair {
+			ref[n] = contract.SealedAlphabet[b%len(contract.SealedAlphabet)]
+			n++
+		}
+	}
+	return "", errors.New("the source of randomness gives nothing of use")
 }

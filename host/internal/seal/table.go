@@ -15,22 +15,17 @@ import (
 // Limits in bytes. Without them, a guest could seal a text that contains one value many times, then do the same with
 // the result, until the host's memory is full.
 const (
-	// MaxText bounds a text with its values put in.
-	MaxText = 256 << 10
-	// MaxHeld bounds the texts and masks of all values of a call.
-	MaxHeld = 4 << 20
-	// maxMask bounds a mask that Combine builds. A longer one becomes <sealed>.
-	maxMask = 4 << 10
+	MaxText = 256 << 10 // a text with its values put in
+	MaxHeld = 4 << 20   // the texts and masks of all values of a call
+	maxMask = 4 << 10   // a mask that Combine builds: a longer one becomes <sealed>
 )
 
 const (
 	refLength = len(contract.SealedPrefix) + contract.SealedLength
-	// entrySize is the approximate memory of an entry without its texts, in bytes.
-	entrySize = 128
-	// inline is the number of values that fit into the Table itself.
-	inline = 4
-	// linear is the number of values up to which a linear search is faster than a map.
-	linear = 16
+	entrySize = 128      // approximate memory of an entry without its texts, in bytes
+	copied    = 32 << 10 // bytes that copyTo copies at once
+	inline    = 4        // values that fit into the Table itself
+	linear    = 16       // values up to which a linear search is faster than a map
 )
 
 // Table holds the sealed values of one call. It is not safe for concurrent use: a call runs in one goroutine.
