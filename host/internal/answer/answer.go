@@ -3,10 +3,10 @@
 package answer
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"math/big"
 	"net/http"
 	"slices"
 	"strconv"
@@ -16,8 +16,18 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/printable"
+)
+
+// Limits of answers. Lengths are in bytes.
+const (
+	MaxSealed = 32 << 10 // length of a sealed answer of an exchange
+	maxPlain  = 1 << 10  // length of the text of an answer that is not sealed: it bounds the work of Sent.repeats
+	maxSource = 256      // length of the text of a Source
+	maxOffers = 16       // number of challenges that are read
+	maxXML    = 32       // depth of the elements of an XML document that is read
 )
 
 // Part is a part of an answer that a plugin's description names.
@@ -84,9 +94,6 @@ func (s *Source) InBody() bool {
 	return s.From == contract.FromJSON || s.From == contract.FromXML || s.From == contract.FromForm
 }
 
-// maxSource is the maximum length of the text of a Source, in bytes.
-const maxSource = 256
-
 var errSource = errors.New("is no place in an answer: write json:/POINTER, xml:/ELEMENT/ELEMENT, form:NAME, header:NAME, cookie:NAME, auth:SCHEME/PARAMETER or info:PARAMETER")
 
 // pointerTokens returns the tokens of a JSON pointer (RFC 6901 section 4). The empty pointer is that of the whole document.
@@ -106,9 +113,6 @@ func pointerTokens(pointer string) ([]string, error) {
 	}
 	return tokens, nil
 }
-
-// maxPlain is the maximum length of the text of an answer that is not sealed, in bytes. It bounds the work of repeated.
-const maxPlain = 1 << 10
 
 // Read returns the value of a part in the form in which the guest gets it, except that it is not sealed. raw is a string,
 // a json.Number or a bool.
@@ -158,10 +162,7 @@ const milliseconds = 100_000_000_000
 // readTime returns a time in Unix seconds. raw is a date of RFC 3339 or of HTTP (RFC 9110 section 5.6.7), or a number of
 // seconds or milliseconds since 1970.
 func readTime(raw any) (int64, bool) {
-	text, _ := raw.(string)
-	if number, ok := raw.(json.Number); ok {
-		text = number.String()
-	}
+	text, _ := textOf(raw)
 	text = strings.TrimSpace(text)
 	if n, err := strconv.ParseFloat(text, 64); err == nil && n >= 0 && n < milliseconds*1000 {
 		if n >= milliseconds {
@@ -238,4 +239,100 @@ func MadeUpToken(extra []string) *contract.TokenReply {
 		reply.Extra[name] = name
 	}
 	return reply
+}
+
+// Token returns the members of an answer that RFC 6749 section 5 defines, and those named in extra. The error says
+// what is wrong with an answer of 200 to 299. Other answers cause no error.
+func (r *Reply) Token(extra []string) (*contract.TokenReply, error) {
+	reply := &contract.TokenReply{Status: r.Status}
+	var members map[string]any
+	err := strictjson.UnmarshalOpen(r.Body, &members)
+	switch {
+	case !r.Success():
+		if code, ok := members["error"].(string); ok {
+			reply.Error = registered(code, ErrorCodes)
+		}
+		return reply, nil
+	case r.TooLong:
+		return nil, fmt.Errorf("with more than %d bytes", len(r.Body)-1)
+	case err != nil:
+		return nil, fmt.Errorf("with a body that %w", err)
+	}
+	token, ok := members["access_token"].(string)
+	if code, hasError := members["error"].(string); hasError && token == "" { // GitHub and Slack refuse in this way
+		reply.Error = registered(code, ErrorCodes)
+		return reply, nil
+	}
+	if !ok || strings.TrimSpace(token) == "" {
+		return nil, errors.New("without an access_token")
+	}
+	for _, c := range []byte(token) {
+		if c < ' ' || c > '~' { // RFC 6749 appendix A.12
+			return nil, errors.New("with an access_token that holds characters no token may have")
+		}
+	}
+	reply.AccessToken = token
+	switch tokenType := members["token_type"].(type) {
+	case nil:
+	case string:
+		// Apigee calls tokens of RFC 6750 BearerToken (cloud.google.com/apigee/docs/api-platform/security/oauth/access-tokens).
+		reply.TokenType = registered(strings.TrimSuffix(strings.ToLower(tokenType), "token"), TokenTypes)
+	default:
+		reply.TokenType = "other"
+	}
+	reply.ExpiresIn = seconds(members["expires_in"])
+	reply.Scope, _ = members["scope"].(string)
+	for _, name := range extra {
+		if value, ok := members[name].(string); ok && !slices.Contains(reservedMembers, name) {
+			if reply.Extra == nil {
+				reply.Extra = map[string]string{}
+			}
+			reply.Extra[name] = value
+		}
+	}
+	return reply, nil
+}
+
+// reservedMembers holds the members of an answer that a guest cannot get as extras.
+var reservedMembers = []string{"access_token", "token_type", "expires_in", "scope", "error"}
+
+// ErrorCodes holds the error codes that are registered for token endpoints: RFC 6749 section 5.2, RFCs 7009, 8628,
+// 8693, 8707 and 9449.
+var ErrorCodes = []string{
+	"invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type", "invalid_scope",
+	"unsupported_token_type", "authorization_pending", "slow_down", "access_denied", "expired_token", "invalid_target",
+	"invalid_dpop_proof", "use_dpop_nonce", "server_error", "temporarily_unavailable",
+}
+
+// TokenTypes holds the OAuth access token types that are registered at IANA, in lower case.
+var TokenTypes = []string{"bearer", "dpop", "pop", "n_a", "mac"}
+
+// registered returns name if it is among names, and "other" if not.
+func registered(name string, names []string) string {
+	if slices.Contains(names, name) {
+		return name
+	}
+	return "other"
+}
+
+// seconds returns the value of an expires_in: a JSON number or a decimal string from 0 to 2³¹−1, with its fraction cut
+// off. For anything else it returns nil, as if it were absent.
+func seconds(v any) *int64 {
+	text, _ := textOf(v)
+	if text == "" || len(text) > 32 || strings.ContainsAny(text, "/_xXoObBpPiI") { // big.Rat would accept these characters
+		return nil
+	}
+	if _, exponent, found := strings.Cut(strings.ToLower(text), "e"); found && len(strings.TrimLeft(exponent, "+-0")) > 2 {
+		return nil // with an exponent of three digits, the value is too large or almost 0, and costly to compute
+	}
+	rat, ok := new(big.Rat).SetString(text)
+	if !ok || rat.Sign() < 0 {
+		return nil
+	}
+	n := new(big.Int).Quo(rat.Num(), rat.Denom())
+	if !n.IsInt64() || n.Int64() > 1<<31-1 {
+		return nil
+	}
+	value := n.Int64()
+	return &value
 }

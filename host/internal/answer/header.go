@@ -19,9 +19,6 @@ type Offer struct {
 	Parameters map[string]string
 }
 
-// maxOffers is the maximum number of challenges that are read.
-const maxOffers = 16
-
 // Offers returns the challenges in the values of WWW-Authenticate. A value may have several, and a challenge ends where
 // the next scheme begins: with an element of the list that is a token, alone or in front of something other than "=". Malformed
 // text is skipped.

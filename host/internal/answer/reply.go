@@ -185,9 +185,6 @@ func (r *Reply) Code() string {
 	return ""
 }
 
-// MaxSealed is the maximum length of a sealed answer of an exchange, in bytes.
-const MaxSealed = 32 << 10
-
 // Sealed returns the sealed values that are in an answer of an endpoint, by name. It is for tests, which search for
 // them. It skips answers whose place is a field.
 func Sealed(list []abi.Answer, header http.Header, body []byte) map[string]string {
@@ -200,9 +197,6 @@ func Sealed(list []abi.Answer, header http.Header, body []byte) map[string]strin
 	}
 	return (&Reply{Header: header, Body: body, List: parts}).Find(nil, MaxSealed)
 }
-
-// maxXML is the maximum depth of the elements of an XML document that is read.
-const maxXML = 32
 
 // readXML returns a document as JSON would have it: the root and each element with elements as an object of these, by local names,
 // the first of each; and each other element as its text. The lines of a text are joined without the blanks around them, since AWS

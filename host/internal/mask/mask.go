@@ -23,6 +23,12 @@ import (
 	"github.com/keywright/keywright/internal/printable"
 )
 
+// Lengths of what is shown, in bytes.
+const (
+	maxDescription = 500 // a description
+	longestNumber  = 15  // a number: a time in milliseconds has 13 digits
+)
+
 // Masker masks answers. It numbers the texts that it makes up, so that no two are equal.
 type Masker struct {
 	count int
@@ -125,9 +131,6 @@ func (m *Masker) isCredential() bool {
 // credentialName matches the names of members that have credentials.
 var credentialName = regexp.MustCompile(`(?i)((^|[_.-])(pin|otp|passcode|sid)|token|assertion|secret|password|passwd|api_?key|access_?key|cookie|session|nonce)$`)
 
-// longestNumber is the maximum length of a number that is shown. A time in milliseconds has 13 digits.
-const longestNumber = 15
-
 // textAt returns a text that is no credential by its place and its form, and otherwise a made-up one.
 func (m *Masker) textAt(path []string, text string) string {
 	name := ""
@@ -228,28 +231,24 @@ var (
 	manyCapitals = regexp.MustCompile(`[A-Z]{5}`)
 )
 
-// maxDescription is the maximum length of a description in bytes.
-const maxDescription = 500
-
 // Description returns the error_description of a refusal (RFC 6749 section 5.2), printable and cut. It returns "" if there is none, and
 // for an answer with something that may be a credential. A text for which secret is true is not shown. Others wrote it, so it may hold
 // anything else.
 func Description(a *answer.Reply, secret func(text string) bool) string {
-	text := ""
+	var text string
+	var names []string
 	if value, ok := a.JSON([]string{"error_description"}); ok {
 		text, _ = value.(string)
 		document, _ := a.JSON(nil)
 		tree, _ := document.(map[string]any)
-		if slices.ContainsFunc(slices.Collect(maps.Keys(tree)), credentialName.MatchString) {
-			return ""
-		}
+		names = slices.Collect(maps.Keys(tree))
 	} else if form, err := url.ParseQuery(string(a.Body)); err == nil && form.Has("error") {
-		text = form.Get("error_description")
-		if slices.ContainsFunc(slices.Collect(maps.Keys(form)), credentialName.MatchString) {
-			return ""
-		}
+		text, names = form.Get("error_description"), slices.Collect(maps.Keys(form))
 	}
-	if secret(text) {
+	switch {
+	case slices.ContainsFunc(names, credentialName.MatchString):
+		return ""
+	case secret(text):
 		return "(not shown, because it holds a credential)"
 	}
 	return printable.Text(text, maxDescription)
