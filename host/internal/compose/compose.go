@@ -14,9 +14,14 @@ import (
 	"github.com/keywright/keywright/internal/printable"
 )
 
-// maxComposed bounds the work of compose in a call: the bytes of templates, values and formats, each as often as it is read, and
-// the headers and values that a name is compared with. Fuel counts only what comes from the guest and goes to it.
-const maxComposed = 2 << 20
+const (
+	// maxComposed bounds the work of compose in a call: the bytes of templates, values and formats, each as often as it is read, and
+	// the headers and values that a name is compared with. Fuel counts only what comes from the guest and goes to it.
+	maxComposed = 2 << 20
+	sortWeight  = 16       // bytes that a byte of a query counts as when it is sorted, which takes longer than to copy it
+	maxKept     = 16 << 10 // maximum size of a buffer that is kept
+	nonceBytes  = 16       // random bytes of {nonce}
+)
 
 // Call is the call of a guest, as compose needs it.
 type Call interface {
@@ -95,9 +100,6 @@ func (k *Composer) Compose(template string, with []byte) (text, problem string) 
 	}
 	return text, problem
 }
-
-// maxKept is the maximum size of a buffer that is kept.
-const maxKept = 16 << 10
 
 // buffers has the memory in which texts are composed. They hold no secrets, but references.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
@@ -215,9 +217,6 @@ func (t *composition) appendPart(b []byte, word string) (_ []byte, found, valid 
 	return t.appendRequest(b, word)
 }
 
-// nonceBytes is the number of random bytes of {nonce}.
-const nonceBytes = 16
-
 // appendNamed appends the value of a placeholder with an argument.
 func (t *composition) appendNamed(b []byte, name, argument string) (_ []byte, found, valid bool) {
 	if argument == "" {
@@ -266,38 +265,32 @@ func (k *Composer) now() int64 {
 
 // appendRequest appends the value of a placeholder of the request.
 func (t *composition) appendRequest(b []byte, word string) (_ []byte, found, ok bool) {
-	if !slices.Contains(requestPlaceholders, word) {
+	text := requestTexts[word]
+	if text == nil && word != "query" && word != "target" && word != "url" {
 		return b, false, false
 	}
 	r := t.read()
-	found = true
 	switch word {
-	case "method":
-		b = append(b, r.method...)
-	case "scheme":
-		b = append(b, r.scheme...)
-	case "host":
-		b = append(b, r.host...)
-	case "hostname":
-		b = append(b, r.hostname()...)
-	case "port":
-		b = append(b, r.port()...)
-	case "authority":
-		b = append(b, r.authority()...)
-	case "path":
-		b = append(b, r.path...)
 	case "query":
-		var query string
-		query, found = t.query()
-		b = append(b, query...)
+		query, there := t.query()
+		return append(b, query...), there, true
 	case "target":
-		b = t.appendTarget(b)
+		return t.appendTarget(b), true, true
 	case "url":
-		b = t.appendTarget(append(append(append(b, r.scheme...), "://"...), r.host...))
-	case "content_length":
-		b, found = append(b, r.length...), r.length != ""
+		return t.appendTarget(append(append(append(b, r.scheme...), "://"...), r.host...)), true, true
 	}
-	return b, found, true
+	value := text(r)
+	return append(b, value...), word != "content_length" || value != "", true
 }
 
-var requestPlaceholders = []string{"method", "scheme", "host", "hostname", "port", "authority", "path", "query", "target", "url", "content_length"}
+// requestTexts has the placeholders whose values the request has as they are.
+var requestTexts = map[string]func(r *request) string{
+	"method":         func(r *request) string { return r.method },
+	"scheme":         func(r *request) string { return r.scheme },
+	"host":           func(r *request) string { return r.host },
+	"hostname":       (*request).hostname,
+	"port":           (*request).port,
+	"authority":      (*request).authority,
+	"path":           func(r *request) string { return r.path },
+	"content_length": func(r *request) string { return r.length },
+}

@@ -115,9 +115,6 @@ func pathPercent(path string) string {
 // encode the key of the object that a request names.
 func pathReencoded(path string) string { return pathPercent(urlpath.Decode(path)) }
 
-// sortWeight is the number of bytes that a byte of a query counts as when it is sorted, because that takes longer than to copy it.
-const sortWeight = 16
-
 // querySorted returns a query with its names and values decoded and percent-encoded anew, sorted by name and then by value.
 func querySorted(query string) string {
 	if query == "" {

@@ -25,12 +25,10 @@ import (
 const (
 	minRSABits = 2048
 	maxRSABits = 8192
+	maxPEM     = 16 << 10 // length of the text of a key that is parsed, in bytes: a key of maxRSABits fits
 )
 
 func isAllowedLength(bits int) bool { return minRSABits <= bits && bits <= maxRSABits }
-
-// maxPEM is the maximum length of the text of a key that is parsed, in bytes. A key of maxRSABits fits.
-const maxPEM = 16 << 10
 
 // KeyError is the error for a key that cannot be used. It contains nothing of the key.
 type KeyError struct {
@@ -41,16 +39,10 @@ type KeyError struct {
 }
 
 // Error returns a sentence about the key.
-func (e *KeyError) Error() string {
-	return "the key for " + e.Algorithm + " " + e.Problem
-}
-
-const problemBlank = "is empty or blank"
+func (e *KeyError) Error() string { return "the key for " + e.Algorithm + " " + e.Problem }
 
 // blank reports whether a key is empty or white space, like a secret that nobody has set.
-func blank(key string) bool {
-	return strings.TrimSpace(key) == ""
-}
+func blank(key string) bool { return strings.TrimSpace(key) == "" }
 
 // hmacKey returns the key of an HMAC algorithm, which is the bytes of the text. It refuses PEM: then the algorithm must
 // be wrong, and if a public key were used as a secret, anybody could sign.
@@ -152,6 +144,7 @@ func otherDER(der []byte) (problem string) {
 
 // Problems of what is no private key, or cannot be read.
 const (
+	problemBlank       = "is empty or blank"
 	problemEncrypted   = "is encrypted: store it without a passphrase"
 	problemPublic      = "is a public key: the private key is needed"
 	problemCertificate = "is a certificate: the private key is needed"

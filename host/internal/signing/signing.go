@@ -47,9 +47,7 @@ type fingerprint struct {
 
 // New returns a Signer that keeps up to keys parsed keys, at least one, and as many generated ones. A key that is no longer
 // used stays in memory until others displace it.
-func New(keys int) *Signer {
-	return &Signer{newLRU[any](keys), newLRU[string](keys)}
-}
+func New(keys int) *Signer { return &Signer{newLRU[any](keys), newLRU[string](keys)} }
 
 func newLRU[V any](size int) *lru.Cache[fingerprint, V] {
 	cache, err := lru.New[fingerprint, V](max(size, 1))
@@ -228,9 +226,7 @@ func Integers(claims map[string]any, names []string) error {
 }
 
 // digits reports whether text is one or more ASCII digits.
-func digits(text string) bool {
-	return text != "" && strings.Trim(text, "0123456789") == ""
-}
+func digits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
 // CheckPurpose returns the reason why data may not be signed for a purpose, or "". It does not look into sealed values, because
 // the refusal would show what they are. begin is data in front of the first of them, or all of it. An API may have chosen a
