@@ -65,9 +65,6 @@ func (c *Call) Size() int {
 	return size
 }
 
-// handleBytes is the approximate memory of a handle without its name, in bytes.
-const handleBytes = 150
-
 // DropRequest releases everything that refers to the request. It may be called once the call has ended.
 func (c *Call) DropRequest() {
 	c.ctx, c.inputs.Request = nil, nil

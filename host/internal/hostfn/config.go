@@ -133,9 +133,6 @@ func (c *rendering) text(f *Field) (value string, parts []template.Part, literal
 	return template.Join(parts), parts, false
 }
 
-// maxCompared limits the work of comparing texts with patterns in a call, in instructions for one byte: some tenths of a second.
-const maxCompared = 16 << 20
-
 // compares counts the work of comparing a text with the pattern of a field, and ends the call if it is too much in all.
 func (c *rendering) compares(f *Field, text string) {
 	if f.Matcher == nil {
@@ -316,10 +313,8 @@ func (v *values) Variable(name string) (string, bool) {
 }
 
 func (v *values) User() *template.User { return &v.inputs.User }
-
-func (v *values) TenantID() string { return v.inputs.TenantID }
-
-func (v *values) Now() int64 { return (*rendering)(v).now() }
+func (v *values) TenantID() string     { return v.inputs.TenantID }
+func (v *values) Now() int64           { return (*rendering)(v).now() }
 
 func (v *values) UUID() (string, error) {
 	v.impure = true

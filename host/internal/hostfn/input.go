@@ -65,9 +65,6 @@ func (c *Call) codeInput() []byte {
 	return c.marshal(reply)
 }
 
-// maxBodyReads is the maximum number of times that a call reads the body.
-const maxBodyReads = 8
-
 // Body returns a sealed value that stands for the body of the request. Its only sink is digest, so a body of any length can
 // be hashed without passing through the guest. A body that can be read only once ends the run with a Restart. The host then
 // reads and keeps it outside of the sandbox, so that a slow sender does not occupy a guest.
@@ -133,9 +130,6 @@ func (b *timedBody) Close() error {
 	b.cancel()
 	return b.body.Close()
 }
-
-// maxForm is the maximum length of a form that BodyForm returns, in bytes.
-const maxForm = 64 << 10
 
 // BodyForm returns the members of the body as a JSON list of abi.Pair, in their order. ok is false unless the body is a form
 // (application/x-www-form-urlencoded). Like Body, it may end the run with a Restart.

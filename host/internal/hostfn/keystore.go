@@ -85,9 +85,6 @@ func (c *keyUse) checkSignature(field string, key seal.Key, algorithm string, pu
 	}
 }
 
-// explainedSize is the length of a signature in an explained call, in bytes.
-const explainedSize = 64
-
 // isMAC reports whether an algorithm is an HMAC, for which a store needs no key of a certain type.
 func isMAC(algorithm string) bool { return strings.HasPrefix(algorithm, "HS") }
 

@@ -33,6 +33,24 @@ type Limits struct {
 	TokenRequests, KeyRequests, TokenBytes, LogLines, CacheBytes, Mutations int
 }
 
+// Limits that no operator sets, and sizes. Lengths are in bytes.
+const (
+	maxBodyReads     = 8            // times that a call reads the body
+	maxSignatures    = 16           // signatures of a call: one with RSA-4096 takes some 5 ms, and costs the guest no fuel
+	maxCompared      = 16 << 20     // work of comparing with patterns, in instructions for a byte: some tenths of a second
+	maxTTL           = 1 << 31      // seconds that an entry lives: more might not fit into a time.Duration
+	maxCacheKey      = 256          // length of a key of the cache
+	maxChallenge     = 1 << 10      // length of a sealed answer of an API
+	maxCodeParameter = 64           // length of the name of the parameter that has the code
+	maxForm          = 64 << 10     // length of a form that BodyForm returns
+	maxLogLine       = 4 << 10      // length of a log line: a longer one is cut
+	maxSignature     = 1 << 10      // length of a signature in a JWT, approximately
+	maxStoreData     = seal.MaxText // length of data that a store of keys signs
+	explainedSize    = 64           // length of a signature in an explained call
+	handleBytes      = 150          // approximate memory of a handle without its name
+	pieceOverhead    = 100          // approximate memory of a sealed value in the cache without its text
+)
+
 // Field is a field of a connector's configuration: its description by the plugin, and its value from the operator.
 type Field struct {
 	abi.Field

@@ -110,9 +110,6 @@ func (c *core) hash(where, data string, w io.Writer) (seal.Value, bool) {
 	return v, sealed
 }
 
-// maxStoreData is the maximum length of data that a store of keys signs, in bytes.
-const maxStoreData = seal.MaxText
-
 // errTooMuch is the error for data that is too long for a store of keys.
 var errTooMuch = fmt.Errorf("more than %d bytes are to be signed by the store of keys, which are sent to it: sign a digest of the data, such as that of the body, or use get_secret", maxStoreData)
 
@@ -254,8 +251,7 @@ type scrubbed struct {
 	is   func(target error) bool
 }
 
-func (s *scrubbed) Error() string { return s.text }
-
+func (s *scrubbed) Error() string        { return s.text }
 func (s *scrubbed) Is(target error) bool { return s.is(target) }
 
 // secretForms returns the call's secrets and sealed values in every form that they may have in texts of others, the

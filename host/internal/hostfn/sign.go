@@ -81,9 +81,6 @@ func (c *keyUse) integers(request *contract.JWTRequest[strictjson.Tree]) (plain,
 	return slices.DeleteFunc(request.Integers, isSealed), sealed
 }
 
-// maxSignature is the approximate maximum length of a signature in a JWT, in bytes.
-const maxSignature = 1 << 10
-
 func (c *keyUse) jwtRequest(document []byte) (request contract.JWTRequest[strictjson.Tree]) {
 	err := strictjson.Decode(document, &request, func(s *strictjson.Simple, name string) (ok bool) {
 		switch name {
@@ -167,9 +164,6 @@ type signingKey struct {
 	storedKey *seal.Key
 	algorithm string
 }
-
-// maxSignatures is the number of signatures that a call may make. One with RSA-4096 takes some 5 ms, and costs the guest no fuel.
-const maxSignatures = 16
 
 // signs returns the key of a field, as key does, for one more signature.
 func (c *keyUse) signs(name, purpose string) signingKey {

@@ -39,16 +39,12 @@ type grantUse struct {
 type fate byte
 
 const (
-	// unsent: nothing was sent, or what was sent was not redeemed.
-	unsent fate = iota
-	// inFlight: the request has left, or is about to.
-	inFlight
+	unsent   fate = iota // nothing was sent, or what was sent was not redeemed
+	inFlight             // the request has left, or is about to
 	redeemed
 	refusedGrant
-	// doubtful: nothing says whether the states were redeemed.
-	doubtful
-	// unkept: the answer has states that cannot be kept, or an error that says nothing of them.
-	unkept
+	doubtful // nothing says whether the states were redeemed
+	unkept   // the answer has states that cannot be kept, or an error that says nothing of them
 )
 
 // EndTurn ends the turn of the call's grant, if it has one. The caller calls it when the guest has ended.

@@ -225,14 +225,11 @@ func TestContractLimits(t *testing.T) {
 }
 
 func TestCallConstants(t *testing.T) {
-	for file, c := range map[string][2]string{
-		"cache.go": {`maxCacheKey += ([0-9]+)`, "a key of % bytes"},
-		"sign.go":  {`maxSignatures += ([0-9]+)`, "% signatures"},
-	} {
-		source := testworld.Must(os.ReadFile(filepath.Join(root, "host/internal/hostfn", file)))(t)
-		most := regexp.MustCompile(c[0]).FindSubmatch(source)
-		if most == nil || !strings.Contains(under(t, "ABI.md", "## Limits"), strings.Replace(c[1], "%", string(most[1]), 1)) {
-			t.Errorf("%s is %q, ABI.md says %q", c[0], most, under(t, "ABI.md", "## Limits"))
+	source := testworld.Must(os.ReadFile(filepath.Join(root, "host/internal/hostfn/plan.go")))(t)
+	for name, text := range map[string]string{"maxCacheKey": "a key of % bytes", "maxSignatures": "% signatures"} {
+		most := regexp.MustCompile(name + ` += ([0-9]+)`).FindSubmatch(source)
+		if most == nil || !strings.Contains(under(t, "ABI.md", "## Limits"), strings.Replace(text, "%", string(most[1]), 1)) {
+			t.Errorf("%s is %q, ABI.md says %q", name, most, under(t, "ABI.md", "## Limits"))
 		}
 	}
 }
