@@ -29,7 +29,7 @@ func JSON(status int, body string) Answer {
 // Token returns the Answer of a token endpoint that issues a bearer token, RFC 6749 section 5.1. expiresIn is in
 // seconds.
 func Token(accessToken string, expiresIn int) Answer {
-	return JSON(http.StatusOK, fmt.Sprintf(`{"access_token":%q,"token_type":"Bearer","expires_in":%d}`, accessToken, expiresIn))
+	return Answer(testworld.Token(accessToken, int64(expiresIn)))
 }
 
 // Unreachable returns an Answer that fails like a refused connection.
@@ -85,19 +85,15 @@ func (h *Harness) answer(r *http.Request, answers *[]Answer) (*http.Response, er
 // anyEndpoint is the URL of TokenEndpoint for all others.
 const anyEndpoint = "*"
 
-// tokenEndpoints is the base transport of the host. It reaches the token endpoints of the test, and nothing else.
-type tokenEndpoints struct{ harness *Harness }
-
-// RoundTrip implements http.RoundTripper.
-func (e tokenEndpoints) RoundTrip(r *http.Request) (*http.Response, error) {
-	h := e.harness
-	body, err := readBody(r)
+// tokenEndpoint is the base transport of the host. It reaches the token endpoints of the test, and nothing else.
+func (h *Harness) tokenEndpoint(r *http.Request) (*http.Response, error) {
+	body, err := testworld.ReadBody(r)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("hosttest: the request's body: %w", err)
 	}
 	var form url.Values
 	if r.Header.Get("Content-Type") == "application/x-www-form-urlencoded" {
-		if form, err = url.ParseQuery(string(body)); err != nil {
+		if form, err = url.ParseQuery(body); err != nil {
 			h.tb.Errorf("hosttest: the token request to %s is no form: %v", r.URL, err)
 		}
 	}
@@ -106,7 +102,7 @@ func (e tokenEndpoints) RoundTrip(r *http.Request) (*http.Response, error) {
 	endpoint := cmp.Or(h.endpoints[r.URL.String()], h.endpoints[anyEndpoint])
 	urls := slices.Sorted(maps.Keys(h.endpoints))
 	if endpoint != nil {
-		h.exchanges = append(h.exchanges, Exchange{Method: r.Method, URL: r.URL.String(), Form: form, Header: r.Header.Clone(), Body: string(body)})
+		h.exchanges = append(h.exchanges, Exchange{Method: r.Method, URL: r.URL.String(), Form: form, Header: r.Header.Clone(), Body: body})
 	}
 	h.mu.Unlock()
 	if endpoint == nil {
@@ -150,18 +146,4 @@ func (h *Harness) recordTokens(target string, response *http.Response) {
 		}
 		h.evidence.secret("the "+name+" that "+target+" gave", token)
 	}
-}
-
-// readBody reads a request's body, and replaces it by a copy for the Answer.
-func readBody(r *http.Request) ([]byte, error) {
-	if r.Body == nil {
-		return nil, nil
-	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, fmt.Errorf("hosttest: the request's body: %w", err)
-	}
-	_ = r.Body.Close()
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	return body, nil
 }

@@ -1,26 +1,6 @@
 // Package hosttest tests a plugin as its users run it. It runs each test twice: with the compiled module in the sandbox of a
 // real host, and with the plugin as plain Go, where a debugger and stack traces work.
 //
-//	func TestAuthenticate(t *testing.T) {
-//		hosttest.Run(t, plugin{}, "oauthcc.wasm", func(t *testing.T, h *hosttest.Harness) {
-//			h.Canary("crm") // a secret that must not leak
-//			h.TokenEndpoint("https://login.test/token", hosttest.Token("first-token", 300), hosttest.Token("second-token", 300))
-//			config := hosttest.Config{
-//				"client_id": "me", "client_secret": "{{ get_secret('crm') }}", "token_url": "https://login.test/token",
-//			}
-//
-//			got := h.Authenticate(config, hosttest.GET("https://api.test/v1"))
-//			if got.Header("Authorization") != "Bearer first-token" {
-//				t.Errorf("Authorization: %s", got.Header("Authorization"))
-//			}
-//			h.Advance(239 * time.Second) // the token is cached until a minute before it expires
-//			h.Authenticate(config, hosttest.GET("https://api.test/v1"))
-//			if n := len(h.Exchanges()); n != 1 {
-//				t.Errorf("%d exchanges", n)
-//			}
-//		})
-//	}
-//
 // The test controls time, randomness, secrets, users, the token endpoint and the API. There is no network: a request to
 // a URL for which the test has no answer fails the test.
 //

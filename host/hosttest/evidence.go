@@ -137,12 +137,8 @@ func (e *evidence) failure(where string, err error) {
 func (e *evidence) memory(memory, blocks []byte) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, bytes := range [][]byte{memory, blocks} {
-		end := len(bytes)
-		for end > 0 && bytes[end-1] == 0 {
-			end--
-		}
-		e.memories = append(e.memories, []byte(testworld.Wide(bytes[:end])))
+	for _, part := range [][]byte{memory, blocks} {
+		e.memories = append(e.memories, []byte(testworld.Wide(bytes.TrimRight(part, "\x00"))))
 	}
 }
 
@@ -174,11 +170,8 @@ func (e *evidence) searchMemories() {
 // search searches a text for all needles that are not allowed, and adds to found.
 func (e *evidence) search(where string, text []byte, allow func(needle) bool) {
 	for _, n := range e.needles {
-		if !bytes.Contains(text, n.text) || allow(n) {
-			continue
-		}
-		if leak := fmt.Sprintf("%s holds %s, %s", where, n.what, n.form); !slices.Contains(e.found, leak) {
-			e.found = append(e.found, leak)
+		if bytes.Contains(text, n.text) && !allow(n) {
+			e.found = append(e.found, fmt.Sprintf("%s holds %s, %s", where, n.what, n.form))
 		}
 	}
 }
@@ -203,5 +196,5 @@ func (e *evidence) leaks() []string {
 		e.search(o.where, []byte(o.text), func(needle) bool { return false })
 	}
 	slices.Sort(e.found)
-	return e.found
+	return slices.Compact(e.found)
 }

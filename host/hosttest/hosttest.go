@@ -78,7 +78,7 @@ func newHarness(tb TB, name string, plugin host.Plugin, builtIn bool) *Harness {
 		Secrets: secrets{h}, Variables: map[string]string{},
 		BuiltIns: []host.Plugin{}, Plugins: []host.Plugin{plugin}, // the plugin may be a built-in one
 		Clock: h.Now, Random: &locked{reader: randv2.NewChaCha8(sha256.Sum256([]byte(name)))},
-		Logger: slog.New(&logger{harness: h}), Base: tokenEndpoints{h}, Observe: h.observe,
+		Logger: slog.New(&logger{harness: h}), Base: testworld.Answer(h.tokenEndpoint), Observe: h.observe,
 	}
 	tb.Cleanup(h.finish)
 	return h
@@ -268,20 +268,15 @@ func (h *Harness) checkType(p host.PluginInfo) {
 	}
 }
 
-// observe records an attempt.
 func (h *Harness) observe(_ context.Context, c host.Attempt) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.calls = append(h.calls, c)
+	h.set(func() { h.calls = append(h.calls, c) })
 	h.evidence.failure("the error that Config.Observe was given", c.Err)
 }
 
-// finish waits for calls in flight, and searches all that came out of the host.
+// finish waits for calls in flight, and reports leaks.
 func (h *Harness) finish() {
 	h.stop()
-	h.mu.Lock()
-	h.searchLogs()
-	h.mu.Unlock()
+	h.set(h.searchLogs)
 	for _, leak := range h.evidence.leaks() {
 		h.tb.Errorf("hosttest: %s", leak)
 	}

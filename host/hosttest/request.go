@@ -1,7 +1,6 @@
 package hosttest
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +15,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/internal/sandbox"
 	"github.com/keywright/keywright/internal/jws"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // GET returns a GET request.
@@ -92,15 +92,15 @@ func (h *Harness) Try(config Config, r *http.Request) (*Result, error) {
 	h.evidence.begin()
 	defer h.evidence.end()
 	logged := len(h.Logs())
-	upstream := &upstream{harness: h}
-	response, err := connector.Transport(upstream).RoundTrip(r.WithContext(h.context(r.Context()))) //nolint:bodyclose // it is the test's, in memory
+	result := &Result{}
+	api := func(r *http.Request) (*http.Response, error) { return h.receive(r, result) }
+	result.Response, err = connector.Transport(testworld.Answer(api)).RoundTrip(r.WithContext(h.context(r.Context())))
 	h.evidence.failure("the request's error", err)
 	h.showPanic(err, logged)
-	if upstream.result.Attempts == 0 {
+	if result.Attempts == 0 {
 		return nil, err
 	}
-	upstream.result.Response = response
-	return &upstream.result, err
+	return result, err
 }
 
 // showPanic logs what the host has logged of a call that ended in a trap: a panic of the plugin leaves its text there only.
@@ -136,14 +136,11 @@ func (h *Harness) Explain(config Config, r *http.Request) *host.Explanation {
 func (h *Harness) Problems(config Config) []host.Problem {
 	h.tb.Helper()
 	_, err := h.connect(config, GET("https://api.test"))
-	var problems *host.ConfigError
-	if err != nil && !errors.As(err, &problems) {
+	invalid := &host.ConfigError{}
+	if err != nil && !errors.As(err, &invalid) {
 		h.tb.Fatalf("%v", err)
 	}
-	if problems == nil {
-		return nil
-	}
-	return problems.Problems
+	return invalid.Problems
 }
 
 // connect returns the connector of a configuration and the origin of a request. The connectors of one configuration
@@ -203,26 +200,20 @@ func (h *Harness) context(ctx context.Context) context.Context {
 	return host.WithUser(ctx, h.user)
 }
 
-// upstream is the base transport of one request. It records the request and answers for the API.
-type upstream struct {
-	harness *Harness
-	result  Result
-}
-
-// RoundTrip implements http.RoundTripper.
-func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
-	body, err := readBody(r)
+// receive answers a request for the API, and adds it to result.
+func (h *Harness) receive(r *http.Request, result *Result) (*http.Response, error) {
+	body, err := testworld.ReadBody(r)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("hosttest: the request's body: %w", err)
 	}
 	clone := r.Clone(context.WithoutCancel(r.Context()))
 	maps.DeleteFunc(clone.Header, func(_ string, values []string) bool { return len(values) == 0 }) // not sent by net/http
-	clone.Body = io.NopCloser(bytes.NewReader(body))
-	u.result.Request = clone
-	u.result.Requests = append(u.result.Requests, clone)
-	u.result.Attempts++
-	u.harness.evidence.noteRequest(r.Header, r.URL.Query())
-	return u.harness.answer(r, &u.harness.api)
+	clone.Body = io.NopCloser(strings.NewReader(body))
+	result.Request = clone
+	result.Requests = append(result.Requests, clone)
+	result.Attempts++
+	h.evidence.noteRequest(r.Header, r.URL.Query())
+	return h.answer(r, &h.api)
 }
 
 // JWT decodes a compact JWT without verifying it, and fails the test if it is invalid. Numbers are json.Number.

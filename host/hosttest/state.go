@@ -81,9 +81,10 @@ func (h *Harness) trial() testworld.Trial {
 	random, secrets := h.config.Random.(*locked), 0
 	h.fixedRandom = true
 	return testworld.Trial{
-		HideSecret: func(name, value, part string) {
+		HideSecret: func(name, value string) {
 			h.secrets[name] = value
-			h.evidence.secret(fmt.Sprintf("secret %q", name), part)
+			lines := parts(value)
+			h.evidence.secret(fmt.Sprintf("secret %q", name), lines[len(lines)/2])
 			secrets = len(h.evidence.needles)
 		},
 		Begin: func(connection string) { h.set(func() { h.connection = connection }) },

@@ -186,18 +186,3 @@ func (x *Text) UnmarshalYAML(n *yaml.Node) error {
 	}
 	return nil
 }
-
-// MarshalYAML implements yaml.Marshaler.
-func (x Text) MarshalYAML() (any, error) {
-	switch {
-	case x.Matches != nil:
-		return map[string]string{"matches": x.Matches.String()}, nil
-	case x.JWT != nil:
-		return map[string]*JWT{"jwt": x.JWT}, nil
-	case len(x.Texts) == 1:
-		return x.Texts[0], nil
-	case len(x.Texts) > 1:
-		return x.Texts, nil
-	}
-	return nil, nil //nolint:nilnil // a Text without a text is null in YAML
-}

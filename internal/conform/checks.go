@@ -1,13 +1,11 @@
 package conform
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -16,6 +14,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
 	"github.com/keywright/keywright/internal/contract"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // contract checks that the module is loaded, and that its description is the same each time.
@@ -38,6 +37,9 @@ func (c *conformer) contract(k *checking) {
 			k.find("describe has another output each time: return the same, without the time and random bytes")
 		}
 		c.info = info
+	}
+	if c.info.Challenge != nil {
+		c.challenge = *c.info.Challenge
 	}
 	c.trial(k, "contract", func(*trial) {}) // the harness refuses a type of the host's own
 	c.report.Type, c.report.Version, c.report.Contract = c.info.Type, c.info.Version, c.info.ABI
@@ -67,25 +69,13 @@ func (c *conformer) fuel(k *checking) {
 // longText matches texts as long as a signature. Those of ECDSA and RSASSA-PSS are others each time.
 var longText = regexp.MustCompile(`[A-Za-z0-9+/_-]{60,}={0,2}`)
 
-// asText returns a request as a text, without its signatures.
-func asText(r *http.Request) string {
-	var b strings.Builder
-	fmt.Fprintln(&b, r.Method, r.URL)
-	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
-		fmt.Fprintln(&b, name, r.Header[name])
-	}
-	b.WriteString(bodyOf(r))
-	return longText.ReplaceAllString(b.String(), "<long>")
-}
+// asText returns a request as a text.
+func asText(r *http.Request) string { return fmt.Sprintln(r.Method, r.URL, r.Header, bodyOf(r)) }
 
 // bodyOf returns the body of a request that the API or an endpoint received.
 func bodyOf(r *http.Request) string {
-	if r.Body == nil {
-		return ""
-	}
-	body, _ := io.ReadAll(r.Body) // from memory
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	return string(body)
+	body, _ := testworld.ReadBody(r) // from memory
+	return body
 }
 
 // each sends a request with each configuration, in a new host, and returns the results by configuration. The host makes references and
@@ -123,8 +113,8 @@ func (c *conformer) determinism(k *checking) {
 		switch first := c.firsts[i]; {
 		case first.text() != second.text():
 			k.find("configuration %d: the request differs in two hosts with the same inputs: take random bytes from random, and none from references", i+1)
-		case !slices.Equal(first.fuel(), second.fuel()):
-			k.find("configuration %d: the fuel is %d and %d with the same inputs", i+1, first.fuel(), second.fuel())
+		case !slices.Equal(first.fuel, second.fuel):
+			k.find("configuration %d: the fuel is %d and %d with the same inputs", i+1, first.fuel, second.fuel)
 		}
 	}
 }
@@ -148,16 +138,10 @@ func (c *conformer) pristine(k *checking) {
 
 // challenges has the API refuse requests.
 func (t *trial) challenges() {
-	statuses := []int{http.StatusUnauthorized}
-	if t.c.info.Challenge != nil {
-		for _, status := range t.c.info.Challenge.Statuses {
-			if !slices.Contains(statuses, status) {
-				statuses = append(statuses, status)
-			}
-		}
-	}
+	statuses := append([]int{http.StatusUnauthorized}, t.c.challenge.Statuses...)
+	slices.Sort(statuses)
 	for i, config := range t.c.configs[:min(thorough, len(t.c.configs))] {
-		for _, status := range statuses {
+		for _, status := range slices.Compact(statuses) {
 			for _, odd := range t.c.refusals(status) {
 				t.API(odd.value)
 				name := fmt.Sprintf("configuration %d, %d %s", i+1, status, odd.name)
@@ -173,9 +157,8 @@ func (t *trial) repeated(status int, got *result) {
 	if len(got.requests) > 2 {
 		t.k.find("%s: the API received the request %d times", t.name, len(got.requests))
 	}
-	handled := t.c.info.Challenge != nil && slices.Contains(t.c.info.Challenge.Statuses, status) // otherwise the host alone decides
-	exactly := func(r *http.Request) string { return fmt.Sprint(r.Method, r.URL, r.Header, bodyOf(r)) }
-	if handled && len(got.requests) == 2 && exactly(got.requests[0]) == exactly(got.requests[1]) {
+	handled := slices.Contains(t.c.challenge.Statuses, status) // otherwise the host alone decides
+	if handled && len(got.requests) == 2 && asText(got.requests[0]) == asText(got.requests[1]) {
 		t.k.find("%s: a request that the API has refused was sent again as it was: let the API's answer pass", t.name)
 	}
 }
@@ -187,10 +170,8 @@ func (c *conformer) refusals(status int) []answer {
 		return func(*http.Request) (*http.Response, error) {
 			count++
 			w := &writer{header: http.Header{}, tree: map[string]any{}, token: func(name string) string { return fmt.Sprintf("%s-%d", name, count) }}
-			if c.info.Challenge != nil {
-				for i := range c.info.Challenge.Answers {
-					w.put(&c.info.Challenge.Answers[i], c.sources(&c.info.Challenge.Answers[i])...)
-				}
+			for _, a := range c.challenge.Answers {
+				w.put(&a, c.sources(&a)...)
 			}
 			response := w.response(status)
 			if body != "" {
@@ -256,7 +237,7 @@ func (t *trial) endpoints() {
 // rules adds a finding if only the host's limit has ended the token requests of a call, or if the call broke another rule.
 func (t *trial) rules(got *result) {
 	var failure *host.Error
-	if got.wrong == "" && got.failure() == host.FailureAnswer && errors.As(got.err, &failure) && failure.Stage == host.StagePlugin {
+	if got.wrong == "" && got.failure == host.FailureAnswer && errors.As(got.err, &failure) && failure.Stage == host.StagePlugin {
 		t.k.find("%s: %v", t.name, got.err)
 	}
 }

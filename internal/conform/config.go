@@ -1,7 +1,6 @@
 package conform
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -10,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/abi"
-	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
 )
 
@@ -29,25 +27,24 @@ func (c *conformer) configurations(k *checking) {
 		c.nameSecrets()
 	}
 	c.trial(k, "configurations", func(t *trial) {
-		m := &maker{trial: t, examples: map[string][]any{}}
 		for i, config := range c.callers {
-			got := m.try(fmt.Sprintf("configuration %d", i+1), config)
+			got := t.try(fmt.Sprintf("configuration %d", i+1), config)
 			if got.wrong == "" && !got.authenticated() {
 				k.find("configuration %d is refused: %v", i+1, got.err)
 			}
-			m.add(config, got)
+			t.add(config, got)
 		}
 		if len(c.callers) > 0 {
 			return
 		}
-		first := m.first()
+		first := t.first()
 		if first == nil {
 			return
 		}
-		full := m.full(first)
-		for i := range c.info.Fields {
-			m.values(first, &c.info.Fields[i])
-			m.values(full, &c.info.Fields[i])
+		full := t.full(first)
+		for _, f := range c.info.Fields {
+			t.addValues(first, &f)
+			t.addValues(full, &f)
 		}
 		k.Tried = fmt.Sprintf("configurations made from the description, %d in all", len(c.configs))
 	})
@@ -96,16 +93,9 @@ func (c *conformer) sealedFields() (fields []abi.Field) {
 	return fields
 }
 
-// maker makes configurations.
-type maker struct {
-	*trial
-	// examples are the values that errors of fields have named, by field.
-	examples map[string][]any
-}
-
 // add adds a configuration of the checks, and the number of its exchanges, unless it is there.
-func (m *maker) add(config hosttest.Config, got *result) {
-	c := m.c
+func (t *trial) add(config hosttest.Config, got *result) {
+	c := t.c
 	if !slices.ContainsFunc(c.configs, func(prev hosttest.Config) bool { return fmt.Sprint(prev) == fmt.Sprint(config) }) {
 		c.configs = append(c.configs, config)
 		c.exchanges = append(c.exchanges, len(got.exchanges))
@@ -114,43 +104,34 @@ func (m *maker) add(config hosttest.Config, got *result) {
 
 // try sends a request with a configuration. If the plugin refuses a GET, it sends a form, and then JSON: some APIs take nothing else.
 // The result is that of the request that was sent, or of the GET.
-func (m *maker) try(name string, config hosttest.Config) *result {
-	first := m.send(name, config, hosttest.GET(plainURL))
+func (t *trial) try(name string, config hosttest.Config) *result {
+	first := t.send(name, config, hosttest.GET(plainURL))
 	document := hosttest.POST(plainURL, `{"name":"value"}`)
 	document.Header.Set("Content-Type", "application/json")
 	for _, r := range []*http.Request{formRequest(), document} {
-		if first.authenticated() || first.wrong != "" || len(problems(first.err)) > 0 {
+		if first.authenticated() || first.wrong != "" || len(first.problems) > 0 {
 			break
 		}
-		if second := m.send(name+", by POST", config, r); second.authenticated() {
+		if second := t.send(name+", by POST", config, r); second.authenticated() {
 			return second
 		}
 	}
 	return first
 }
 
-// problems returns the problems of a configuration that an error lists.
-func problems(err error) []host.Problem {
-	var wrong *host.ConfigError
-	if errors.As(err, &wrong) {
-		return wrong.Problems
-	}
-	return nil
-}
-
 // setField returns a configuration in which a field has a value.
-func setField(config hosttest.Config, f *abi.Field, value any) hosttest.Config {
+func setField(config hosttest.Config, name string, value any) hosttest.Config {
 	config = maps.Clone(config)
-	config[f.Name] = value
+	config[name] = value
 	return config
 }
 
 // first adds and returns a configuration with the required fields, and with what validate asks for besides. It returns nil, with a
 // finding, if there is none that authenticates a request.
-func (m *maker) first() hosttest.Config {
-	config, got := m.solve("a first request", hosttest.Config{}, "")
+func (t *trial) first() hosttest.Config {
+	config, got := t.solve("a first request", hosttest.Config{}, "")
 	if config == nil {
-		m.k.find("no configuration was found: give one. The last one that was tried has the problem: %v", got.err)
+		t.k.find("no configuration was found: give one. The last one that was tried has the problem: %v", got.err)
 		return nil
 	}
 	sealed := func(f abi.Field) int {
@@ -159,36 +140,35 @@ func (m *maker) first() hosttest.Config {
 		}
 		return 1
 	}
-	for _, f := range slices.SortedStableFunc(slices.Values(m.c.info.Fields), func(a, b abi.Field) int { return sealed(a) - sealed(b) }) {
+	for _, f := range slices.SortedStableFunc(slices.Values(t.c.info.Fields), func(a, b abi.Field) int { return sealed(a) - sealed(b) }) {
 		if got.authenticated() {
 			break
 		}
 		if f.Required {
 			continue
 		}
-		extended, next := m.solve("field "+f.Name, setField(config, &f, m.candidates(&f, config)[0]), f.Name)
+		extended, next := t.solve("field "+f.Name, setField(config, f.Name, t.candidates(&f, config)[0]), f.Name)
 		if extended != nil && next.authenticated() {
 			config, got = extended, next
 		}
 	}
 	if !got.authenticated() {
-		m.k.find("a request with the configuration %v fails: give one that works. The error is: %v", config, got.err)
+		t.k.find("a request with the configuration %v fails: give one that works. The error is: %v", config, got.err)
 		return nil
 	}
-	m.add(config, got)
+	t.add(config, got)
 	return config
 }
 
 // full adds and returns a configuration with as many optional fields as authenticate a request together.
-func (m *maker) full(config hosttest.Config) hosttest.Config {
+func (t *trial) full(config hosttest.Config) hosttest.Config {
 	got := &result{}
-	for i := range m.c.info.Fields {
-		f := &m.c.info.Fields[i]
+	for _, f := range t.c.info.Fields {
 		if _, ok := config[f.Name]; ok {
 			continue
 		}
-		for _, value := range m.candidates(f, config) {
-			if extended, next := m.solve("field "+f.Name, setField(config, f, value), f.Name); extended != nil {
+		for _, value := range t.candidates(&f, config) {
+			if extended, next := t.solve("field "+f.Name, setField(config, f.Name, value), f.Name); extended != nil {
 				if next.authenticated() {
 					config, got = extended, next
 				}
@@ -196,12 +176,12 @@ func (m *maker) full(config hosttest.Config) hosttest.Config {
 			}
 		}
 	}
-	m.add(config, got)
+	t.add(config, got)
 	return config
 }
 
-// values adds a configuration for each value that a field may have.
-func (m *maker) values(config hosttest.Config, f *abi.Field) {
+// addValues adds a configuration for each value that a field may have.
+func (t *trial) addValues(config hosttest.Config, f *abi.Field) {
 	var all []any
 	for _, value := range f.Enum {
 		all = append(all, value)
@@ -210,8 +190,8 @@ func (m *maker) values(config hosttest.Config, f *abi.Field) {
 		all = []any{true, false}
 	}
 	for _, value := range all {
-		if solved, got := m.solve("field "+f.Name, setField(config, f, value), f.Name); solved != nil {
-			m.add(solved, got)
+		if solved, got := t.solve("field "+f.Name, setField(config, f.Name, value), f.Name); solved != nil {
+			t.add(solved, got)
 		}
 	}
 }
@@ -222,34 +202,32 @@ const rounds = 100
 // solve changes a configuration until it is accepted, and returns it with the result of a request: it tries other values of the fields
 // that have problems, and adds and removes fields. It leaves the field fixed as it is. It returns nil and the last result if it finds
 // none.
-func (m *maker) solve(name string, config hosttest.Config, fixed string) (hosttest.Config, *result) {
+func (t *trial) solve(name string, config hosttest.Config, fixed string) (hosttest.Config, *result) {
 	config = maps.Clone(config)
 	positions := map[string]int{} // in the candidates of a field, behind which it is absent
 	var got *result
 	for range rounds {
-		for i := range m.c.info.Fields {
-			f := &m.c.info.Fields[i]
+		for _, f := range t.c.info.Fields {
 			if text, _ := config[f.Name].(string); f.Kind == abi.KindKey && strings.HasPrefix(text, "{{ get_secret('key_") {
-				config[f.Name] = m.candidates(f, config)[0] // a key for the algorithm
+				config[f.Name] = t.candidates(&f, config)[0] // a key for the algorithm
 			}
 		}
-		got = m.try(name, config)
-		wrong := problems(got.err)
-		if len(wrong) == 0 {
+		got = t.try(name, config)
+		if len(got.problems) == 0 {
 			return config, got
 		}
-		m.c.cases--
-		m.k.Cases-- // there was no request
+		t.c.cases--
+		t.k.Cases-- // there was no request
 		changed := false
-		for _, p := range wrong {
+		for _, p := range got.problems {
 			field, _, _ := strings.Cut(strings.TrimPrefix(p.Path, "auth.config."), ".")
-			i := slices.IndexFunc(m.c.info.Fields, func(f abi.Field) bool { return f.Name == field })
+			i := slices.IndexFunc(t.c.info.Fields, func(f abi.Field) bool { return f.Name == field })
 			if i < 0 || field == fixed {
 				continue
 			}
 			changed = true
-			m.learn(field, p.Message)
-			candidates := m.candidates(&m.c.info.Fields[i], config)
+			t.learn(field, p.Message)
+			candidates := t.candidates(&t.c.info.Fields[i], config)
 			if _, present := config[field]; present || positions[field] > 0 {
 				positions[field]++
 			}
@@ -268,19 +246,19 @@ func (m *maker) solve(name string, config hosttest.Config, fixed string) (hostte
 var example = regexp.MustCompile(`(?:as in|such as|like) "?([^\s",;]+)`)
 
 // learn adds the examples of an error to the candidates of a field.
-func (m *maker) learn(field, message string) {
+func (t *trial) learn(field, message string) {
 	for _, match := range example.FindAllStringSubmatch(message, -1) {
-		if !slices.Contains(m.examples[field], any(match[1])) {
-			m.examples[field] = append(m.examples[field], match[1])
+		if !slices.Contains(t.examples[field], match[1]) {
+			t.examples[field] = append(t.examples[field], match[1])
 		}
 	}
 }
 
 // candidates returns values for a field, the likeliest first.
-func (m *maker) candidates(f *abi.Field, config hosttest.Config) (all []any) {
+func (t *trial) candidates(f *abi.Field, config hosttest.Config) (all []any) {
 	switch f.Kind {
 	case abi.KindKey:
-		return []any{"{{ get_secret('" + keySecret(m.c.algorithm(f, config)) + "') }}"}
+		return []any{"{{ get_secret('" + keySecret(t.c.algorithm(f, config)) + "') }}"}
 	case abi.KindCertificate:
 		return []any{"{{ get_secret('" + certificateSecret + "') }}"}
 	case abi.KindInteger:
@@ -289,24 +267,30 @@ func (m *maker) candidates(f *abi.Field, config hosttest.Config) (all []any) {
 		return []any{true, false}
 	case abi.KindObject:
 		return []any{hosttest.Config{"example": "value"}, hosttest.Config{"contents": "read"}, hosttest.Config{}}
-	case abi.KindURL:
+	}
+	texts := f.Enum
+	switch {
+	case f.Sealed:
+		texts = []string{"{{ get_secret('" + f.Name + "') }}"}
+	case len(texts) == 0:
+		texts = t.texts(f)
+	}
+	for _, text := range texts {
+		all = append(all, text)
+	}
+	return all
+}
+
+// texts returns texts for a field, the likeliest first.
+func (t *trial) texts(f *abi.Field) (all []string) {
+	if f.Kind == abi.KindURL {
 		all = append(all, "https://login.test/"+f.Name, "https://login.test")
 	}
-	if f.Sealed {
-		return []any{"{{ get_secret('" + f.Name + "') }}"}
-	}
-	for _, value := range f.Enum {
-		all = append(all, value)
-	}
-	if len(f.Enum) > 0 {
-		return all
-	}
-	if m.c.place(f.Name) {
+	answers := slices.Concat(t.c.info.Answers, t.c.challenge.Answers)
+	if slices.ContainsFunc(answers, func(a abi.Answer) bool { return a.FromField == f.Name }) {
 		all = append(all, "json:/"+f.Name)
 	}
-	for _, value := range f.Suggested {
-		all = append(all, value)
-	}
+	all = append(all, f.Suggested...)
 	if f.Kind == abi.KindURL {
 		return all
 	}
@@ -314,20 +298,11 @@ func (m *maker) candidates(f *abi.Field, config hosttest.Config) (all []any) {
 		all = append(all, f.Default)
 	}
 	all = append(all, "example")
-	m.learn(f.Name, f.PatternMessage)
-	all = append(all, m.examples[f.Name]...)
+	t.learn(f.Name, f.PatternMessage)
+	all = append(all, t.examples[f.Name]...)
 	all = append(all, "X-Example", "https://login.test/", "1", "{example}", "{path}", "json:/example", "example.test", "a=b")
 	if f.Pattern != "" {
 		return matching(f.Pattern, all)
 	}
 	return all
-}
-
-// place reports whether a field has the place of an answer.
-func (c *conformer) place(name string) bool {
-	answers := c.info.Answers
-	if c.info.Challenge != nil {
-		answers = slices.Concat(answers, c.info.Challenge.Answers)
-	}
-	return slices.ContainsFunc(answers, func(a abi.Answer) bool { return a.FromField == name })
 }

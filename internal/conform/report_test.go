@@ -145,10 +145,10 @@ func TestHolds(t *testing.T) {
 
 // An example in an error of validate is tried.
 func TestLearnExamples(t *testing.T) {
-	m := &maker{trial: &trial{c: newConformer(t.Context(), hosttest.Module{}, nil)}, examples: map[string][]any{}}
+	m := &trial{c: newConformer(t.Context(), hosttest.Module{}, nil), examples: map[string][]string{}}
 	m.learn("role_arn", "is not the ARN of a role: write it as in arn:aws:iam::123456789012:role/reports")
 	m.learn("role_arn", "is no ARN, such as arn:aws:iam::1:role/a, or like \"x\"")
-	if got := m.examples["role_arn"]; !slices.Equal(got, []any{"arn:aws:iam::123456789012:role/reports", "arn:aws:iam::1:role/a", "x"}) {
+	if got := m.examples["role_arn"]; !slices.Equal(got, []string{"arn:aws:iam::123456789012:role/reports", "arn:aws:iam::1:role/a", "x"}) {
 		t.Errorf("got = %q", got)
 	}
 }
@@ -195,7 +195,7 @@ func TestPatterns(t *testing.T) {
 		{Name: "account", Kind: abi.KindString, Pattern: `\d{12}`, PatternMessage: "m"},
 		{Name: "pin", Kind: abi.KindString, Sealed: true, Pattern: `[0-9a-f]{32}`, PatternMessage: "m"},
 	}}}
-	m := &maker{trial: &trial{c: c}, examples: map[string][]any{}}
+	m := &trial{c: c, examples: map[string][]string{}}
 	if got := m.candidates(&c.info.Fields[0], nil); fmt.Sprint(got[0]) != "example" {
 		t.Errorf("the region is one of %v", got)
 	}

@@ -37,9 +37,9 @@ func integers(f *abi.Field) (all []any) {
 }
 
 // matching returns the values that match the pattern of a field, and behind them a text that is made for the pattern.
-func matching(pattern string, values []any) []any {
+func matching(pattern string, values []string) []string {
 	re := regexp.MustCompile(`\A(?:` + pattern + `)\z`)
-	values = slices.DeleteFunc(values, func(value any) bool { return !re.MatchString(fmt.Sprint(value)) })
+	values = slices.DeleteFunc(values, func(value string) bool { return !re.MatchString(value) })
 	return append(values, sample(pattern))
 }
 

@@ -9,9 +9,9 @@ import (
 	"net/http"
 	"net/url"
 	"runtime"
-	"slices"
 	"strings"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
 	"github.com/keywright/keywright/internal/testworld"
@@ -25,6 +25,8 @@ type conformer struct {
 	report *Report
 	// callers are the configurations of the caller. configs are those that the plugin has accepted.
 	callers, configs []hosttest.Config
+	// challenge is that of the description, or zero.
+	challenge abi.Challenge
 	// secrets are the secrets that templates name.
 	secrets map[string]string
 	// exchanges is the number of exchanges of a first request, by the index of the configuration.
@@ -59,11 +61,13 @@ type trial struct {
 	answers []hosttest.Answer
 	// user is the user of the next case, with an ID of the case in place of the ID.
 	user host.User
+	// examples are the values that errors of fields have named, by field.
+	examples map[string][]string
 }
 
 // trial calls do with a new host.
 func (c *conformer) trial(k *checking, seed string, do func(t *trial)) {
-	t := &trial{c: c, k: k, tb: &testworld.Collector{}, seed: seed, user: c.user()}
+	t := &trial{c: c, k: k, tb: &testworld.Collector{}, seed: seed, user: c.user(), examples: map[string][]string{}}
 	t.tb.Run(func() {
 		t.Harness = hosttest.New(t.tb, seed, c.module)
 		t.Trial = testworld.NewTrial(t.Harness)
@@ -75,7 +79,7 @@ func (c *conformer) trial(k *checking, seed string, do func(t *trial)) {
 			t.Variable(name, "example")
 		}
 		for name, value := range c.secrets {
-			t.HideSecret(name, value, searched(value))
+			t.HideSecret(name, value)
 		}
 		t.Description() // makes the host
 		do(t)
@@ -112,21 +116,17 @@ func (c *conformer) secret(name string) string {
 	return c.secrets[name]
 }
 
-// searched returns the part of a secret that is searched for: of a key one line, since there are hundreds of cases.
-func searched(value string) string {
-	if lines := strings.Split(value, "\n"); strings.HasPrefix(value, "-----BEGIN ") && len(lines) > 2 {
-		return lines[len(lines)/2]
-	}
-	return value
-}
-
 // result is the result of a case.
 type result struct {
 	// requests are the requests that the API received, and exchanges the token requests, for the last request of the case.
 	requests  []*http.Request
 	exchanges []hosttest.Exchange
-	attempts  []host.Attempt
 	err       error
+	// problems are those of the configuration, which the error lists.
+	problems []host.Problem
+	// fuel is that of each attempt, and failure the last failure of the plugin.
+	fuel    []int64
+	failure host.PluginFailure
 	// wrong says what no plugin should do, or is empty.
 	wrong string
 	// texts has what the API received of each request of the case.
@@ -136,29 +136,11 @@ type result struct {
 // authenticated reports whether a request was sent, without an error.
 func (r *result) authenticated() bool { return r.err == nil && len(r.requests) > 0 }
 
-// failure returns the last failure of the plugin.
-func (r *result) failure() host.PluginFailure {
-	for _, a := range slices.Backward(r.attempts) {
-		if a.Failure != "" {
-			return a.Failure
-		}
-	}
-	return ""
-}
-
-// fuel returns the fuel of each attempt.
-func (r *result) fuel() (all []int64) {
-	for _, a := range r.attempts {
-		all = append(all, a.Fuel)
-	}
-	return all
-}
-
-// text returns what the API received of the last request, without signatures, or the error.
+// text returns what the API received of the last request, without signatures, and the error.
 func (r *result) text() string {
 	var text string
 	for _, request := range r.requests {
-		text += asText(request)
+		text += longText.ReplaceAllString(asText(request), "<long>")
 	}
 	if r.err != nil {
 		text += r.err.Error()
@@ -207,18 +189,20 @@ func (t *trial) send(name string, config hosttest.Config, requests ...*http.Requ
 
 // end ends a case: it collects what has happened, and searches it.
 func (t *trial) end(r *result, returned bool) {
-	r.attempts = t.Calls()
-	for _, a := range r.attempts {
+	for _, a := range t.Calls() {
+		r.fuel, r.failure = append(r.fuel, a.Fuel), cmp.Or(a.Failure, r.failure)
 		if a.Runs > 0 && a.Failure != host.FailureFuel {
 			t.c.fuels = append(t.c.fuels, a.MostFuel)
 		}
 	}
 	texts := failures(t.tb)
-	if r.wrong = failed(r.failure()); r.wrong == "" && failed(failureOf(r.err)) != "" {
-		r.wrong = failed(failureOf(r.err)) + " in validate"
-	}
-	switch {
+	invalid := &host.ConfigError{}
+	errors.As(r.err, &invalid)
+	r.problems = invalid.Problems
+	switch r.wrong = failed(r.failure); {
 	case r.wrong != "":
+	case failed(invalid.Failure) != "":
+		r.wrong = failed(invalid.Failure) + " in validate"
 	case len(texts) > 0:
 		r.wrong = strings.Join(texts, "; ")
 	case !returned:
@@ -255,15 +239,6 @@ func failed(f host.PluginFailure) string {
 		return "the plugin trapped"
 	case host.FailureFuel, host.FailureMemory, host.FailureTime:
 		return "the plugin ran out of " + string(f)
-	}
-	return ""
-}
-
-// failureOf returns the way in which the plugin failed while it checked a configuration.
-func failureOf(err error) host.PluginFailure {
-	var problems *host.ConfigError
-	if errors.As(err, &problems) {
-		return problems.Failure
 	}
 	return ""
 }

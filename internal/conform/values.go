@@ -41,8 +41,7 @@ func (t *trial) sealed() {
 
 // secretsOf sends requests with secrets of all sorts in a field of a configuration.
 func (t *trial) secretsOf(field string, config hosttest.Config) {
-	config = maps.Clone(config)
-	config[field] = "{{ get_secret('" + field + "') }}"
+	config = setField(config, field, "{{ get_secret('"+field+"') }}")
 	plain := t.send("field "+field+", a plain secret", config, formRequest())
 	where := places(plain, t.c.secrets[field])
 	for _, value := range secretValues {
@@ -127,11 +126,9 @@ func findSecret(text, secret string, depth int) (found, exact bool) {
 		return true, true
 	case strings.Contains(text, `"`+secret+`"`):
 		return true, false
-	}
-	if strings.Contains(text, secret) {
+	case strings.Contains(text, secret):
 		return true, true
-	}
-	if depth > 2 {
+	case depth > 2:
 		return false, false
 	}
 	for _, unescape := range []func(string) (string, error){url.PathUnescape, url.QueryUnescape} {
@@ -152,14 +149,10 @@ func findSecret(text, secret string, depth int) (found, exact bool) {
 }
 
 func decodings(word string) (all []string) {
-	trimmed := strings.TrimRight(word, "=")
-	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-		if text, err := encoding.DecodeString(trimmed); err == nil {
+	for _, decode := range []func(string) ([]byte, error){base64.RawStdEncoding.DecodeString, base64.RawURLEncoding.DecodeString, hex.DecodeString} {
+		if text, err := decode(strings.TrimRight(word, "=")); err == nil {
 			all = append(all, string(text))
 		}
-	}
-	if text, err := hex.DecodeString(word); err == nil {
-		all = append(all, string(text))
 	}
 	return all
 }
@@ -187,12 +180,11 @@ var oddTexts = []item[string]{
 
 // values sends requests with configurations in which a field has a value that no operator means.
 func (t *trial) values() {
-	for i := range t.c.info.Fields {
-		f := &t.c.info.Fields[i]
+	for _, f := range t.c.info.Fields {
 		config := append(t.c.configsWith(f.Name), t.c.configs[0])[0]
 		try := func(name string, value any) {
-			variant := maps.Clone(config)
-			if variant[f.Name] = value; value == nil {
+			variant := setField(config, f.Name, value)
+			if value == nil {
 				delete(variant, f.Name)
 			}
 			t.send(fmt.Sprintf("field %s, %s", f.Name, name), variant, formRequest())
@@ -200,13 +192,13 @@ func (t *trial) values() {
 		try("missing", nil)
 		switch {
 		case f.Sealed || f.Kind == abi.KindKey || f.Kind == abi.KindCertificate:
-			t.oddSecrets(f, try)
+			t.oddSecrets(&f, try)
 		case f.Kind == abi.KindObject:
 			for _, odd := range oddObjects() {
 				try(odd.name, odd.value)
 			}
 		default:
-			t.oddValues(f, try)
+			t.oddValues(&f, try)
 		}
 	}
 }

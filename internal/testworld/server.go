@@ -1,6 +1,7 @@
 package testworld
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -34,6 +35,17 @@ func Response(status int, body string, header ...string) *http.Response {
 		StatusCode: status, Status: fmt.Sprintf("%d %s", status, http.StatusText(status)), Header: h,
 		Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)),
 	}
+}
+
+// ReadBody returns the body of a request, and replaces it by a copy.
+func ReadBody(r *http.Request) (string, error) {
+	if r.Body == nil {
+		return "", nil
+	}
+	body, err := io.ReadAll(r.Body)
+	_ = r.Body.Close()
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return string(body), err
 }
 
 // Token returns the Answer of a token endpoint that issues a bearer token, RFC 6749 section 5.1.
@@ -84,18 +96,12 @@ func (s *Server) Answer(a Answer) {
 
 // RoundTrip receives a request with its whole body and answers it.
 func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
-	received := Request{Method: r.Method, URL: r.URL.String(), Header: r.Header.Clone()}
-	if r.Body != nil {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return nil, err
-		}
-		_ = r.Body.Close()
-		received.Body = string(body)
-		r.Body = io.NopCloser(strings.NewReader(received.Body))
+	body, err := ReadBody(r)
+	if err != nil {
+		return nil, err
 	}
 	s.mu.Lock()
-	s.received = append(s.received, received)
+	s.received = append(s.received, Request{Method: r.Method, URL: r.URL.String(), Header: r.Header.Clone(), Body: body})
 	answer := s.answer
 	s.mu.Unlock()
 	response, err := answer(r)

@@ -73,12 +73,9 @@ type Server struct {
 
 	provider fosite.OAuth2Provider
 
-	// mu guards the store while clients and keys are registered. The locks of fosite's store are not exported.
-	mu    sync.RWMutex
-	store *storage.MemoryStore
-
-	// seenMu guards exchanges and calls.
-	seenMu    sync.Mutex
+	// mu is held while a request is answered, and guards all below. The locks of fosite's store are not exported.
+	mu        sync.Mutex
+	store     *storage.MemoryStore
 	exchanges []Exchange
 	calls     int
 }
@@ -161,7 +158,7 @@ func (s *Server) RegisterUser(name, password string) {
 // RegisterKey registers a key for verifying assertions of an issuer and subject. The key is an *rsa.PublicKey,
 // *ecdsa.PublicKey or ed25519.PublicKey. The server verifies an assertion without a kid with every key of its issuer and
 // subject.
-func (s *Server) RegisterKey(issuer, subject, kid string, public crypto.PublicKey, scopes ...string) {
+func (s *Server) RegisterKey(issuer, subject, kid string, public crypto.PublicKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	keys, ok := s.store.IssuerPublicKeys[issuer]
@@ -174,30 +171,26 @@ func (s *Server) RegisterKey(issuer, subject, kid string, public crypto.PublicKe
 		of = storage.SubjectPublicKeys{Subject: subject, Keys: map[string]storage.PublicKeyScopes{}}
 		keys.KeysBySub[subject] = of
 	}
-	of.Keys[kid] = storage.PublicKeyScopes{
-		Key:    &jose.JSONWebKey{Key: public, KeyID: kid, Use: "sig"},
-		Scopes: scopes,
-	}
+	of.Keys[kid] = storage.PublicKeyScopes{Key: &jose.JSONWebKey{Key: public, KeyID: kid, Use: "sig"}}
 }
 
 // Exchanges returns the requests to the token endpoint so far, in the order of the answers.
 func (s *Server) Exchanges() []Exchange {
-	s.seenMu.Lock()
-	defer s.seenMu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return slices.Clone(s.exchanges)
 }
 
 // Calls returns the number of requests to the API so far, with a valid token or without.
 func (s *Server) Calls() int {
-	s.seenMu.Lock()
-	defer s.seenMu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return s.calls
 }
 
 func (s *Server) serveToken(w http.ResponseWriter, r *http.Request) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	ctx := r.Context()
 	request, err := s.provider.NewAccessRequest(ctx, r, &fosite.DefaultSession{})
 	var response fosite.AccessResponder
@@ -225,28 +218,18 @@ func (s *Server) serveToken(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		refusal := fosite.ErrorToRFC6749Error(err)
 		exchange.Status, exchange.Error = refusal.CodeField, refusal.ErrorField
-	}
-	// The exchange is recorded before the answer is sent, so that a client that has the answer finds it.
-	s.seenMu.Lock()
-	s.exchanges = append(s.exchanges, exchange)
-	s.seenMu.Unlock()
-
-	if err != nil {
 		s.provider.WriteAccessError(ctx, w, request, err)
-		return
+	} else {
+		s.provider.WriteAccessResponse(ctx, w, request, response)
 	}
-	s.provider.WriteAccessResponse(ctx, w, request, response)
+	s.exchanges = append(s.exchanges, exchange)
 }
 
 // serveAPI serves the API. It accepts the token in the Authorization header only. fosite would accept it in the query, too.
 func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-
-	s.seenMu.Lock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.calls++
-	s.seenMu.Unlock()
-
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok {
 		w.Header().Set("WWW-Authenticate", "Bearer")
