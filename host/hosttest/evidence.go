@@ -3,6 +3,7 @@ package hosttest
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -37,7 +38,6 @@ type needle struct {
 	fromRequest bool
 }
 
-// output is a text that came out of the host.
 type output struct{ where, text string }
 
 // secret records a text that must not leak in any form.
@@ -49,7 +49,6 @@ func (e *evidence) secret(what, text string) {
 	}
 }
 
-// reveal records a value that a guest has revealed.
 func (e *evidence) reveal(text string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -106,14 +105,8 @@ func (e *evidence) noteRequest(header http.Header, values url.Values) {
 			e.note("the credential of an Authorization header", value, testworld.Needles(value), true)
 		}
 	}
-	var all []string
-	for _, texts := range header {
-		all = append(all, texts...)
-	}
-	for _, texts := range values {
-		all = append(all, texts...)
-	}
-	for _, text := range all {
+	all := slices.AppendSeq(slices.Collect(maps.Values(header)), maps.Values(values))
+	for _, text := range slices.Concat(all...) {
 		for _, match := range compactJWT.FindAllStringSubmatch(text, -1) {
 			e.note("a signed JWT", match[0], []testworld.Form{{Name: "as it is", Text: match[0]}}, true)
 			e.note("the signature of a JWT", match[1], []testworld.Form{{Name: "as it is", Text: match[1]}}, true)
@@ -121,7 +114,6 @@ func (e *evidence) noteRequest(header http.Header, values url.Values) {
 	}
 }
 
-// text records a text that came out of the host.
 func (e *evidence) text(where, text string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -159,7 +151,6 @@ func (e *evidence) end() {
 	}
 }
 
-// searchMemories searches the memories that were recorded.
 func (e *evidence) searchMemories() {
 	for _, memory := range e.memories {
 		e.search("the guest's memory", memory, e.mayHave)

@@ -36,19 +36,17 @@ type Harness struct {
 	making sync.Mutex
 	// connectors has the connectors by type, origin and configuration.
 	connectors map[string]*host.Connector
+	// store and state keep the states of the plugin. They are nil if its description lists no states.
+	store *store
+	state *host.State
 
 	mu sync.Mutex
 	// config is that of the host, which is nil before the first request.
-	config host.Config
-	host   *host.Host
-	// store and state keep the states of the plugin. They are nil if its description lists no states.
-	store   *store
-	state   *host.State
+	config  host.Config
+	host    *host.Host
 	secrets map[string]string
-	// randomText replaces random bytes if it is not empty.
-	randomText string
-	// fixedRandom is set if all random bytes that the plugin asks for are the same.
-	fixedRandom bool
+	// random returns a text in place of the random bytes that the plugin asks for, or "".
+	random func(bytes int64) string
 	// authType replaces the plugin's own type if it is not empty.
 	authType string
 	user     host.User
@@ -73,6 +71,7 @@ func newHarness(tb TB, name string, plugin host.Plugin, builtIn bool) *Harness {
 		api:        []Answer{JSON(200, `{}`)},
 		connectors: map[string]*host.Connector{},
 		connection: "test",
+		random:     func(int64) string { return "" },
 	}
 	h.config = host.Config{
 		Secrets: secrets{h}, Variables: map[string]string{},
@@ -136,7 +135,9 @@ func (h *Harness) AllowHTTP() {
 
 // Random sets the text that the plugin gets from now on when it asks for random bytes, for examples of specifications. After
 // Random("") it gets random bytes again.
-func (h *Harness) Random(text string) { h.set(func() { h.randomText = text }) }
+func (h *Harness) Random(text string) {
+	h.set(func() { h.random = func(int64) string { return text } })
+}
 
 // set calls do with h.mu held.
 func (h *Harness) set(do func()) {
@@ -192,7 +193,6 @@ func (h *Harness) Calls() []host.Attempt { return copied(h, &h.calls) }
 // Logs returns the log records so far, of all levels.
 func (h *Harness) Logs() []slog.Record { return copied(h, &h.logs) }
 
-// copied returns a copy of a list of the harness, as it is now.
 func copied[T any](h *Harness, list *[]T) []T {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -224,13 +224,9 @@ func (h *Harness) live() *host.Host {
 	if instance != nil {
 		return instance
 	}
-	random := func(bytes int64) string {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if h.fixedRandom {
-			return strings.Repeat("5a", int(bytes))
-		}
-		return h.randomText
+	random := func(bytes int64) (text string) {
+		h.set(func() { text = h.random(bytes) })
+		return text
 	}
 	ctx := testhook.With(context.Background(), testhook.Hooks{
 		Memory: h.evidence.memory, Reveal: h.evidence.reveal, Random: random, Explain: h.explain, Code: code,

@@ -26,7 +26,6 @@ func (s secrets) Secret(_ context.Context, name string) (string, error) {
 	return "", fmt.Errorf("%w: set one with Harness.Canary or Harness.Secret, or in secrets of a case", host.ErrSecretNotFound)
 }
 
-// locked makes a reader safe for concurrent use.
 type locked struct {
 	mu     sync.Mutex
 	reader io.Reader
@@ -38,7 +37,6 @@ func (l *locked) Read(p []byte) (int, error) {
 	return l.reader.Read(p)
 }
 
-// logger records what the host logs.
 type logger struct {
 	harness *Harness
 	attrs   []slog.Attr
@@ -83,8 +81,6 @@ type values struct {
 	variables map[string]string
 	user      host.User
 }
-
-var _ template.Values = values{}
 
 func (v values) Secret(name string) (string, error) {
 	return secrets{v.harness}.Secret(context.Background(), name)

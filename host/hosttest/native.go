@@ -1,11 +1,12 @@
 package hosttest
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"runtime/pprof"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -41,7 +42,7 @@ func (native) Has(string) bool { return true }
 // the test fails and continues without it.
 func (n native) Call(_ context.Context, export string, env contract.Env) (sandbox.Result, error) {
 	gate := &gate{env: env}
-	name := make(chan []byte, 1)
+	name := make(chan string, 1)
 	done := make(chan struct{})
 	var result sandbox.Result
 	var err error
@@ -90,24 +91,19 @@ func (n native) run(export string, gate *gate) (result sandbox.Result, err error
 }
 
 // goroutine returns the beginning of this goroutine's stack trace, up to its state: "goroutine 7 [".
-func goroutine() []byte {
+func goroutine() string {
 	b := make([]byte, 64)
-	b = b[:runtime.Stack(b, false)]
-	return b[:bytes.IndexByte(b, '[')+1]
+	name, _, _ := strings.Cut(string(b[:runtime.Stack(b, false)]), "[")
+	return name + "["
 }
 
 // stackOf returns the stack trace that begins with name.
-func stackOf(name []byte) string {
-	const maxStack = 16 << 20
-	b := make([]byte, 1<<20)
-	n := runtime.Stack(b, true)
-	for n == len(b) && len(b) < maxStack {
-		b = make([]byte, 2*len(b))
-		n = runtime.Stack(b, true)
-	}
-	for _, stack := range bytes.Split(b[:n], []byte("\n\n")) {
-		if bytes.HasPrefix(stack, name) {
-			return string(stack)
+func stackOf(name string) string {
+	var all strings.Builder
+	_ = pprof.Lookup("goroutine").WriteTo(&all, 2) // into memory
+	for stack := range strings.SplitSeq(all.String(), "\n\n") {
+		if strings.HasPrefix(stack, name) {
+			return stack
 		}
 	}
 	return fmt.Sprintf("a place that is not known (%s…)", name)
@@ -122,8 +118,6 @@ type gate struct {
 	mu     sync.Mutex
 	closed bool
 }
-
-var _ contract.Env = (*gate)(nil)
 
 // tooLate is the value of the panic in a host function after the gate was closed.
 type tooLate struct{}

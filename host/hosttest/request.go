@@ -182,15 +182,13 @@ func (h *Harness) connect(config Config, r *http.Request) (*host.Connector, erro
 
 // literals records the credentials that are literals in a configuration.
 func (h *Harness) literals(d *abi.Description, config Config) {
-	for i := range d.Fields {
-		f := &d.Fields[i]
+	for _, f := range d.Fields {
 		if text, ok := config[f.Name].(string); ok && (f.Sealed || f.Kind == abi.KindKey) && !strings.Contains(text, "{{") {
 			h.evidence.secret("field "+f.Name, text)
 		}
 	}
 }
 
-// context returns a context with the harness's user.
 func (h *Harness) context(ctx context.Context) context.Context {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -226,7 +224,6 @@ func (h *Harness) JWT(token string) (header, claims map[string]any) {
 	return header, claims
 }
 
-// redirectURI is the URL to which browsers come back.
 const redirectURI = "https://gateway.test/connect/test/callback"
 
 // Consent has the user of [Harness.As] give consent to a connector with the configuration. server stands for the authorization

@@ -141,7 +141,6 @@ func howToBuild(path string, fromGo bool) string {
 	return text
 }
 
-// sourceDigest returns the digest of the sources in a directory.
 func sourceDigest(dir string) (string, error) {
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
@@ -153,7 +152,6 @@ func sourceDigest(dir string) (string, error) {
 	return take.(func() (string, error))()
 }
 
-// builtIn reports whether a module is one of the host's own.
 func builtIn(wasm []byte) bool {
 	return slices.ContainsFunc(plugins.Types(), func(name string) bool { return bytes.Equal(plugins.Of(name), wasm) })
 }

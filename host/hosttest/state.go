@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	randv2 "math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/keywright/keywright/host"
@@ -14,7 +15,6 @@ import (
 	"github.com/keywright/keywright/internal/testworld"
 )
 
-// stateKey is the state key of all harnesses.
 const stateKey = "the state key of package hosttest"
 
 // store is the store of state of a harness, in memory. What it is given is searched for secrets.
@@ -29,28 +29,24 @@ func (s *store) Put(ctx context.Context, l state.Lease, value []byte, expires ti
 	return s.Store.Put(ctx, l, value, expires, release)
 }
 
-// newState returns the state of a host. All hosts of a harness have the same store.
+// newState returns the state of a host. All hosts of a harness have the same store. The caller holds h.making.
 func (h *Harness) newState() *host.State {
 	h.tb.Helper()
-	h.mu.Lock()
 	if h.store == nil {
 		h.store = &store{state.NewMemory(h.Now), &h.evidence}
 	}
-	stateStore := h.store
-	h.mu.Unlock()
-	hostState, err := host.NewState(context.Background(), host.StateConfig{Store: stateStore, Keys: [][]byte{[]byte(stateKey)[:32]}, Clock: h.Now})
+	var err error
+	h.state, err = host.NewState(context.Background(), host.StateConfig{Store: h.store, Keys: [][]byte{[]byte(stateKey)[:32]}, Clock: h.Now})
 	if err != nil {
 		h.tb.Fatalf("hosttest: the state cannot be made: %v", err)
 	}
-	h.set(func() { h.state = hostState })
-	return hostState
+	return h.state
 }
 
 // Restart closes the host. The next request is one of a new host, which has the same secrets and variables, and the same store
 // of state. Everything else that the host has kept is gone.
 func (h *Harness) Restart() { h.stop() }
 
-// stop closes the host.
 func (h *Harness) stop() {
 	h.making.Lock()
 	defer h.making.Unlock()
@@ -79,7 +75,7 @@ func init() {
 // trial returns what package conform does with a harness. In each request, guests get the same random bytes.
 func (h *Harness) trial() testworld.Trial {
 	random, secrets := h.config.Random.(*locked), 0
-	h.fixedRandom = true
+	h.random = func(bytes int64) string { return strings.Repeat("5a", int(bytes)) }
 	return testworld.Trial{
 		HideSecret: func(name, value string) {
 			h.secrets[name] = value

@@ -40,7 +40,6 @@ func (c comparison) failure(err error, want string) bool {
 	return false
 }
 
-// target compares a URL and its query.
 func (c comparison) target(got *url.URL, want Expect) {
 	if want.URL != nil {
 		c.text("the URL", []string{got.String()}, *want.URL)
@@ -48,7 +47,6 @@ func (c comparison) target(got *url.URL, want Expect) {
 	c.values("the parameter", got.Query(), want.Query)
 }
 
-// message compares headers and a body.
 func (c comparison) message(header http.Header, body string, headers, form map[string]Text, text *Text) {
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		c.text("the header "+name, header.Values(name), headers[name])
@@ -75,7 +73,6 @@ func (c comparison) values(what string, got url.Values, want map[string]Text) {
 	}
 }
 
-// exchanges compares the requests to token endpoints.
 func (c comparison) exchanges(got []hosttest.Exchange, want []Exchange) {
 	if len(got) != len(want) {
 		var targets []string
@@ -139,7 +136,6 @@ func (c comparison) text(what string, got []string, want Text) {
 	c.errorf("%s is %s, and not %s", what, actual, list(texts))
 }
 
-// jwt compares the members of a JWT.
 func (c comparison) jwt(what, got string, want *JWT) {
 	header, claims, err := jws.Decode(strings.TrimPrefix(got, "Bearer "))
 	if err != nil {
@@ -150,7 +146,6 @@ func (c comparison) jwt(what, got string, want *JWT) {
 	c.members("claims of "+what, claims, want.Claims)
 }
 
-// members compares members of a JWT's header or claims.
 func (c comparison) members(place string, got, want map[string]any) {
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		value, rendered := got[name], c.rendered(want[name])
@@ -184,7 +179,6 @@ func (c comparison) rendered(v any) any {
 	return v
 }
 
-// asJSON returns a value as JSON.
 func asJSON(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -1,6 +1,7 @@
 package casefile
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,7 +19,6 @@ import (
 	"github.com/keywright/keywright/internal/testworld"
 )
 
-// maxCases limits a file of cases, in bytes.
 const maxCases = 4 << 20
 
 // Read reads a file of cases, which is a list in YAML or JSON. Its errors name the file and the line.
@@ -152,13 +152,9 @@ func caseError(message string) string {
 	if found == nil {
 		return message
 	}
-	kind, ok := kinds[found[2]]
-	switch {
-	case ok:
-	case strings.HasPrefix(found[2], "[]"):
+	kind := cmp.Or(kinds[found[2]], "an object")
+	if strings.HasPrefix(found[2], "[]") {
 		kind = "a list"
-	default:
-		kind = "an object"
 	}
 	return strings.TrimSpace(host.Printable(found[1]) + " stands where " + kind + " is wanted")
 }
@@ -238,10 +234,8 @@ func (s *Step) problem() string {
 	return s.badInput()
 }
 
-// empty reports whether nothing is expected.
 func (x Expect) empty() bool { return reflect.ValueOf(x).IsZero() }
 
-// ofRequest reports whether something of a request to the API is expected.
 func (x Expect) ofRequest() bool {
 	return x.URL != nil || x.Headers != nil || x.Query != nil || x.Form != nil || x.Body != nil
 }

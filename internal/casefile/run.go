@@ -61,7 +61,6 @@ func (c *Case) prepare(h *hosttest.Harness) {
 	c.set(h)
 }
 
-// checkProblems checks that the configuration has the problems of the case.
 func (c *Case) checkProblems(tb hosttest.TB, h *hosttest.Harness) {
 	k := comparison{tb, h, c.place}
 	var texts []string
@@ -158,7 +157,6 @@ func (s *Step) request(c comparison, config hosttest.Config) {
 	}
 }
 
-// compare compares the result of a request.
 func (s *Step) compare(c comparison, result *hosttest.Result, err error) {
 	want := s.Expect
 	if !c.failure(err, want.Error) {
@@ -192,7 +190,6 @@ func (s *Step) compare(c comparison, result *hosttest.Result, err error) {
 	c.message(result.Request.Header, string(body), want.Headers, want.Form, want.Body)
 }
 
-// consent goes through the consent of a user.
 func (s *Step) consent(c comparison, config hosttest.Config) {
 	sawPage := false
 	err := c.harness.Consent(config, func(page *url.URL) url.Values {
@@ -209,7 +206,6 @@ func (s *Step) consent(c comparison, config hosttest.Config) {
 	}
 }
 
-// http returns the request.
 func (r *Request) http() (*http.Request, error) {
 	method := r.Method
 	if method == "" && r.Body != "" {
@@ -225,7 +221,6 @@ func (r *Request) http() (*http.Request, error) {
 	return request, nil
 }
 
-// answers returns the answers that replies describe.
 func answers(replies []Reply) (all []hosttest.Answer) {
 	for _, r := range replies {
 		all = append(all, r.answer)
@@ -233,7 +228,6 @@ func answers(replies []Reply) (all []hosttest.Answer) {
 	return all
 }
 
-// answer is the [hosttest.Answer] that the reply describes.
 func (r Reply) answer(request *http.Request) (*http.Response, error) {
 	if r.Unreachable {
 		return hosttest.Unreachable()(request)

@@ -72,7 +72,6 @@ func (c *conformer) sources(a *abi.Answer) []string {
 	return all
 }
 
-// writer writes an answer, part by part.
 type writer struct {
 	header http.Header
 	tree   map[string]any
@@ -98,7 +97,6 @@ func (w *writer) put(a *abi.Answer, places ...string) {
 	}
 }
 
-// putAt adds a value at a place.
 func (w *writer) putAt(place string, value any, isTime bool) {
 	prefix, name, _ := strings.Cut(place, ":")
 	text := fmt.Sprint(value)

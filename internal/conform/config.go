@@ -119,7 +119,6 @@ func (t *trial) try(name string, config hosttest.Config) *result {
 	return first
 }
 
-// setField returns a configuration in which a field has a value.
 func setField(config hosttest.Config, name string, value any) hosttest.Config {
 	config = maps.Clone(config)
 	config[name] = value

@@ -55,7 +55,6 @@ type Fuel struct {
 	Limit int64 `json:"limit"`
 }
 
-// maxFindings limits the findings of a check that are listed.
 const maxFindings = 20
 
 // Run checks whether a module does what hosts and operators expect of any plugin, beyond what a host enforces by itself.
@@ -67,15 +66,13 @@ const maxFindings = 20
 func Run(ctx context.Context, m hosttest.Module, configs ...hosttest.Config) (*Report, error) {
 	c := newConformer(ctx, m, configs)
 	for _, step := range steps {
+		passed := c.check(step)
 		if err := context.Cause(ctx); err != nil {
 			return nil, err
 		}
-		if !c.check(step) && step.ends {
+		if !passed && step.ends {
 			break
 		}
-	}
-	if err := context.Cause(ctx); err != nil {
-		return nil, err
 	}
 	c.report.Conforms = !slices.ContainsFunc(c.report.Checks, func(k Check) bool { return !k.Passed })
 	c.report.Fuel = c.work()
@@ -85,7 +82,6 @@ func Run(ctx context.Context, m hosttest.Module, configs ...hosttest.Config) (*R
 	return c.report, nil
 }
 
-// step is a check that [Run] makes.
 type step struct {
 	name, description string
 	run               func(c *conformer, k *checking)
@@ -112,13 +108,11 @@ func inTrial(run func(*trial)) func(*conformer, *checking) {
 	return func(c *conformer, k *checking) { c.trial(k, k.Name, run) }
 }
 
-// checking is a check that runs.
 type checking struct {
 	Check
 	more int
 }
 
-// find adds a finding.
 func (k *checking) find(format string, args ...any) {
 	finding := host.Printable(fmt.Sprintf(format, args...))
 	switch {

@@ -6,7 +6,6 @@ import (
 	cryptorand "crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
-	"fmt"
 	"math/big"
 	"math/rand/v2"
 	"regexp"
@@ -154,17 +153,13 @@ func (c *conformer) keys() error {
 	return err
 }
 
-// certificate returns a certificate in PEM for a private key in PEM.
 func certificate(key string) (string, error) {
 	block, _ := pem.Decode([]byte(key))
 	private, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
-		return "", fmt.Errorf("making a certificate: %w", err)
+		return "", err
 	}
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0), NotAfter: time.Unix(4e9, 0)}
 	der, err := x509.CreateCertificate(cryptorand.Reader, template, template, private.(crypto.Signer).Public(), private)
-	if err != nil {
-		return "", fmt.Errorf("making a certificate: %w", err)
-	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), nil
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), err
 }

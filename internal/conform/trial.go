@@ -17,7 +17,6 @@ import (
 	"github.com/keywright/keywright/internal/testworld"
 )
 
-// conformer checks one module.
 type conformer struct {
 	ctx    context.Context
 	module hosttest.Module
@@ -100,7 +99,6 @@ func failures(c *testworld.Collector) []string {
 	return texts
 }
 
-// user returns the user of the requests.
 func (c *conformer) user() host.User {
 	return host.User{
 		Email: "ann@example.test", Username: "ann", FirstName: "Ann", LastName: "Example", TenantID: "tenant",
@@ -116,7 +114,6 @@ func (c *conformer) secret(name string) string {
 	return c.secrets[name]
 }
 
-// result is the result of a case.
 type result struct {
 	// requests are the requests that the API received, and exchanges the token requests, for the last request of the case.
 	requests  []*http.Request
@@ -220,7 +217,6 @@ func (t *trial) end(r *result, returned bool) {
 	}
 }
 
-// consent has the user of the case give consent.
 func (t *trial) consent(config hosttest.Config) error {
 	return t.Consent(config, func(*url.URL) url.Values {
 		parameter, _ := config["callback_code_parameter"].(string)

@@ -15,7 +15,6 @@ import (
 	"github.com/keywright/keywright/host/hosttest"
 )
 
-// secretValues are values of secrets.
 var secretValues = []item[string]{
 	{"of one character", "x"},
 	{"of 4,000 characters", strings.Repeat("long-secret.", 333) + "1234"},
@@ -39,7 +38,6 @@ func (t *trial) sealed() {
 	}
 }
 
-// secretsOf sends requests with secrets of all sorts in a field of a configuration.
 func (t *trial) secretsOf(field string, config hosttest.Config) {
 	config = setField(config, field, "{{ get_secret('"+field+"') }}")
 	plain := t.send("field "+field+", a plain secret", config, formRequest())
@@ -54,7 +52,6 @@ func (t *trial) secretsOf(field string, config hosttest.Config) {
 	t.Secret(field, t.c.secrets[field])
 }
 
-// maxConfigs limits the configurations in which a secret is tried.
 const maxConfigs = 6
 
 // configsWith returns configurations that have a field, at most maxConfigs.
@@ -160,7 +157,6 @@ func decodings(word string) (all []string) {
 // hugeValue is as long as the longest line of a header that servers usually take.
 var hugeValue = strings.Repeat("0123456789 abcdef", 4<<10/17)
 
-// oddTexts are values of fields that are texts.
 var oddTexts = []item[string]{
 	{"empty", ""},
 	{"blank", " "},
@@ -203,7 +199,6 @@ func (t *trial) values() {
 	}
 }
 
-// oddSecrets tries a field with secrets that are no secrets.
 func (t *trial) oddSecrets(f *abi.Field, try func(name string, value any)) {
 	const name = "odd"
 	for _, odd := range oddTexts {
@@ -245,7 +240,6 @@ func (t *trial) oddValues(f *abi.Field, try func(name string, value any)) {
 	}
 }
 
-// oddObjects returns values of fields that are objects.
 func oddObjects() []item[any] {
 	many, deep := hosttest.Config{}, any("end")
 	for i := range 200 {

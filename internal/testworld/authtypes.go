@@ -7,9 +7,11 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -119,16 +121,11 @@ func echo(r *http.Request) string {
 // HideSent hides the long words of a request that are not in a text: signatures, MACs and tokens. The text is an explanation of
 // the request, in which they are masked.
 func (c *Canaries) HideSent(r Request, explained string) {
-	texts := []string{r.URL}
-	for _, values := range r.Header {
-		texts = append(texts, values...)
-	}
+	texts := append(slices.Collect(maps.Values(r.Header)), []string{r.URL})
 	if form := r.Form(); len(form["not a form"]) == 0 {
-		for _, values := range form {
-			texts = append(texts, values...)
-		}
+		texts = slices.AppendSeq(texts, maps.Values(form))
 	}
-	for _, text := range texts {
+	for _, text := range slices.Concat(texts...) {
 		for _, word := range longWord.FindAllString(text, -1) {
 			if !strings.Contains(explained, word) {
 				c.Hide("a part of what was sent", word)

@@ -28,7 +28,6 @@ type Canaries struct {
 	outputs map[output]struct{}
 }
 
-// output is a text that the code under test has put out.
 type output struct{ where, text string }
 
 // NewCanaries returns canaries that fail the test at its end if an output contains one. The search runs after all cleanups

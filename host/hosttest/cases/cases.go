@@ -34,7 +34,6 @@ func Test(t *testing.T, p sdk.Plugin, wasm, file string) {
 	}
 }
 
-// repeat runs a case natively several times more.
 func repeat(tb hosttest.TB, c *casefile.Case, p sdk.Plugin, wasm string) {
 	tb.Helper()
 	for range orders - 1 {

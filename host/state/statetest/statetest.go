@@ -22,7 +22,6 @@ type Suite struct {
 	Sweep func(t *testing.T, s state.Store)
 }
 
-// test is a test of what its name says.
 type test struct {
 	name string
 	run  func(f *fixture)

@@ -88,7 +88,6 @@ func Of(s Sent) (*Recording, error) {
 // apiHost is the host of the API in a case. Those of other URLs are login1.test and so on.
 const apiHost = "api.test"
 
-// recorder makes a case.
 type recorder struct {
 	input Sent
 	info  host.PluginInfo
@@ -120,7 +119,6 @@ func (s *Sent) info() (host.PluginInfo, error) {
 	return info, nil
 }
 
-// config sets the configuration of the case.
 func (r *recorder) config() {
 	auth := r.input.Connector.Config().Auth
 	config := hosttest.Config{}
@@ -156,7 +154,6 @@ func (r *recorder) config() {
 	}
 }
 
-// field returns the value of a field.
 func (r *recorder) field(f *abi.Field, value any) any {
 	text, isText := value.(string)
 	switch {
@@ -228,7 +225,6 @@ func (r *recorder) sealed(field, text string) string {
 	return "{{ get_secret('" + name + "') }}"
 }
 
-// user sets the user of the case, with fields of the same kind.
 func (r *recorder) user() {
 	if names(r.out.Case.Config, "user.token") {
 		r.out.Case.UserTokenHosts = slices.Compact(slices.Sorted(maps.Values(r.hosts)))
@@ -314,7 +310,6 @@ func (r *recorder) variable(value string) string {
 	return shape(value, false)
 }
 
-// rendered returns the value of an expression.
 func (r *recorder) rendered(expression string) (string, error) {
 	template, err := r.input.Host.Template("{{ " + expression + " }}")
 	if err != nil {

@@ -20,7 +20,6 @@ import (
 	"github.com/keywright/keywright/internal/wellknown"
 )
 
-// maxBody is the maximum length of a body in a case, in bytes.
 const maxBody = 4 << 10
 
 // request sets the request of the case: the method, and texts of the same length in place of all values.
@@ -99,7 +98,6 @@ func (r *recorder) matters(name string) bool {
 	})
 }
 
-// header returns a value in place of that of a header.
 func header(name, value string) string {
 	if name == "Content-Type" {
 		if media, _, err := mime.ParseMediaType(value); err == nil && mediaType.MatchString(media) {
@@ -114,7 +112,6 @@ func header(name, value string) string {
 
 var mediaType = regexp.MustCompile(`^(application/(json|x-www-form-urlencoded|xml|octet-stream|problem\+json|x-ndjson)|text/(plain|csv|xml|html)|multipart/form-data)$`)
 
-// body returns a body of the same shape.
 func (r *recorder) body() (string, error) {
 	request := r.input.Request
 	if request.GetBody == nil {
@@ -249,7 +246,6 @@ func (r *recorder) replay() {
 	}
 }
 
-// run calls f with a new harness, and returns the failures.
 func (r *recorder) run(f func(hosttest.TB, *hosttest.Harness)) []string {
 	return testworld.Collect(func(tb *testworld.Collector) {
 		f(tb, hosttest.New(tb, r.out.Case.Name, hosttest.Module{Name: r.info.Name, Wasm: r.input.Module}))

@@ -66,7 +66,6 @@ func shape(text string, encoded bool) string {
 	})
 }
 
-// character is a character, or one in percent-encoding.
 var character = regexp.MustCompile(`(?s)%[0-9A-Fa-f]{2}|.`)
 
 func shapeOf(char rune) rune {
@@ -108,7 +107,6 @@ var (
 	shortNumber  = regexp.MustCompile(`^-?[0-9]{1,7}$`)
 )
 
-// isTemplate reports whether a text has an expression.
 func isTemplate(text string) bool { return expression.MatchString(text) }
 
 // literals returns the literal texts of a template and their length: what is outside of expressions, or in them in quotes, but for the
