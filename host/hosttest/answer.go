@@ -129,9 +129,7 @@ func (h *Harness) recordTokens(target string, response *http.Response) {
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(body), iotest.ErrReader(cmp.Or(err, io.EOF)), response.Body), response.Body}
 	for name, value := range answer.Sealed(h.Description().Answers, response.Header, body) {
-		if len(value) >= testworld.Shortest {
-			h.evidence.secret("the answer "+name+" of "+target, value)
-		}
+		h.evidence.secret("the answer "+name+" of "+target, value)
 	}
 	var members map[string]any
 	_ = json.Unmarshal(body, &members) // the host reports a body that is no JSON

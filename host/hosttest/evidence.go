@@ -43,9 +43,7 @@ type output struct{ where, text string }
 // secret records a text that must not leak in any form.
 func (e *evidence) secret(what, text string) {
 	for _, part := range parts(text) {
-		if len(part) >= testworld.Shortest {
-			e.note(what, part, testworld.Needles(part), false)
-		}
+		e.note(what, part, testworld.Needles, false)
 	}
 }
 
@@ -77,15 +75,15 @@ func parts(text string) []string {
 	return lines
 }
 
-// note records a text and its forms, unless it is known.
-func (e *evidence) note(what, text string, forms []testworld.Form, fromRequest bool) {
+// note records a text and its forms, unless it is known or too short.
+func (e *evidence) note(what, text string, forms func(string) []testworld.Form, fromRequest bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if slices.ContainsFunc(e.needles, func(n needle) bool { return n.original == text }) {
+	if len(text) < testworld.Shortest || slices.ContainsFunc(e.needles, func(n needle) bool { return n.original == text }) {
 		return
 	}
 	texts := map[string]bool{}
-	for _, f := range forms {
+	for _, f := range forms(text) {
 		if !texts[f.Text] {
 			texts[f.Text] = true
 			e.needles = append(e.needles, needle{what: what, form: f.Name, text: []byte(f.Text), original: text, fromRequest: fromRequest})
@@ -101,15 +99,14 @@ func (e *evidence) noteRequest(header http.Header, values url.Values) {
 		if _, credential, found := strings.Cut(value, " "); found {
 			value = credential
 		}
-		if len(value) >= testworld.Shortest {
-			e.note("the credential of an Authorization header", value, testworld.Needles(value), true)
-		}
+		e.note("the credential of an Authorization header", value, testworld.Needles, true)
 	}
+	asItIs := func(text string) []testworld.Form { return []testworld.Form{{Name: "as it is", Text: text}} }
 	all := slices.AppendSeq(slices.Collect(maps.Values(header)), maps.Values(values))
 	for _, text := range slices.Concat(all...) {
 		for _, match := range compactJWT.FindAllStringSubmatch(text, -1) {
-			e.note("a signed JWT", match[0], []testworld.Form{{Name: "as it is", Text: match[0]}}, true)
-			e.note("the signature of a JWT", match[1], []testworld.Form{{Name: "as it is", Text: match[1]}}, true)
+			e.note("a signed JWT", match[0], asItIs, true)
+			e.note("the signature of a JWT", match[1], asItIs, true)
 		}
 	}
 }

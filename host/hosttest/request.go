@@ -1,6 +1,7 @@
 package hosttest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -150,11 +151,8 @@ func (h *Harness) connect(config Config, r *http.Request) (*host.Connector, erro
 	live := h.live()
 	info := live.Plugins()[0]
 	h.mu.Lock()
-	authType, name := h.authType, h.connection
+	authType, name := cmp.Or(h.authType, info.Type), h.connection
 	h.mu.Unlock()
-	if authType == "" {
-		authType = info.Type
-	}
 	document, err := json.Marshal(config)
 	if err != nil {
 		h.tb.Fatalf("hosttest: the configuration is not JSON: %v", err)
