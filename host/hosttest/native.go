@@ -145,19 +145,16 @@ func nullary[Out any](g *gate, f func(contract.Env) Out) (out Out) {
 	return out
 }
 
-// unary calls a host function (in) → result.
 func unary[In, Out any](g *gate, f func(contract.Env, In) Out, in In) (out Out) {
 	g.call(func(e contract.Env) { out = f(e, in) })
 	return out
 }
 
-// binary calls a host function (first, second) → result.
 func binary[Second, Out any](g *gate, f func(contract.Env, string, Second) Out, first string, second Second) (out Out) {
 	g.call(func(e contract.Env) { out = f(e, first, second) })
 	return out
 }
 
-// optional calls a host function (name) → result, or none.
 func optional(g *gate, f func(contract.Env, string) (string, bool), name string) (value string, ok bool) {
 	g.call(func(e contract.Env) { value, ok = f(e, name) })
 	return value, ok

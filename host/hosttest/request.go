@@ -178,7 +178,6 @@ func (h *Harness) connect(config Config, r *http.Request) (*host.Connector, erro
 	return connector, nil
 }
 
-// literals records the credentials that are literals in a configuration.
 func (h *Harness) literals(d *abi.Description, config Config) {
 	for _, f := range d.Fields {
 		if text, ok := config[f.Name].(string); ok && (f.Sealed || f.Kind == abi.KindKey) && !strings.Contains(text, "{{") {

@@ -81,7 +81,6 @@ func (c *Case) checkProblems(tb hosttest.TB, h *hosttest.Harness) {
 	}
 }
 
-// set sets what the step changes in its host.
 func (s *Step) set(h *hosttest.Harness) {
 	for name, value := range s.Secrets {
 		h.Secret(name, value)
@@ -103,7 +102,6 @@ func (s *Step) set(h *hosttest.Harness) {
 	}
 }
 
-// run does what the step says, and compares the result.
 func (s *Step) run(tb hosttest.TB, h *hosttest.Harness, config hosttest.Config) {
 	tb.Helper()
 	if s.Restart {

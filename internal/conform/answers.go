@@ -189,18 +189,15 @@ func reply(status int, body string, header ...string) hosttest.Answer {
 	return hosttest.Answer(testworld.Respond(status, body, header...))
 }
 
-// item is a value with a name.
 type item[T any] struct {
 	name  string
 	value T
 }
 
-// answer is an Answer with a name.
 type answer = item[hosttest.Answer]
 
 const page = "<!DOCTYPE html><html><body><h1>Sorry</h1></body></html>"
 
-// echo is the Answer of an endpoint that refuses a request, and repeats it.
 func echo(r *http.Request) (*http.Response, error) {
 	text := asText(r)
 	members := map[string]string{"error": "invalid_request", "error_description": text, "message": text, "access_token": text}
@@ -237,7 +234,6 @@ func nonsense() []answer {
 	}
 }
 
-// oddValues are values in place of those of an answer.
 var oddValues = []item[any]{
 	{"null", nil},
 	{"a negative number", -1},

@@ -66,7 +66,6 @@ var longText = regexp.MustCompile(`[A-Za-z0-9+/_-]{60,}={0,2}`)
 
 func asText(r *http.Request) string { return fmt.Sprintln(r.Method, r.URL, r.Header, bodyOf(r)) }
 
-// bodyOf returns the body of a request that the API or an endpoint received.
 func bodyOf(r *http.Request) string {
 	body, _ := testworld.ReadBody(r) // from memory
 	return body

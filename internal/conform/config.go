@@ -280,7 +280,6 @@ func (t *trial) candidates(f *abi.Field, config hosttest.Config) (all []any) {
 	return all
 }
 
-// texts returns texts for a field, the likeliest first.
 func (t *trial) texts(f *abi.Field) (all []string) {
 	if f.Kind == abi.KindURL {
 		all = append(all, "https://login.test/"+f.Name, "https://login.test")

@@ -136,7 +136,6 @@ func (c *conformer) check(s step) bool {
 	return k.Passed
 }
 
-// work returns the fuel of all requests.
 func (c *conformer) work() Fuel {
 	f := Fuel{Limit: host.Limits{}.WithDefaults().Fuel}
 	if len(c.fuels) > 0 {

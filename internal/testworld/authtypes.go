@@ -108,7 +108,6 @@ func Refused(r *http.Request) (*http.Response, error) {
 	return Response(http.StatusBadRequest, `{"error":"invalid_client","error_description":`+string(text)+`,"message":`+string(text)+`}`, "Content-Type", "application/json"), nil
 }
 
-// echo returns the URL, the headers and the body of a request.
 func echo(r *http.Request) string {
 	var b strings.Builder
 	_ = r.Write(&b) // what cannot be written is not repeated

@@ -252,7 +252,6 @@ var leaseTests = []test{
 	}},
 }
 
-// wait calls Wait, and returns its error once it returns.
 func (f *fixture) wait(ctx context.Context, id state.ID, generation int64) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- f.store.Wait(ctx, id, generation) }()
