@@ -101,12 +101,12 @@ func (e *evidence) noteRequest(header http.Header, values url.Values) {
 		}
 		e.note("the credential of an Authorization header", value, testworld.Needles, true)
 	}
-	asItIs := func(text string) []testworld.Form { return []testworld.Form{{Name: "as it is", Text: text}} }
+	plainForm := func(text string) []testworld.Form { return []testworld.Form{{Name: "as it is", Text: text}} }
 	all := slices.AppendSeq(slices.Collect(maps.Values(header)), maps.Values(values))
 	for _, text := range slices.Concat(all...) {
 		for _, match := range compactJWT.FindAllStringSubmatch(text, -1) {
-			e.note("a signed JWT", match[0], asItIs, true)
-			e.note("the signature of a JWT", match[1], asItIs, true)
+			e.note("a signed JWT", match[0], plainForm, true)
+			e.note("the signature of a JWT", match[1], plainForm, true)
 		}
 	}
 }

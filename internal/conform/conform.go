@@ -66,11 +66,11 @@ const maxFindings = 20
 func Run(ctx context.Context, m hosttest.Module, configs ...hosttest.Config) (*Report, error) {
 	c := newConformer(ctx, m, configs)
 	for _, step := range steps {
-		passed := c.check(step)
+		ok := c.check(step)
 		if err := context.Cause(ctx); err != nil {
 			return nil, err
 		}
-		if !passed && step.ends {
+		if !ok && step.ends {
 			break
 		}
 	}

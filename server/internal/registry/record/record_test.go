@@ -126,7 +126,7 @@ func (w *world) replay(file string) string {
 // threats.md 190: a record and a trace hold no secret, token, name of a user, or text of an answer, whatever became of the request,
 // for any auth type. The record does what the request did.
 func TestRecordCanaries(t *testing.T) {
-	down := func(*http.Request) (*http.Response, error) { return nil, errors.New("no network") }
+	unreachable := func(*http.Request) (*http.Response, error) { return nil, errors.New("no network") }
 	for authType, config := range testworld.AuthTypes(tokenURL) {
 		if authType == "oauth_authorization_code" {
 			continue // which is not recorded
@@ -134,7 +134,7 @@ func TestRecordCanaries(t *testing.T) {
 		for name, do := range map[string]func(*world){
 			"success":              func(*world) {},
 			"the endpoint refuses": func(w *world) { w.login.Answer(testworld.Refused) },
-			"the endpoint is down": func(w *world) { w.login.Answer(down) },
+			"the endpoint is down": func(w *world) { w.login.Answer(unreachable) },
 			"the API challenges": func(w *world) {
 				once, challenge := false, w.Challenged()
 				w.api.Answer(func(r *http.Request) (*http.Response, error) {
@@ -145,7 +145,7 @@ func TestRecordCanaries(t *testing.T) {
 				})
 			},
 			"the API refuses":     func(w *world) { w.api.Answer(testworld.Refused) },
-			"the API is down":     func(w *world) { w.api.Answer(down) },
+			"the API is down":     func(w *world) { w.api.Answer(unreachable) },
 			"a secret is missing": func(w *world) { clear(w.secrets) },
 		} {
 			if document, _ := json.Marshal(config); strings.HasPrefix(name, "the endpoint") && !strings.Contains(string(document), "contoso") {
