@@ -3,6 +3,7 @@
 package record
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -68,7 +69,7 @@ func Of(s Sent) (*Recording, error) {
 		return nil, err
 	}
 	r := &recorder{
-		input: s, info: info, hosts: map[string]string{strings.ToLower(s.Request.URL.Host): apiHost},
+		input: s, info: info, ctx: s.Request.Context(), hosts: map[string]string{strings.ToLower(s.Request.URL.Host): apiHost},
 		out: &Recording{Case: casefile.Case{Name: "a recorded request", Time: s.Began.UTC().Truncate(time.Second), Grants: info.Grants}},
 	}
 	r.out.Case.Variables, r.step().Secrets, r.step().Keys = map[string]string{}, map[string]string{}, map[string]string{}
@@ -90,7 +91,9 @@ const apiHost = "api.test"
 type recorder struct {
 	input Sent
 	info  host.PluginInfo
-	out   *Recording
+	// ctx is the context of the request, which has its user.
+	ctx context.Context
+	out *Recording
 	// hosts has the made-up host in place of each one.
 	hosts map[string]string
 	// literals are the texts of the configuration that stay: a placeholder of the path may be one.
@@ -226,7 +229,7 @@ func (r *recorder) user() {
 	if names(r.out.Case.Config, "user.token") {
 		r.out.Case.UserTokenHosts = slices.Compact(slices.Sorted(maps.Values(r.hosts)))
 	}
-	u, ok := host.UserFrom(r.input.Request.Context())
+	u, ok := host.UserFrom(r.ctx)
 	if !ok {
 		return
 	}
@@ -312,7 +315,7 @@ func (r *recorder) rendered(expression string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text, err := template.Render(r.input.Request.Context())
+	text, err := template.Render(r.ctx)
 	return text.Value, err
 }
 

@@ -139,9 +139,13 @@ func (r *recorder) body() (string, error) {
 
 // answers sets the answers of the token endpoints and of the API. The URLs of the endpoints are not known yet.
 func (r *recorder) answers() {
-	endpoints := map[string][]casefile.Reply{}
+	var endpoint []casefile.Reply
 	for _, e := range r.input.Trace.Exchanges() {
-		endpoints["*"] = append(endpoints["*"], r.reply(*e.Answer))
+		endpoint = append(endpoint, r.reply(*e.Answer))
+	}
+	endpoints := map[string][]casefile.Reply{}
+	if len(endpoint) > 0 {
+		endpoints["*"] = endpoint
 		r.replaced("the texts in the answers of token endpoints")
 	}
 	r.metadata(endpoints)
@@ -190,10 +194,12 @@ func (r *recorder) reply(a view.Answer) casefile.Reply {
 	}
 	var document any
 	switch {
-	case json.Unmarshal([]byte(a.Body), &document) == nil && document != nil:
-		reply.JSON = convertIntegers(document)
 	case a.Body != "":
-		reply.Body = a.Body
+		if json.Unmarshal([]byte(a.Body), &document) == nil && document != nil {
+			reply.JSON = convertIntegers(document)
+		} else {
+			reply.Body = a.Body
+		}
 	case a.Length > 0:
 		reply.Body = strings.Repeat("x", min(a.Length, maxBody))
 	}
