@@ -108,8 +108,7 @@ func (b *body) readLocals() {
 
 func (b *body) push(types string) { b.values = append(b.values, types...) }
 
-// pop removes a value of type want from the stack. If want is unknown, the value may be of any type. It returns the type
-// of the value.
+// pop removes a value of type want from the stack, or of any type if want is unknown, and returns its type.
 func (b *body) pop(want byte) byte {
 	in := &b.blocks[len(b.blocks)-1]
 	if len(b.values) == in.height {

@@ -176,8 +176,7 @@ func (c ruleset) checkImport(i Import, kind byte, t Signature) string {
 		text, contract.ModuleEnv, contract.ModuleUser, contract.ModuleWASI)
 }
 
-// checkContract refuses a module that lacks a required export, has one of the wrong type, or imports WASI without
-// exporting its memory.
+// checkContract refuses a module without a required export, or with one of another type, or without memory for WASI.
 func (m *module) checkContract() {
 	for _, i := range m.imports {
 		if i.Module == contract.ModuleWASI && m.exports["memory"].kind != kindMemory {

@@ -67,8 +67,7 @@ func (b *body) beginLoop() {
 	b.deepest = max(b.deepest, b.depth)
 }
 
-// endLoop leaves a loop. copies is the value of b.copies at the beginning of the loop, and params the number of its
-// parameters.
+// endLoop leaves a loop. copies is the value of b.copies at its beginning, and params the number of its parameters.
 func (b *body) endLoop(copies, params int) {
 	b.depth--
 	b.looped += min(b.copies-copies, len(b.locals)) + params

@@ -69,8 +69,7 @@ func Cut(text string, n int) string {
 // https://www.w3.org/TR/wasm-core-2/#name-section
 const functionNames = 1
 
-// name sets the Name of the reasons from the module's name section. The section is optional and only helps the module's
-// author, so a module whose names cannot be read is not refused for that.
+// name sets the Name of the reasons from the module's name section. It is no fault if that cannot be read.
 func name(wasm []byte, reasons []Reason) {
 	indexes := map[uint32][]int{} // reasons, by function
 	for i, reason := range reasons {

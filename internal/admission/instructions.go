@@ -153,7 +153,7 @@ func (b *body) data(op byte, where int) {
 		}
 		if op == opMemoryGrow {
 			b.pop(i32)
-			b.byLength(where, meterPages, weightHost)
+			b.byLength(where, units{b.m.limits.pages(), opI64Shl, 13}, weightHost) // pages are cleared, or copied
 		}
 		b.push(ofI32)
 	case opI32Const:
@@ -268,8 +268,8 @@ func (b *body) more(where int) {
 	op := b.u32()
 	if uint64(op) < uint64(len(saturating)) {
 		b.work++
-		b.popAll(saturating[op].operands)
-		b.push(saturating[op].result)
+		b.popAll(saturating[op].Params)
+		b.push(saturating[op].Results)
 		return
 	}
 	switch op {
@@ -306,7 +306,7 @@ func (b *body) memoryOperation(where, memories int) {
 		}
 	}
 	b.popAll(ofI32 + ofI32 + ofI32)
-	b.byLength(where, meterBytes, weightBulk)
+	b.byLength(where, ofBytes, weightBulk)
 }
 
 func (b *body) tableOperation(op uint32, where int) {
@@ -321,21 +321,21 @@ func (b *body) tableOperation(op uint32, where int) {
 			b.fail(where, "an element segment is of another type than the table")
 		}
 		b.popAll(ofI32 + ofI32 + ofI32)
-		b.byLength(where, meterElements, weightBulk)
+		b.byLength(where, ofElements, weightBulk)
 	case moreTableCopy:
 		b.stateful("table.copy")
 		if to, from := b.table(), b.table(); to.element != from.element {
 			b.fail(where, "a table is copied to one of another type")
 		}
 		b.popAll(ofI32 + ofI32 + ofI32)
-		b.byLength(where, meterElements, weightBulk)
+		b.byLength(where, ofElements, weightBulk)
 	case moreTableFill:
 		b.stateful("table.fill")
 		t := b.table()
 		b.pop(i32)
 		b.pop(t.element)
 		b.pop(i32)
-		b.byLength(where, meterElements, weightBulk)
+		b.byLength(where, ofElements, weightBulk)
 	case moreTableGrow:
 		b.stateful("table.grow")
 		index := b.index(len(b.m.tables), "table")
@@ -346,6 +346,6 @@ func (b *body) tableOperation(op uint32, where int) {
 		b.pop(i32)
 		b.pop(b.m.tables[index].element)
 		b.push(ofI32)
-		b.byLength(where, meterGrowth, weightHost)
+		b.byLength(where, units{maxTableElements, opI64Shl, 1}, weightHost)
 	}
 }

@@ -6,6 +6,7 @@ type edit struct {
 	pos, skip int
 	kind      editKind
 	value     uint64
+	length    units
 }
 
 type editKind byte
@@ -15,16 +16,20 @@ const (
 	editCharge editKind = iota
 	// editNumber replaces a number by value.
 	editNumber
-	// editLength charges for the length on top of the stack; value is meterBytes, meterElements, meterPages or meterGrowth.
+	// editLength charges for the length on top of the stack.
 	editLength
 )
 
-// Kinds of lengths.
-const (
-	meterBytes    = iota // of memory.fill, memory.copy and memory.init
-	meterElements        // of table.fill, table.copy and table.init
-	meterPages           // of memory.grow
-	meterGrowth          // of table.grow
+// units converts a length to units of fuel: shift is the instruction that shifts it by bits. If limit is not 0, lengths
+// above it are charged as limit: to grow by more fails.
+type units struct {
+	limit       uint32
+	shift, bits byte
+}
+
+var (
+	ofBytes    = units{0, opI64ShrU, 2} // of memory.fill, copy and init; 16 MiB take 1.6 ms the first time
+	ofElements = units{0, opI64Shl, 1}  // of table.fill, copy and init
 )
 
 // edit adds an edit. Calls must come in the order of the offsets.
@@ -33,17 +38,15 @@ func (b *body) edit(e edit) { b.edits = append(b.edits, e) }
 // setCost changes the cost of the current instruction from 1 to weight.
 func (b *body) setCost(weight uint64) { b.edits[b.blocks[len(b.blocks)-1].charge].value += weight - 1 }
 
-// byLength changes the cost of the instruction at offset where to weight, and adds a charge for the length that is on
-// top of the stack.
-func (b *body) byLength(where int, kind, weight uint64) {
+// byLength sets the cost of the instruction at where, and adds a charge for the length on top of the stack.
+func (b *body) byLength(where int, length units, weight uint64) {
 	b.setCost(weight)
 	b.lengths = true
 	b.branch(bulkBranches)
-	b.edit(edit{pos: where, kind: editLength, value: kind})
+	b.edit(edit{pos: where, kind: editLength, length: length})
 }
 
-// meter appends the function with all its edits to out. begin is the offset of its locals, and code that of its first
-// instruction.
+// meter appends the function with its edits to out. begin and code are the offsets of its locals and its instructions.
 func (b *body) meter(begin, code int, out []byte) []byte {
 	m := b.m
 	fresh := m.scratch[:0]
@@ -64,7 +67,7 @@ func (b *body) meter(begin, code int, out []byte) []byte {
 			fresh = appendNumber(fresh, uint32(e.value))
 		case editLength:
 			fresh = appendNumber(append(fresh, opLocalTee), length)
-			fresh = m.appendLength(fresh, length, e.value)
+			fresh = m.appendUnits(fresh, length, e.length)
 		}
 	}
 	fresh = append(fresh, b.wasm[copied:b.end]...)
@@ -89,8 +92,7 @@ func (m *module) appendCharge(out []byte, units uint64) []byte {
 	return m.appendDeduct(out)
 }
 
-// appendDeduct appends code that takes two values off the stack: the fuel, and on top of it the units to deduct. It sets
-// the fuel to the difference and traps if that is below zero.
+// appendDeduct appends code that sets the fuel to that on the stack less the units on top, and traps below zero.
 func (m *module) appendDeduct(out []byte) []byte {
 	fuel := m.fuel()
 	out = appendNumber(append(out, opI64Sub, opGlobalSet), fuel)
@@ -98,30 +100,16 @@ func (m *module) appendDeduct(out []byte) []byte {
 	return append(out, opI64Const, 0, opI64LtS, opIf, emptyBlock, opUnreachable, opEnd)
 }
 
-func (m *module) appendLength(out []byte, local uint32, kind uint64) []byte {
-	switch kind {
-	case meterBytes: // 16 MiB take 1.6 ms the first time
-		return m.appendUnits(out, local, 0, opI64ShrU, 2)
-	case meterElements:
-		return m.appendUnits(out, local, 0, opI64Shl, 1)
-	case meterPages: // pages are cleared and sometimes copied
-		return m.appendUnits(out, local, m.limits.pages(), opI64Shl, 13)
-	default:
-		return m.appendUnits(out, local, uint32(maxTableElements), opI64Shl, 1)
-	}
-}
-
-// appendUnits appends code that charges for the number in a local. shift is the instruction that shifts the number, and
-// by the number of bits. If limit is not 0, numbers above it are charged as limit: to grow by more fails.
-func (m *module) appendUnits(out []byte, local, limit uint32, shift, step byte) []byte {
+// appendUnits appends code that charges for the length in a local.
+func (m *module) appendUnits(out []byte, local uint32, u units) []byte {
 	out = appendNumber(append(out, opLocalGet), local)
-	if limit > 0 {
-		out = appendSigned(append(out, opI32Const), uint64(limit))
+	if u.limit > 0 {
+		out = appendSigned(append(out, opI32Const), uint64(u.limit))
 		out = appendNumber(append(out, opLocalGet), local)
-		out = appendSigned(append(out, opI32Const), uint64(limit))
+		out = appendSigned(append(out, opI32Const), uint64(u.limit))
 		out = append(out, opI32LtU, opSelect)
 	}
-	out = append(out, opI64ExtendU, opI64Const, step, shift, opCall)
+	out = append(out, opI64ExtendU, opI64Const, u.bits, u.shift, opCall)
 	return appendNumber(out, m.chargeFunction())
 }
 
@@ -153,7 +141,7 @@ func (m *module) meteredRef(function uint32) uint32 {
 	code = m.appendCharge(code, weightHost)
 	switch cost.unit {
 	case byLength:
-		code = m.appendUnits(code, cost.param, 0, opI64Shl, cost.shift)
+		code = m.appendUnits(code, cost.param, units{0, opI64Shl, cost.shift})
 	case byVectors:
 		code = m.appendVectors(code, cost, uint32(len(t.Params)))
 	}

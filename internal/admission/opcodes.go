@@ -99,8 +99,7 @@ const (
 	freeFrame   = 32
 )
 
-// plain is an instruction that pops its operands, pushes at most one result, and has no other effect than to access
-// memory.
+// plain is an instruction that pops its operands, pushes at most one result, and else only accesses memory.
 type plain struct {
 	operands, result string
 	// align is one more than the greatest alignment of a memory access (log₂), or 0 if the instruction makes none.
@@ -114,15 +113,9 @@ type plain struct {
 var plains = makePlains()
 
 // saturating holds the instructions 0 to 7 behind opMore: conversions of floats to integers that saturate.
-var saturating = [8]plain{
-	{operands: ofF32, result: ofI32, weight: 1},
-	{operands: ofF32, result: ofI32, weight: 1},
-	{operands: ofF64, result: ofI32, weight: 1},
-	{operands: ofF64, result: ofI32, weight: 1},
-	{operands: ofF32, result: ofI64, weight: 1},
-	{operands: ofF32, result: ofI64, weight: 1},
-	{operands: ofF64, result: ofI64, weight: 1},
-	{operands: ofF64, result: ofI64, weight: 1},
+var saturating = [8]Signature{
+	{ofF32, ofI32}, {ofF32, ofI32}, {ofF64, ofI32}, {ofF64, ofI32},
+	{ofF32, ofI64}, {ofF32, ofI64}, {ofF64, ofI64}, {ofF64, ofI64},
 }
 
 func makePlains() (table [256]plain) {
@@ -184,8 +177,7 @@ func makePlains() (table [256]plain) {
 	return table
 }
 
-// addAccesses adds the loads, from opcode 0x28, and the stores, from opcode 0x36. Values narrower than their type have two loads each,
-// one signed and one unsigned.
+// addAccesses adds loads, from opcode 0x28, and stores, from 0x36. Values narrower than their type have a signed load, too.
 func addAccesses(table *[256]plain) {
 	load := 0x28
 	for i, a := range []struct {

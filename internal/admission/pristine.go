@@ -45,12 +45,6 @@ func (p *pristine) imported(i Import) {
 	}
 }
 
-func (p *pristine) exported(name string, function uint32) {
-	if name == initialize {
-		p.roots = append(p.roots, function)
-	}
-}
-
 // enter is called at the beginning of each function's code.
 func (p *pristine) enter() {
 	if len(p.draws) == 0 {

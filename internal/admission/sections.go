@@ -135,7 +135,9 @@ func (m *module) readExport(r *reader, p *patch) {
 	switch kind {
 	case kindFunction:
 		index = m.reference(r, p)
-		m.pristine.exported(name, index)
+		if name == initialize {
+			m.pristine.roots = append(m.pristine.roots, index)
+		}
 	case kindTable:
 		index = r.index(len(m.tables), "table")
 	case kindMemory:

@@ -161,8 +161,7 @@ func (b *builder) build(n ast.Node, output bool) operand {
 	return b.unavailable(n, "this is not available here", "this")
 }
 
-// unavailable records that the language lacks a feature. In bodies the error is message, in templates a sentence about
-// subject.
+// unavailable records that the language lacks a feature. The error has message in bodies, and subject in templates.
 func (b *builder) unavailable(n ast.Node, message, subject string) operand {
 	if b.Bodies {
 		return b.fail(n, "%s", message)

@@ -93,8 +93,7 @@ func (b *builder) input(n ast.Node, group, name string, optional bool) operand {
 	}}
 }
 
-// absent is the value of a?.b if a is null. All further members in the chain are absent, too, and the value of the chain is
-// null.
+// absent is the value of a?.b if a is null, and of all further members in the chain, whose value is null.
 type absent struct{}
 
 func (b *builder) chain(n *ast.ChainNode, output bool) operand {
@@ -120,8 +119,7 @@ func (b *builder) member(n *ast.MemberNode, output bool) operand {
 	}}
 }
 
-// member returns a member of an object or an element of a list. If optional is true, a member of null is absent and not an
-// error.
+// member returns a member of an object or an element of a list. If optional is true, a member of null is absent.
 func (r *Run) member(object, key any, optional, output bool) (value any) {
 	var exact Number
 	switch of := object.(type) {

@@ -148,8 +148,7 @@ func mayBeIn(x, y Kind) bool {
 	return y.May(ListKind|Null) || y.May(ObjectKind) && x.May(Text|Null)
 }
 
-// arithmetic returns the kind of the result of +, - and *. Two integers result in an integer, and an integer and a float in a
-// float.
+// arithmetic returns the kind of the result of +, - and *.
 func arithmetic(x, y Kind) Kind {
 	switch both := x | y; {
 	case both.Is(Text):
@@ -202,8 +201,7 @@ func apply(column int, result Kind, op operation, first, right operand) operand 
 	}}
 }
 
-// shortCircuit returns an operand for "or" if decisive is true, and for "and" if it is false. The right side is not evaluated
-// if the left side equals decisive.
+// shortCircuit returns an operand for "or" if decisive is true, and for "and" if it is false.
 func shortCircuit(column int, first, right operand, decisive bool) operand {
 	return operand{Boolean, func(r *Run) any {
 		if first.truth(r, column) == decisive {

@@ -161,8 +161,7 @@ func (r *Run) read(bytes int) {
 	r.take(bytes)
 }
 
-// make counts the bytes of a new value against Limits.Made. Without this limit, an expression could repeat a long text for
-// each element of a list.
+// make counts the bytes of a new value, so that no expression repeats a long text for each element of a list.
 func (r *Run) make(bytes int) {
 	if r.inBodies != nil {
 		if r.size += bytes; r.size > r.limits.Made {

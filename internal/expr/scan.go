@@ -130,8 +130,7 @@ func (p Piece) parse(functions conf.FunctionsTable) (*parser.Tree, *Error) {
 	return nil, p.syntaxProblem(from)
 }
 
-// syntaxProblem returns the error for a token at which the parser failed. Unlike the parser's own message, it does not quote
-// literals.
+// syntaxProblem returns the error for a token at which the parser failed. Unlike the parser's, it quotes no literals.
 func (p Piece) syntaxProblem(from int) *Error {
 	near, kind := "", "the end"
 	if i := slices.IndexFunc(p.tokens, func(t lexer.Token) bool { return t.From == from }); i >= 0 {

@@ -22,8 +22,7 @@ var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 // that it can be part of a path.
 func ValidName(name string) bool { return len(name) <= 128 && validName.MatchString(name) }
 
-// literalName returns the argument of get_secret and get_variable. The error does not quote the argument, which may be the
-// secret itself.
+// literalName returns a literal argument. The error does not quote it, because it may be the secret itself.
 func (b *builder) literalName(n *ast.CallNode) (name string, ok bool) {
 	literal, ok := n.Arguments[0].(*ast.StringNode)
 	switch {
@@ -44,7 +43,7 @@ func (b *builder) secret(n *ast.CallNode) operand {
 	}
 	if len(n.Arguments) > 1 {
 		argument, _ := n.Arguments[1].(*ast.StringNode)
-		if argument == nil || owners[argument.Value] == (owner{}) {
+		if argument == nil || owners[argument.Value].missing == nil {
 			return b.fail(n.Arguments[1], "whose secret it is must be written 'tenant' or 'user'")
 		}
 		o := owners[argument.Value]
@@ -129,8 +128,7 @@ func inTemplatesOnly(name string) bool {
 	return name == "get_secret" || name == "get_key" || name == "discover"
 }
 
-// discover compiles discover. Both arguments are literal, so that nobody but the author of the template chooses where
-// credentials go.
+// discover compiles discover. Its arguments are literal, so that the template alone chooses where credentials go.
 func (b *builder) discover(n *ast.CallNode) operand {
 	var texts [2]string
 	for i, what := range []string{"issuer", "member"} {
@@ -166,21 +164,16 @@ const (
 
 // owner is a tenant or a user, as the second argument of get_secret.
 type owner struct {
-	// directory begins the names of its secrets.
-	directory string
-	// subject is the name in Expression.Subject that has the id.
-	subject string
+	// directory begins the names of its secrets, and subject is the name in Expression.Subject that has its id.
+	directory, subject string
+	// missing and invalid are errors of [StoredSecret]. They do not quote the id, which is not for all who see an error.
+	missing, invalid error
 }
 
-var owners = map[string]owner{"tenant": {tenants, "tenant_id"}, "user": {users, "user.id"}}
-
-// Errors of [StoredSecret]. They do not quote the id, which is not for everybody who sees an error.
-var (
-	errNoTenant = errors.New("the request has no tenant")
-	errNoUser   = errors.New("the request has no user with an id")
-	errTenantID = errors.New("the id of the tenant " + noPart)
-	errUserID   = errors.New("the id of the user " + noPart)
-)
+var owners = map[string]owner{
+	"tenant": {tenants, "tenant_id", errors.New("the request has no tenant"), errors.New("the id of the tenant " + noPart)},
+	"user":   {users, "user.id", errors.New("the request has no user with an id"), errors.New("the id of the user " + noPart)},
+}
 
 const noPart = "cannot be part of a secret's name: it must be 1 to 128 lower-case letters, digits, '_' or '-', and begin with a letter or digit"
 
@@ -221,15 +214,15 @@ func StoredSecret(name, tenantID, userID string) (string, error) {
 	if !owned {
 		return name, nil
 	}
-	id, missing, invalid := tenantID, errNoTenant, errTenantID
+	id, o := tenantID, owners["tenant"]
 	if directory == users {
-		id, missing, invalid = userID, errNoUser, errUserID
+		id, o = userID, owners["user"]
 	}
 	switch {
 	case id == "":
-		return "", missing
+		return "", o.missing
 	case !validID(id):
-		return "", invalid
+		return "", o.invalid
 	}
 	return directory + id + last, nil
 }
