@@ -18,8 +18,7 @@ const OptionsFile = "keywright.cfg"
 // minClang is the oldest version of clang that compiles the SDK for C.
 const minClang = 16
 
-// clangs are the names of clang on PATH, the preferred one first. Versions differ in the bytes that they make, so every machine that
-// has the tested one uses it.
+// clangs are the names of clang on PATH, the tested one first: versions differ in the bytes that they make.
 var clangs = []string{"clang-19", "clang", "clang-22", "clang-21", "clang-20", "clang-18", "clang-17", "clang-16"}
 
 var clangVersion = regexp.MustCompile(`clang version (\d+)[.\d]*`)

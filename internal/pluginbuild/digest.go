@@ -17,8 +17,7 @@ import (
 	"strings"
 )
 
-// buildTags are the build tags that TinyGo sets for targetJSON. They are repeated here so that the digest does not need
-// TinyGo. A test compares them with the compiler's.
+// buildTags are the build tags that TinyGo sets for targetJSON. The digest does not need TinyGo. A test compares them.
 var buildTags = []string{
 	"tinygo.wasm", "wasm_unknown", "tinygo", "purego", "osusergo", "math_big_pure_go",
 	"gc.leaking", "scheduler.none", "serial.none", "tinygo.unicore",
@@ -66,8 +65,7 @@ func digestOf(packages []goPackage, dir string) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// runGo runs the go command in a directory, with variables beside those of the environment, and returns what it prints. what begins
-// the error.
+// runGo runs the go command with further variables, and returns what it prints. what begins the error.
 func runGo(ctx context.Context, what, dir string, variables []string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir

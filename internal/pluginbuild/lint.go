@@ -64,9 +64,8 @@ var library = []string{
 	"github.com/keywright/keywright/sdk", "github.com/keywright/keywright/abi", "github.com/keywright/keywright/internal/contract", "github.com/extism/go-pdk",
 }
 
-// lint checks the sources of a plugin for code that compiles but does not work in a guest. It checks all packages except
-// those of the standard library and the SDK. It also returns the places where the plugin escapes configuration fields, which
-// is wrong for sealed ones.
+// lint checks all packages but those of the standard library and the SDK for code that compiles but does not work in a
+// guest. It also returns the places where the plugin escapes configuration fields, which is wrong for sealed ones.
 func lint(packages []goPackage) ([]escape, error) {
 	l := linter{findings: findings{fset: token.NewFileSet()}}
 	for _, p := range packages {
@@ -187,8 +186,7 @@ func (l *linter) escape(n ast.Node, code string, fields []string, why string) {
 // deepest bounds how many variables are followed, because they may be assigned from each other in a circle.
 const deepest = 5
 
-// direct returns the configuration fields whose values an expression is made of. It follows variables and the operator +, and no calls,
-// whose results may be of another kind.
+// direct returns the configuration fields that an expression is made of. It follows variables and +, and no calls.
 func direct(n ast.Expr, depth int) (names []string) {
 	switch n := n.(type) {
 	case *ast.ParenExpr:
@@ -237,8 +235,7 @@ func assigned(n *ast.Ident) (values []ast.Expr) {
 	return values
 }
 
-// fields returns the configuration fields that an expression uses: literal arguments of methods named Config. It follows
-// variables to their assignments.
+// fields returns the configuration fields that an expression uses, also through variables.
 func fields(n ast.Node, depth int) (names []string) {
 	if depth > deepest {
 		return nil

@@ -60,8 +60,7 @@ func (c Compiler) Build(ctx context.Context, dir string) error {
 	return nil
 }
 
-// checkEscapes returns an error for each escape of a sealed field. The plugin has a reference in place of its value, and the host would
-// insert the secret as it is.
+// checkEscapes returns an error for each escape of a sealed field, whose value the host would insert as it is.
 func checkEscapes(escapes []escape, sealed []string) error {
 	var problems []error
 	for _, e := range escapes {
@@ -147,8 +146,7 @@ func (c Compiler) compile(ctx context.Context, dir string) ([]byte, []escape, er
 // patience limits the time of a compilation. An ordinary plugin takes seconds.
 const patience = 10 * time.Minute
 
-// errEndless is the error for a TinyGo that was stopped. TinyGo evaluates init functions, and its own limit does not
-// stop one that loops.
+// errEndless is the error for a TinyGo that was stopped. It evaluates init functions, also one that loops.
 var errEndless = errors.New("the compiler did not end: it runs functions init and makes package variables while it compiles, see whether one of them loops")
 
 var errSlow = errors.New("the compiler did not end in ten minutes")

@@ -23,8 +23,7 @@ const (
 	lastPause  = 10 * time.Second
 )
 
-// listener has the connection of a process that waits for changes. It connects again when the connection breaks. It sends
-// no statement but LISTEN.
+// listener has the connection of a process that waits for changes, and connects again. It sends LISTEN alone.
 type listener struct {
 	dial func(context.Context) (*pgx.ConnConfig, error)
 	log  *slog.Logger
@@ -61,8 +60,7 @@ func (l *listener) turn(listening bool) {
 	}
 }
 
-// start begins to listen. It calls wake for each change. The log has a line when that fails, and none for further attempts until it
-// listens again.
+// start begins to listen, and calls wake for each change. The log has one line when that fails, until it listens again.
 func (l *listener) start(wake func(state.ID)) {
 	l.done.Go(func() {
 		pause, logged := firstPause, false

@@ -131,8 +131,7 @@ func start(ctx context.Context, db *sql.DB, dial func(context.Context) (*pgx.Con
 	return store, nil
 }
 
-// bringUp brings the database to the current schema. A lock makes processes do so one at a time. It is the lock of a
-// transaction, so that it holds through a pooler, too.
+// bringUp brings the database to the current schema, one process at a time. Poolers keep the lock of a transaction.
 func bringUp(ctx context.Context, db *sql.DB) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
@@ -149,8 +148,7 @@ func bringUp(ctx context.Context, db *sql.DB) error {
 	return tx.Commit()
 }
 
-// explain returns words for an error of pgx, and its kind. The words are our own: the texts of pgx and of PostgreSQL name users,
-// hosts and values.
+// explain returns our own words for an error of pgx, and its kind: the texts of others name users, hosts and values.
 func explain(err error) (detail string, kind error) {
 	var answer *pgconn.PgError
 	if errors.As(err, &answer) {

@@ -290,8 +290,7 @@ func (l *Log) begin(torn int) {
 	l.unwritten = l.head.appendLine(l.unwritten, appendNumber(members, "torn", torn))
 }
 
-// writeOut writes the bytes of lines that the target has not taken. After an error, the rest stays, in order, so that no line has
-// a gap once the target takes it.
+// writeOut writes the bytes that the target has not taken. After an error, the rest stays, so that no line gets a gap.
 func (l *Log) writeOut() error {
 	if len(l.unwritten) == 0 {
 		return nil
@@ -329,8 +328,7 @@ func (l *Log) note(err error) {
 	}
 }
 
-// logHead logs the number and the hash of the last line, so that a copy of the log elsewhere shows whether lines before it were
-// changed.
+// logHead logs the number and the hash of the last line. A copy elsewhere shows whether lines before it were changed.
 func (l *Log) logHead(message string) {
 	l.logged = l.head.n
 	l.config.Logger.Info(message, slog.String("file", l.name()), slog.Uint64("line", l.head.n), slog.String("hash", l.head.text()))

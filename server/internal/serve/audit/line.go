@@ -40,8 +40,7 @@ type Record struct {
 // A Subject is the members of a line that are the same for all uses of a connector. [NewSubject] makes one.
 type Subject struct{ text []byte }
 
-// maxNames is the length of the names of secrets after which a line has the number of further ones in their place, so that a line
-// is never longer than what is read of one.
+// maxNames is the length of the names of secrets after which a line has the number of further ones, so that it can be read.
 const maxNames = 16 << 10
 
 // NewSubject returns the subject of a connector. secrets has names only, and sha256 is the digest of the plugin.
@@ -112,8 +111,7 @@ func appendNumber(b []byte, name string, value int) []byte {
 	return strconv.AppendInt(b, int64(value), 10)
 }
 
-// appendText appends a text in JSON, in which what is not printable is escaped, such as marks that reverse the direction of a line. Nearly
-// all texts need no escape.
+// appendText appends a text in JSON. It escapes what is not printable, such as marks that reverse a line.
 func appendText(b []byte, text string) []byte {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
@@ -167,8 +165,7 @@ const (
 	lengthOfHash = len(beginHash) + 2*sha256.Size + len(endHash)
 )
 
-// appendLine appends the next line of the chain, which has these members. The hash is over the hash of the line before and the
-// bytes of the line up to its own hash.
+// appendLine appends the next line of the chain. Its hash is over the hash before and its bytes up to the hash.
 func (l *link) appendLine(b, members []byte) []byte {
 	begin := len(b)
 	l.n++

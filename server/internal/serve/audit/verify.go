@@ -127,7 +127,6 @@ func openSource(path string) (*source, error) {
 	return s, s.close()
 }
 
-// open opens the file, unless it is open.
 func (s *source) open() error {
 	if s.file != nil {
 		return nil
@@ -148,7 +147,6 @@ func (s *source) open() error {
 	return nil
 }
 
-// close closes the file, unless it is closed.
 func (s *source) close() error {
 	if s.file == nil {
 		return nil

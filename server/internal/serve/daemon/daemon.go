@@ -53,9 +53,8 @@ type Config struct {
 	Stdout io.Writer
 }
 
-// ballast is the size in bytes of a part of the heap that is never used. The garbage collector waits until the heap has
-// doubled. Without the ballast, it would run for every few megabytes, which is some hundreds of requests. Memory that
-// nobody writes to is not resident.
+// ballast is the size in bytes of a part of the heap that is never used, nor resident. The garbage collector waits until
+// the heap has doubled, and would otherwise run for every few megabytes, which is some hundreds of requests.
 const ballast = 16 << 20
 
 // request counts, records and logs a request that has ended. Tests of operators are in the audit log alone.
@@ -210,8 +209,8 @@ func (d *daemon) ready() error {
 	return errors.Join(d.audit.log.Err(), d.current().sessions.Ready(context.Background()))
 }
 
-// notice returns a notice for /readyz if the file on disk is not in use, the audit log cannot be written, or the store of state fails.
-// The gateway stays ready then, with the previous configuration, without lines of the audit log if it may, and without the store.
+// notice returns what /readyz adds while the gateway is ready, but with the previous configuration, without an audit
+// log, or without the store of state.
 func (d *daemon) notice() string {
 	var lines []string
 	if since := d.since(); !since.IsZero() {

@@ -47,8 +47,7 @@ var attemptSums = []struct {
 	{"fuel_total", "Units of fuel that plugins used.", func(a host.Attempt) float64 { return float64(a.Fuel) }},
 }
 
-// connectorMetrics holds the metrics of one connector, because to look them up by labels for each request takes longer than
-// to count it.
+// connectorMetrics holds the metrics of one connector, because to look them up by labels takes longer than to count.
 type connectorMetrics struct {
 	upstream, total prometheus.Observer
 	// plugin, cache and reuse count authentications by where the result came from.
@@ -216,8 +215,7 @@ func newPluginMetrics(r *metrics.Registry) *pluginMetrics {
 		Registry: r,
 		calls:    r.Counter("plugin_calls_total", "Attempts to authenticate a request for which the plugin ran, by auth type.", "type"),
 		failures: r.Counter("plugin_failures_total", "Attempts that failed because of the plugin, by auth type and by what the plugin did.", "type", "reason"),
-		fuel: r.Histogram("plugin_fuel", "Units of fuel that a plugin used in a run, of each attempt the run with the most.",
-			fuelBuckets, "type"),
+		fuel:     r.Histogram("plugin_fuel", "Units of fuel that a plugin used in a run, of each attempt the run with the most.", fuelBuckets, "type"),
 	}
 }
 
@@ -249,8 +247,7 @@ func (m *pluginMetrics) attempted(attempt host.Attempt) {
 	}
 }
 
-// fuelOf returns the fuel that the runs of an auth type used, for the console. The median is the upper bound of its bucket, or the most
-// fuel of a run if that is less.
+// fuelOf returns the fuel of the runs of an auth type. The median is the upper bound of its bucket, or the most if less.
 func (m *pluginMetrics) fuelOf(authType string) console.Fuel {
 	t, ok := m.types.Find(authType)
 	var metric dto.Metric

@@ -124,8 +124,7 @@ func (d *daemon) prepare(ctx context.Context) (*inUse, error) {
 	return next, nil
 }
 
-// unusable is the error for a file that cannot be used, with what the console shows of it. It is made before anything is locked,
-// because a disk may hang.
+// unusable is the error for a file, with what the console shows. It is made before anything is locked: a disk may hang.
 type unusable struct {
 	error
 	problems []console.Problem
@@ -133,7 +132,6 @@ type unusable struct {
 	difference *difference.Document
 }
 
-// Unwrap returns the reason.
 func (u *unusable) Unwrap() error { return u.error }
 
 // complete adds the certificate and the sessions to a set. It returns an error if the set cannot replace the one in use.
@@ -180,8 +178,7 @@ func (d *daemon) currentSessions() *identity.Identifier {
 	return nil
 }
 
-// sessions returns the sessions for a set: those in use if their configuration has not changed, because they have keys and the
-// issuer may be down, and new ones otherwise.
+// sessions returns the sessions in use if their configuration is the same, since the issuer may be down, or new ones.
 func (d *daemon) sessions(ctx context.Context, next *inUse) (*identity.Identifier, error) {
 	if prev := d.current(); prev != nil && reflect.DeepEqual(prev.Settings.User, next.Settings.User) {
 		return prev.sessions, nil
@@ -240,8 +237,8 @@ func (d *daemon) use(next *inUse) {
 	}
 }
 
-// forget removes the metrics of the connectors of prev, and of the auth types, that the set in use does not have. The set in use may be a later one
-// than the successor of prev, so that a connector that was added again keeps its metrics.
+// forget removes the metrics of the connectors of prev, and of the auth types, that the set in use does not have. That
+// may be a later set than the successor of prev.
 func (d *daemon) forget(prev *inUse) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -24,8 +24,7 @@ var (
 // flushTime is the time in which the store may take what it did not take before, when the daemon ends.
 const flushTime = 10 * time.Second
 
-// probeInterval is the time between two probes of a store that fails. A process without requests learns by them that it answers
-// again.
+// probeInterval is the time between two probes of a store that fails. A process without requests needs them.
 const probeInterval = 10 * time.Second
 
 // sharedState is the state of the file. It is opened for the first set, and all sets use it.

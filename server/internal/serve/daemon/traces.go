@@ -83,8 +83,7 @@ func (t *traces) begin(ctx context.Context, e gateway.Event) (context.Context, f
 
 type requestIDKey struct{}
 
-// requestIDs uses the ID of the request as the ID of its trace if the caller sent no trace ID, so that the trace can be found
-// with X-Request-Id or a line of the log.
+// requestIDs makes the ID of a request that of its trace, if the caller sent none, so that X-Request-Id finds the trace.
 type requestIDs struct{}
 
 // NewIDs implements sdk.IDGenerator.

@@ -23,8 +23,7 @@ const settle = 200 * time.Millisecond
 // directory, a replaced directory, or a write from another machine.
 const pollInterval = 5 * time.Second
 
-// watch watches the directories of the file and of its plugins. It does not watch the files, because a replaced file would not
-// be watched any more.
+// watch watches the directories of the file and of its plugins: a replaced file would not be watched any more.
 func (d *daemon) watch() (*fsnotify.Watcher, error) {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -95,8 +94,7 @@ func (d *daemon) state(ctx context.Context, files ...string) string {
 	}
 }
 
-// follow reloads the configuration when a file changes and on SIGHUP, until ctx ends. Stores of secrets notice their own
-// changes.
+// follow reloads the configuration when a file changes and on SIGHUP. Stores of secrets notice their own changes.
 func (d *daemon) follow(ctx context.Context, w *fsnotify.Watcher) {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)

@@ -66,8 +66,8 @@ func (c *Certificate) NotAfter() time.Time {
 	return c.current.read.Leaf.NotAfter
 }
 
-// get implements tls.Config.GetCertificate. After a failure, the next connection tries again, because a new certificate
-// and a new key are written one after the other and do not match in between.
+// get implements tls.Config.GetCertificate. After a failure, the next connection tries again: a new certificate and a new
+// key are written one after the other.
 func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.look()
 	c.mu.Lock()

@@ -176,8 +176,7 @@ func (l serverLog) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// strictTransport adds the header that makes browsers use only TLS for this host for a year (RFC 6797). It does not
-// include subdomains, which may be under the control of others.
+// strictTransport makes browsers use only TLS for this host for a year (RFC 6797). Subdomains may be of others.
 func strictTransport(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Strict-Transport-Security", "max-age=31536000")
@@ -185,9 +184,8 @@ func strictTransport(h http.Handler) http.Handler {
 	})
 }
 
-// withDeadlines closes the connection of a client that stops sending its body or stops reading the response. The
-// handler may take any time: there are deadlines only while it reads or writes, since a deadline that passes would end
-// the request.
+// withDeadlines closes the connection of a client that stops sending its body or stops reading the response. There are
+// deadlines only while the handler reads or writes, since one that passes would end the request.
 func withDeadlines(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b := &timedWriter{ResponseWriter: w, deadlines: deadlines{
@@ -216,8 +214,7 @@ func lastOfConnection(r *http.Request) bool {
 	return r.ProtoMajor == 1 && (r.ProtoMinor == 0 || len(r.TransferEncoding) > 0) || r.Method == http.MethodConnect || r.Header.Get("Upgrade") != ""
 }
 
-// deadlines sets the deadlines of a connection, or of a stream of HTTP/2. It ignores errors, which mean that the
-// connection has no deadlines.
+// deadlines sets the deadlines of a connection, or of a stream of HTTP/2. Errors mean that the connection has none.
 type deadlines struct {
 	control http.ResponseController
 	// body is set if the request has a body. The server may read the rest of it before it writes.
@@ -236,8 +233,7 @@ type deadlines struct {
 
 func (d *deadlines) read(limit time.Duration) { _ = d.control.SetReadDeadline(time.Now().Add(limit)) }
 
-// write sets the deadline of a write, unless it was set within the last second. It sets a read deadline too if there is a
-// rest of the body, because the server may read that before it writes.
+// write sets the deadline of a write, at most once a second. The server may read the rest of a body before it writes.
 func (d *deadlines) write() {
 	if d.body && !d.stalled.Load() && !d.done.Load() {
 		d.read(restTime)
@@ -258,8 +254,7 @@ func (d *deadlines) end() {
 	}
 }
 
-// timedBody is a client's body. Read fails if no bytes arrive for stallTime, or if they arrive so slowly that a
-// request, and its place among the concurrent ones, could be held for days.
+// timedBody is a client's body. Read fails if no bytes arrive for stallTime, or so few that the request may last days.
 type timedBody struct {
 	io.ReadCloser
 	deadlines *deadlines

@@ -140,8 +140,7 @@ func ofOtherSite(r *http.Request) bool {
 	return true
 }
 
-// linked answers a person who followed a link of another page. The answer is the same for all paths, and the person decides
-// whether to go on.
+// linked lets a person who followed a link of another page decide whether to go on. It is the same for all paths.
 func linked(w http.ResponseWriter) {
 	for name, value := range map[string]string{
 		"Content-Type": "text/html; charset=utf-8", "Content-Security-Policy": "default-src 'none'; base-uri 'none'; frame-ancestors 'none'",

@@ -13,8 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Registry holds the metrics of a program, including those of its process and of the Go runtime. The values of labels
-// must come from the configuration or from a fixed list. Their number must not grow with the requests of callers.
+// Registry holds the metrics of a program, including those of its process and of the Go runtime. It puts keywright_ before
+// their names. The values of labels must come from the configuration or from a fixed list, and not grow with requests.
 type Registry struct {
 	registry *prometheus.Registry
 	// labelled has the metrics with labels that were counted.
@@ -39,7 +39,7 @@ func version() string {
 	return "unknown"
 }
 
-// Counter adds a counter. Its name gets the prefix keywright_.
+// Counter adds a counter.
 func (r *Registry) Counter(name, help string, labels ...string) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "keywright", Name: name, Help: help}, labels)
 	r.registry.MustRegister(c)
@@ -47,12 +47,12 @@ func (r *Registry) Counter(name, help string, labels ...string) *prometheus.Coun
 	return c
 }
 
-// Seconds adds a histogram of durations from a millisecond to half a minute. Its name gets the prefix keywright_.
+// Seconds adds a histogram of durations from a millisecond to half a minute.
 func (r *Registry) Seconds(name, help string, labels ...string) *prometheus.HistogramVec {
 	return r.Histogram(name, help, []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}, labels...)
 }
 
-// Histogram adds a histogram with the upper bounds of its buckets. Its name gets the prefix keywright_.
+// Histogram adds a histogram with the upper bounds of its buckets.
 func (r *Registry) Histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
 	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "keywright", Name: name, Help: help, Buckets: buckets}, labels)
 	r.registry.MustRegister(h)
@@ -67,7 +67,7 @@ func (r *Registry) Forget(label, value string) {
 	}
 }
 
-// Gauge adds a gauge. value is called for each request of the metrics. The name gets the prefix keywright_.
+// Gauge adds a gauge. value is called for each request of the metrics.
 func (r *Registry) Gauge(name, help string, value func() float64) {
 	r.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "keywright", Name: name, Help: help}, value))
 }
@@ -85,14 +85,12 @@ func Truth(ok bool) float64 {
 	return 0
 }
 
-// Total adds a counter whose value is kept elsewhere. value is called for each request of the metrics. The name gets the prefix
-// keywright_.
+// Total adds a counter whose value is kept elsewhere. value is called for each request of the metrics.
 func (r *Registry) Total(name, help string, value func() float64) {
 	r.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "keywright", Name: name, Help: help}, value))
 }
 
-// Gauges adds a gauge with a label. values is called for each request of the metrics, and returns the value for each value of
-// the label. The name gets the prefix keywright_.
+// Gauges adds a gauge with a label. values is called for each request of the metrics, and returns a value for each label.
 func (r *Registry) Gauges(name, help, label string, values func() map[string]float64) {
 	r.registry.MustRegister(&gauges{prometheus.NewDesc("keywright_"+name, help, []string{label}, nil), values})
 }

@@ -188,8 +188,7 @@ func (s *Store) change(ctx context.Context, op string, id state.ID, query string
 	return ok, nil
 }
 
-// one executes a statement that returns at most one row, and scans it. It reports whether there was one. It reads up to
-// the end: only then SQLite has committed.
+// one executes a statement that returns at most one row, and reports whether it did. SQLite commits at the end of rows.
 func (s *Store) one(ctx context.Context, db *sql.DB, query string, arguments []any, into ...any) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Limit)
 	defer cancel()
