@@ -112,7 +112,22 @@ func makeImports() map[Import]host {
 	add(user, ofI64+ofI64, ofI64, contract.UserCompose, contract.UserEncode, contract.UserDecode, contract.UserDigest, contract.UserPublicKey, contract.UserSign)
 	add(user, ofI64+ofI64+ofI64, ofI64, contract.UserMAC, contract.UserSignSealed)
 	add(user, ofI64+ofI64+ofI64, "", contract.UserCacheSet)
-	addWASI(all)
+
+	// Language runtimes import functions of WASI whether they need them or not. None of these opens a file or a socket.
+	const two, four = ofI32 + ofI32, ofI32 + ofI32 + ofI32 + ofI32
+	wasi := contract.ModuleWASI
+	add(wasi, "", ofI32, "sched_yield")
+	add(wasi, ofI32, "", "proc_exit")
+	add(wasi, ofI32, ofI32, wasiClose)
+	add(wasi, two, ofI32, "args_get", "args_sizes_get", "environ_get", "environ_sizes_get", "clock_res_get",
+		"fd_fdstat_get", "fd_fdstat_set_flags", "fd_prestat_get")
+	add(wasi, two+ofI32, ofI32, "fd_prestat_dir_name")
+	add(wasi, ofI32+ofI64+ofI32, ofI32, wasiClock)
+	add(wasi, ofI32+ofI64+two, ofI32, "fd_seek")
+	all[Import{wasi, wasiRandom}] = host{Signature{two, ofI32}, meter{byLength, 1, 3}}     // 2 ns a byte
+	all[Import{wasi, "poll_oneoff"}] = host{Signature{four, ofI32}, meter{byLength, 2, 8}} // 70 ns a subscription
+	all[Import{wasi, "fd_write"}] = host{Signature{four, ofI32}, meter{byVectors, 2, 5}}   // 9 ns a byte when each byte is a line
+	all[Import{wasi, "fd_read"}] = host{Signature{four, ofI32}, meter{byLength, 2, 6}}     // 17 ns a vector; stdin is empty
 	return all
 }
 
@@ -123,33 +138,6 @@ const (
 	wasiClock  = "clock_time_get"
 	wasiClose  = "fd_close" // can close stderr
 )
-
-// addWASI adds the WASI functions that a guest may import. Language runtimes import them whether they need them or not.
-// No function among them opens a file or a socket.
-func addWASI(all map[Import]host) {
-	const one, two, three, four = ofI32, ofI32 + ofI32, ofI32 + ofI32 + ofI32, ofI32 + ofI32 + ofI32 + ofI32
-	add := func(name, params, results string, m meter) {
-		all[Import{contract.ModuleWASI, name}] = host{Signature{params, results}, m}
-	}
-	add("args_get", two, one, meter{})
-	add("args_sizes_get", two, one, meter{})
-	add("environ_get", two, one, meter{})
-	add("environ_sizes_get", two, one, meter{})
-	add("clock_res_get", two, one, meter{})
-	add(wasiClock, ofI32+ofI64+ofI32, one, meter{})
-	add(wasiRandom, two, one, meter{byLength, 1, 3})     // 2 ns a byte
-	add("poll_oneoff", four, one, meter{byLength, 2, 8}) // 70 ns a subscription
-	add("sched_yield", "", one, meter{})
-	add("proc_exit", one, "", meter{})
-	add("fd_write", four, one, meter{byVectors, 2, 5}) // 9 ns a byte when each byte is a line
-	add("fd_read", four, one, meter{byLength, 2, 6})   // 17 ns a vector; stdin is empty
-	add(wasiClose, one, one, meter{})
-	add("fd_seek", ofI32+ofI64+two, one, meter{})
-	add("fd_fdstat_get", two, one, meter{})
-	add("fd_fdstat_set_flags", two, one, meter{})
-	add("fd_prestat_get", two, one, meter{})
-	add("fd_prestat_dir_name", three, one, meter{})
-}
 
 // checkImport returns the reason why a module may not import i, or "".
 func (c ruleset) checkImport(i Import, kind byte, t Signature) string {

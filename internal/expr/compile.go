@@ -254,12 +254,8 @@ func (b *builder) call(n *ast.CallNode, output bool) operand {
 	name := callee.Value
 	f, exists := functions[name]
 	switch {
-	case name == "get_secret" && b.Bodies:
-		return b.fail(n, "get_secret is not available here: a secret in request or response would reach the caller; put it into auth, headers or query")
-	case name == "get_key" && b.Bodies:
-		return b.fail(n, "get_key is not available here: such a key signs, and has no text; name it in auth")
-	case name == "discover" && b.Bodies:
-		return b.fail(n, "discover is not available here: it names where credentials go; put it into auth")
+	case b.Bodies && inTemplatesOnly[name] != "":
+		return b.fail(n, "%s is not available here: %s", name, inTemplatesOnly[name])
 	case !exists || !f.templates && !b.Bodies:
 		return b.unknownFunction(n, name)
 	case len(n.Arguments) < f.minArgs || len(n.Arguments) > f.maxArgs:

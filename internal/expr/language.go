@@ -133,7 +133,7 @@ func subject(group, name string) (get func(*Run) string, missing string) {
 func (l *Language) FunctionNames() []string {
 	var names []string
 	for name, f := range functions {
-		if f.templates && !l.Bodies || l.Bodies && !inTemplatesOnly(name) {
+		if f.templates && !l.Bodies || l.Bodies && inTemplatesOnly[name] == "" {
 			names = append(names, name)
 		}
 	}

@@ -123,9 +123,11 @@ type Discovery struct{ Issuer, Member string }
 // String returns the call.
 func (d Discovery) String() string { return "discover('" + d.Issuer + "', '" + d.Member + "')" }
 
-// inTemplatesOnly reports whether a function is for templates alone. The errors of call say why.
-func inTemplatesOnly(name string) bool {
-	return name == "get_secret" || name == "get_key" || name == "discover"
+// inTemplatesOnly has the functions for templates alone, and what bodies do in place of them.
+var inTemplatesOnly = map[string]string{
+	"get_secret": "a secret in request or response would reach the caller; put it into auth, headers or query",
+	"get_key":    "such a key signs, and has no text; name it in auth",
+	"discover":   "it names where credentials go; put it into auth",
 }
 
 // discover compiles discover. Its arguments are literal, so that the template alone chooses where credentials go.

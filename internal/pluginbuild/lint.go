@@ -73,17 +73,17 @@ func lint(packages []goPackage) ([]escape, error) {
 		if p.Standard || isLibrary(p.ImportPath) {
 			continue
 		}
-		var files []*ast.File
+		var decls []ast.Decl
 		for _, name := range slices.Concat(p.GoFiles, p.CgoFiles) {
 			file, err := parser.ParseFile(l.fset, filepath.Join(p.Dir, name), nil, 0)
 			if err != nil {
 				return nil, fmt.Errorf("sources of the plugin: %w", err)
 			}
 			l.file(file)
-			files = append(files, file)
+			decls = append(decls, file.Decls...)
 		}
 		if l.own {
-			l.problems = append(l.problems, lintOwn(l.fset, files)...)
+			l.problems = append(l.problems, lintOwn(l.fset, decls)...)
 		}
 	}
 	return l.escapes, errors.Join(l.problems...)

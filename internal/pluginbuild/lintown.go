@@ -24,39 +24,36 @@ type ownLinter struct {
 }
 
 // lintOwn returns the problems of a package of the plugin that are none in packages of others.
-func lintOwn(fset *token.FileSet, files []*ast.File) []error {
+func lintOwn(fset *token.FileSet, decls []ast.Decl) []error {
 	l := ownLinter{
 		findings: findings{fset: fset}, specs: map[*ast.ValueSpec]bool{}, variables: map[string]bool{}, functions: map[string]*ast.FuncDecl{}, first: map[string]bool{},
 	}
-	for _, file := range files {
-		l.declare(file)
+	for _, decl := range decls {
+		l.declare(decl)
 	}
-	for _, file := range files {
-		l.findFirst(file)
+	for _, decl := range decls {
+		l.findFirst(decl)
 	}
-	for _, file := range files {
-		for _, decl := range file.Decls {
-			function, ok := decl.(*ast.FuncDecl)
-			l.check(decl, !ok || function.Recv == nil && l.first[function.Name.Name])
-		}
+	for _, decl := range decls {
+		function, ok := decl.(*ast.FuncDecl)
+		l.check(decl, !ok || function.Recv == nil && l.first[function.Name.Name])
 	}
 	return l.problems
 }
 
-func (l *ownLinter) declare(file *ast.File) {
-	for _, decl := range file.Decls {
-		switch decl := decl.(type) {
-		case *ast.FuncDecl:
-			if decl.Recv == nil && decl.Name.Name != "init" {
-				l.functions[decl.Name.Name] = decl
-			}
-		case *ast.GenDecl:
-			for _, spec := range decl.Specs {
-				if spec, ok := spec.(*ast.ValueSpec); ok && decl.Tok == token.VAR {
-					l.specs[spec] = true
-					for _, name := range spec.Names {
-						l.variables[name.Name] = true
-					}
+// declare records the names of a declaration at the top of a file.
+func (l *ownLinter) declare(decl ast.Decl) {
+	switch decl := decl.(type) {
+	case *ast.FuncDecl:
+		if decl.Recv == nil && decl.Name.Name != "init" {
+			l.functions[decl.Name.Name] = decl
+		}
+	case *ast.GenDecl:
+		for _, spec := range decl.Specs {
+			if spec, ok := spec.(*ast.ValueSpec); ok && decl.Tok == token.VAR {
+				l.specs[spec] = true
+				for _, name := range spec.Names {
+					l.variables[name.Name] = true
 				}
 			}
 		}
@@ -64,15 +61,13 @@ func (l *ownLinter) declare(file *ast.File) {
 }
 
 // findFirst records the functions that functions init, package variables and main name, and those that these name.
-func (l *ownLinter) findFirst(file *ast.File) {
-	for _, decl := range file.Decls {
-		function, ok := decl.(*ast.FuncDecl)
-		if !ok {
-			l.reach(decl)
-		} else if name := function.Name.Name; function.Recv == nil && (name == "init" || name == "main") {
-			l.first[name] = true
-			l.reach(decl)
-		}
+func (l *ownLinter) findFirst(decl ast.Decl) {
+	function, ok := decl.(*ast.FuncDecl)
+	if !ok {
+		l.reach(decl)
+	} else if name := function.Name.Name; function.Recv == nil && (name == "init" || name == "main") {
+		l.first[name] = true
+		l.reach(decl)
 	}
 }
 
