@@ -214,7 +214,7 @@ func lastOfConnection(r *http.Request) bool {
 	return r.ProtoMajor == 1 && (r.ProtoMinor == 0 || len(r.TransferEncoding) > 0) || r.Method == http.MethodConnect || r.Header.Get("Upgrade") != ""
 }
 
-// deadlines sets the deadlines of a connection, or of a stream of HTTP/2. Errors mean that the connection has none.
+// deadlines sets the deadlines of a connection, or of a stream of HTTP/2. It ignores errors.
 type deadlines struct {
 	control http.ResponseController
 	// body is set if the request has a body. The server may read the rest of it before it writes.
