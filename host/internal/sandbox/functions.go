@@ -2,6 +2,8 @@ package sandbox
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
 	"unicode/utf8"
 
 	"github.com/tetratelabs/wazero/api"
@@ -75,13 +77,18 @@ func (r *run) inTime() {
 	}
 }
 
-// data returns a copy of the block at offset. Offset 0 is an empty text. Any other offset that is not of a block ends the
-// call.
-func (r *run) data(offset uint64) string {
-	block, err := r.arena.Block(offset)
-	if err != nil {
-		r.fail(ErrUse, "%s: %v", r.function, err)
+// block returns the block at offset, not copied. Offset 0 is an empty text. Any other offset that is not of a block ends the call.
+func (r *run) block(offset uint64) []byte {
+	block, ok := r.arena.block(offset)
+	if !ok {
+		r.fail(ErrUse, "%s: not the offset of a memory block: %d", r.function, offset)
 	}
+	return block
+}
+
+// data returns a copy of the block at offset.
+func (r *run) data(offset uint64) string {
+	block := r.block(offset)
 	r.spend(len(block))
 	return string(block)
 }
@@ -153,49 +160,60 @@ var envFunctions = []function{
 // alloc implements alloc(length) → offset: it allocates a block. For a length of 0 it returns offset 0, as Extism does.
 // Only the host makes empty blocks.
 func alloc(r *run, stack []uint64) {
-	if stack[0] == 0 {
-		return
+	if stack[0] != 0 {
+		stack[0] = r.alloc(stack[0])
 	}
-	offset, err := r.arena.Alloc(stack[0])
-	r.check(err)
-	stack[0] = offset
+}
+
+// alloc allocates a block of n bytes and returns its offset. It ends the call if there is no room.
+func (r *run) alloc(n uint64) uint64 {
+	offset, err := r.arena.alloc(n)
+	switch limits := r.module.limits; {
+	case errors.Is(err, errFull):
+		r.exceed(LimitMemory, "more than %d bytes of memory blocks in a call", limits.BlockBytes)
+	case err != nil:
+		r.exceed(LimitMemory, "more than %d memory blocks in a call", limits.Blocks)
+	}
+	return offset
+}
+
+// put copies text into a new block and returns its offset.
+func put[Text []byte | string](r *run, text Text) uint64 {
+	r.spend(len(text))
+	offset := r.alloc(uint64(len(text)))
+	copy(r.arena.bytes[offset:], text)
+	return offset
 }
 
 // free implements free(offset). It does nothing, since blocks live as long as the call.
 func free(*run, []uint64) {}
 
-// length implements length(offset) → bytes. It returns 0 for an offset that is no block's.
-func length(r *run, stack []uint64) { stack[0] = r.arena.Length(stack[0]) }
+// length implements length(offset) → bytes. It returns 0 for an offset that is no block's, because PDKs ask for the length of any offset
+// that they get before they use it.
+func length(r *run, stack []uint64) {
+	block, _ := r.arena.block(stack[0])
+	stack[0] = uint64(len(block))
+}
 
 // loadU8 implements load_u8(offset) → byte.
-func loadU8(r *run, stack []uint64) {
-	v, ok := r.arena.Load8(stack[0])
-	r.inBounds(ok, stack[0])
-	stack[0] = uint64(v)
-}
+func loadU8(r *run, stack []uint64) { stack[0] = uint64(r.at(stack[0], 1)[0]) }
 
 // loadU64 implements load_u64(offset) → eight bytes, little-endian.
-func loadU64(r *run, stack []uint64) {
-	v, ok := r.arena.Load64(stack[0])
-	r.inBounds(ok, stack[0])
-	stack[0] = v
-}
+func loadU64(r *run, stack []uint64) { stack[0] = binary.LittleEndian.Uint64(r.at(stack[0], 8)) }
 
 // storeU8 implements store_u8(offset, byte).
-func storeU8(r *run, stack []uint64) {
-	r.inBounds(r.arena.Store8(stack[0], byte(stack[1])), stack[0])
-}
+func storeU8(r *run, stack []uint64) { r.at(stack[0], 1)[0] = byte(stack[1]) }
 
 // storeU64 implements store_u64(offset, eight bytes, little-endian).
-func storeU64(r *run, stack []uint64) {
-	r.inBounds(r.arena.Store64(stack[0], stack[1]), stack[0])
-}
+func storeU64(r *run, stack []uint64) { binary.LittleEndian.PutUint64(r.at(stack[0], 8), stack[1]) }
 
-// inBounds ends the call if ok is false.
-func (r *run) inBounds(ok bool, offset uint64) {
-	if !ok {
+// at returns n bytes of the memory blocks. It ends the call if they are out of bounds.
+func (r *run) at(offset, n uint64) []byte {
+	bytes := r.arena.at(offset, n)
+	if bytes == nil {
 		r.fail(ErrUse, "%s: offset %d is outside the memory blocks of the call", r.function, offset)
 	}
+	return bytes
 }
 
 // needInput asks env for the input when the guest first uses it, and puts it into a block.
@@ -231,8 +249,7 @@ func inputLoadU8(r *run, stack []uint64) {
 
 // inputLoadU64 implements input_load_u64(position in the input) → eight bytes, little-endian.
 func inputLoadU64(r *run, stack []uint64) {
-	r.inputAt(stack[0], 8)
-	stack[0], _ = r.arena.Load64(r.input.offset + stack[0])
+	stack[0] = binary.LittleEndian.Uint64(r.inputAt(stack[0], 8))
 }
 
 // inputAt returns n bytes of the input. It ends the call if they are out of bounds.
@@ -241,9 +258,7 @@ func (r *run) inputAt(position, n uint64) []byte {
 	if position >= r.input.length || r.input.length-position < n {
 		r.fail(ErrUse, "%s: position %d is outside an input of %d bytes", r.function, position, r.input.length)
 	}
-	bytes, err := r.arena.Range(r.input.offset+position, n)
-	r.check(err)
-	return bytes
+	return r.arena.at(r.input.offset+position, n)
 }
 
 // outputSet implements output_set(offset, length). The bytes may begin and end anywhere in the memory blocks. The last
@@ -252,9 +267,9 @@ func outputSet(r *run, stack []uint64) {
 	if limit := r.module.limits.OutputBytes; stack[1] > uint64(limit) {
 		r.fail(ErrLimit, "an output of %d bytes, %d are allowed", stack[1], limit)
 	}
-	bytes, err := r.arena.Range(stack[0], stack[1])
-	if err != nil {
-		r.fail(ErrUse, "%s: %v", r.function, err)
+	bytes := r.arena.at(stack[0], stack[1])
+	if bytes == nil && stack[1] > 0 {
+		r.fail(ErrUse, "%s: outside the memory blocks of the call: %d bytes at offset %d", r.function, stack[1], stack[0])
 	}
 	r.spend(len(bytes))
 	if !utf8.Valid(bytes) {
@@ -266,8 +281,9 @@ func outputSet(r *run, stack []uint64) {
 
 // errorSet implements error_set(offset). Offset 0 removes the message.
 func errorSet(r *run, stack []uint64) {
-	if limit := r.module.limits.OutputBytes; r.arena.Length(stack[0]) > uint64(limit) {
-		r.fail(ErrLimit, "an error message of %d bytes, %d are allowed", r.arena.Length(stack[0]), limit)
+	block, limit := r.block(stack[0]), r.module.limits.OutputBytes
+	if len(block) > limit {
+		r.fail(ErrLimit, "an error message of %d bytes, %d are allowed", len(block), limit)
 	}
 	r.result.Message = r.text(stack[0])
 }

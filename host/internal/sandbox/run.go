@@ -2,11 +2,9 @@ package sandbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/keywright/keywright/host/internal/kernel"
 	"github.com/keywright/keywright/internal/contract"
 )
 
@@ -17,7 +15,7 @@ import (
 type run struct {
 	context.Context
 	module *Module
-	arena  *kernel.Arena
+	arena  *arena
 	memory *memory
 	// guest is nil until the module has been instantiated.
 	guest  *guest
@@ -64,7 +62,7 @@ type input struct {
 
 func newRun(m *Module) *run {
 	limits := m.limits
-	r := &run{module: m, memory: &memory{limit: uint64(limits.MemoryBytes)}, arena: kernel.New(limits.BlockBytes, limits.Blocks)}
+	r := &run{module: m, memory: &memory{limit: uint64(limits.MemoryBytes)}, arena: newArena(limits.BlockBytes, limits.Blocks)}
 	r.stderr.write = func(line string) { r.log(contract.LevelInfo, line) }
 	r.stderr.proceed = func() {
 		r.function, r.hostUsed = wasiWrite, true
@@ -97,9 +95,9 @@ const maxIdle = 2 << 20
 func (r *run) release(keep bool) {
 	m := r.module
 	if observe := m.runtime.observe; observe != nil {
-		observe(r.memory.bytes, r.arena.Used())
+		observe(r.memory.bytes, r.arena.used())
 	}
-	r.arena.Reset()
+	r.arena.reset()
 	r.memory.exceeded = false
 	r.stderr.partial = r.stderr.partial[:0]
 	r.Context, r.state = context.Background(), state{}
@@ -212,27 +210,5 @@ func (r *run) proceed() {
 	}
 	if r.Err() != nil {
 		r.abort(stopped(context.Cause(r.Context), "its time was over when it called "+r.function))
-	}
-}
-
-// put copies text into a new block and returns its offset.
-func put[Text []byte | string](r *run, text Text) uint64 {
-	r.spend(len(text))
-	offset, err := kernel.Put(r.arena, text)
-	r.check(err)
-	return offset
-}
-
-// check ends the call if err, an error of kernel.Arena, is not nil.
-func (r *run) check(err error) {
-	limits := r.module.limits
-	switch {
-	case err == nil:
-	case errors.Is(err, kernel.ErrFull):
-		r.exceed(LimitMemory, "more than %d bytes of memory blocks in a call", limits.BlockBytes)
-	case errors.Is(err, kernel.ErrBlocks):
-		r.exceed(LimitMemory, "more than %d memory blocks in a call", limits.Blocks)
-	default:
-		r.fail(ErrUse, "%v", err)
 	}
 }

@@ -23,10 +23,7 @@ func blockNew(r *run, stack []uint64) {
 
 // blockRead implements block_read(block, address, room) → length of the block. It copies at most room bytes of the block.
 func blockRead(r *run, stack []uint64) {
-	block, err := r.arena.Block(stack[0])
-	if err != nil {
-		r.fail(ErrUse, "%s: %v", r.function, err)
-	}
+	block := r.block(stack[0])
 	r.spend(copy(r.own(stack[1], stack[2]), block))
 	stack[0] = uint64(len(block))
 }
@@ -59,13 +56,13 @@ var userFunctions = []function{
 	{contract.UserCacheDrop, i64, i64, cacheDrop},
 	{contract.UserStateGet, i64, i64, optional(waits, contract.Env.StateGet)}, // which may wait for other calls that use the grant
 	{contract.UserJWTSign, i64, i64, timed(unary(usesKey, contract.Env.JWTSign))},
-	{contract.UserEncode, i64x2, i64, binary(busy, (*run).data, contract.Env.Encode)},
-	{contract.UserDecode, i64x2, i64, binary(busy, (*run).text, contract.Env.Decode)},
-	{contract.UserDigest, i64x2, i64, timed(binary(busy, (*run).data, contract.Env.Digest))},
+	{contract.UserEncode, i64x2, i64, dual(busy, (*run).data, contract.Env.Encode)},
+	{contract.UserDecode, i64x2, i64, dual(busy, (*run).text, contract.Env.Decode)},
+	{contract.UserDigest, i64x2, i64, timed(dual(busy, (*run).data, contract.Env.Digest))},
 	{contract.UserMAC, i64x3, i64, ternary((*run).data, contract.Env.MAC)},
 	{contract.UserSignSealed, i64x3, i64, timed(ternary((*run).text, contract.Env.SignSealed))},
-	{contract.UserPublicKey, i64x2, i64, binary(usesKey, (*run).text, contract.Env.PublicKey)},
-	{contract.UserSign, i64x2, i64, timed(binary(usesKey, (*run).data, contract.Env.Sign))},
+	{contract.UserPublicKey, i64x2, i64, dual(usesKey, (*run).text, contract.Env.PublicKey)},
+	{contract.UserSign, i64x2, i64, timed(dual(usesKey, (*run).data, contract.Env.Sign))},
 	{contract.UserReveal, i64, i64, unary(busy, contract.Env.Reveal)},
 }
 
@@ -108,8 +105,8 @@ func optional(w way, method func(contract.Env, string) (string, bool)) implement
 	}
 }
 
-// binary returns the implementation of a function (text, second) → block. read reads the second.
-func binary[Out texts](w way, read func(*run, uint64) string, method func(_ contract.Env, first, second string) Out) implementation {
+// dual returns the implementation of a function (text, second) → block. read reads the second.
+func dual[Out texts](w way, read func(*run, uint64) string, method func(_ contract.Env, first, second string) Out) implementation {
 	return func(r *run, stack []uint64) {
 		first, second := r.text(stack[0]), read(r, stack[1])
 		stack[0] = put(r, result(r, w, func() Out { return method(r.env, first, second) }))
