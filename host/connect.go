@@ -127,7 +127,7 @@ func (h *Host) newReader(c *Connector, d *dialer) *inputs.Reader {
 	}
 	if t := c.plan.TLS; t != nil && t.Token {
 		r.TLS = c.transport.TLS.Texts
-		r.Asker.Mutual = t.Certificate != nil || t.PKCS12 != nil
+		r.Asker.Mutual = t.Templates[connect.Certificate] != nil || t.Templates[connect.PKCS12] != nil
 	}
 	if e := c.config.Egress; e != nil {
 		r.Egress = keyOfEgress(*e).text

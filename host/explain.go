@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/connect"
 	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/request"
@@ -177,7 +178,7 @@ func (c *Connector) explainTLS(ctx context.Context, in *hostfn.Inputs) (*Explain
 	if err := certificate.Ended(c.plan.Clock()); err != nil {
 		return nil, &hostfn.Failure{Stage: hostfn.StageConfig, Err: err}
 	}
-	e := &ExplainedTLS{ClientCertificate: certificate, CA: c.plan.TLS.CA != nil}
+	e := &ExplainedTLS{ClientCertificate: certificate, CA: c.plan.TLS.Templates[connect.CA] != nil}
 	if c.plan.TLS.API {
 		e.For = append(e.For, TLSForAPI)
 	}

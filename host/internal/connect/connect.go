@@ -189,7 +189,12 @@ func (k *checker) auth(ctx context.Context) {
 	k.aliases()
 	k.calls()
 	k.fields()
-	k.tlsNames()
+	// The names of TLS become part of the partition, so that a token that is bound to a certificate (RFC 8705 section 3) is not used with
+	// another one. They have no sinks, so that no plugin can ask for them.
+	k.plan.tlsNames(func(path string, names template.Names) {
+		k.plan.Names.Merge(names)
+		k.plan.addSecrets(path, names)
+	})
 	k.answers()
 	k.states()
 	if k.plan.consent { // each user has a grant, and what was got with it is nobody else's

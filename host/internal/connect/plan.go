@@ -43,9 +43,7 @@ func (p *Plan) FieldSecrets() map[string][]string {
 			add(name, f.Object.Names())
 		}
 	}
-	for _, t := range p.TLS.templates() {
-		add(t.path, t.Names())
-	}
+	p.tlsNames(add)
 	return all
 }
 

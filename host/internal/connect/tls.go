@@ -24,32 +24,37 @@ const (
 	ForToken = "token"
 )
 
-// TLS is a compiled TLS. Templates of texts that are empty are nil.
+// The texts of a TLS.
+const (
+	Certificate = iota
+	Key
+	PKCS12
+	Passphrase
+	CA
+	TLSTexts // their number
+)
+
+// TLSPaths are the paths of the texts of a TLS.
+var TLSPaths = [TLSTexts]string{"tls.certificate", "tls.key", "tls.pkcs12", "tls.passphrase", "tls.ca"}
+
+// TLS is a compiled TLS.
 type TLS struct {
-	Certificate, Key, PKCS12, Passphrase, CA *template.Template
+	// Templates has nil for a text that is empty.
+	Templates [TLSTexts]*template.Template
 	// API and Token report what it is for.
 	API, Token bool
 }
 
-// tlsTemplate is a template of a TLS, with the path of its member.
-type tlsTemplate struct {
-	path string
-	*template.Template
-}
-
-// templates returns the templates of a TLS, which may be nil.
-func (t *TLS) templates() (all []tlsTemplate) {
-	if t == nil {
-		return nil
+// tlsNames calls add with the path and the names of each template of the plan's TLS.
+func (p *Plan) tlsNames(add func(path string, names template.Names)) {
+	if p.TLS == nil {
+		return
 	}
-	for _, one := range []tlsTemplate{
-		{"tls.certificate", t.Certificate}, {"tls.key", t.Key}, {"tls.pkcs12", t.PKCS12}, {"tls.passphrase", t.Passphrase}, {"tls.ca", t.CA},
-	} {
-		if one.Template != nil {
-			all = append(all, one)
+	for i, t := range p.TLS.Templates {
+		if t != nil {
+			add(TLSPaths[i], t.Names())
 		}
 	}
-	return all
 }
 
 // tls checks and compiles the TLS of the connector.
@@ -82,15 +87,16 @@ func (k *checker) tls() {
 		}
 	}
 	compiled := &TLS{
-		Certificate: k.pem("tls.certificate", t.Certificate), Key: k.pem("tls.key", t.Key), CA: k.pem("tls.ca", t.CA),
-		PKCS12: k.pem("tls.pkcs12", t.PKCS12), Passphrase: k.pem("tls.passphrase", t.Passphrase),
 		API: len(t.For) == 0 || slices.Contains(t.For, ForAPI), Token: len(t.For) == 0 || slices.Contains(t.For, ForToken),
 	}
+	for i, text := range [...]string{Certificate: t.Certificate, Key: t.Key, PKCS12: t.PKCS12, Passphrase: t.Passphrase, CA: t.CA} {
+		compiled.Templates[i] = k.pem(TLSPaths[i], text)
+	}
 	k.plan.TLS = compiled
-	if compiled.Key != nil && !compiled.Key.Secret() {
+	if key := compiled.Templates[Key]; key != nil && !key.Secret() {
 		k.Wrong("tls.key", "names no secret: keep the key in one, and write {{ get_secret('client_key') }}")
 	}
-	if compiled.PKCS12 != nil && !compiled.PKCS12.Secret() {
+	if file := compiled.Templates[PKCS12]; file != nil && !file.Secret() {
 		k.Wrong("tls.pkcs12", "names no secret: keep the file in one, and write {{ get_secret('client_p12') }}")
 	}
 	if compiled.API && k.plan.Origins.Insecure() {
@@ -127,16 +133,6 @@ func (k *checker) pem(path, text string) *template.Template {
 		}
 	}
 	return compiled
-}
-
-// tlsNames adds the names in the templates of the connector's TLS to its plan. They become part of the partition, so that a
-// token that is bound to a certificate (RFC 8705 section 3) is not used with another one. They have no sinks, so that no plugin
-// can ask for them.
-func (k *checker) tlsNames() {
-	for _, t := range k.plan.TLS.templates() {
-		k.plan.Names.Merge(t.Names())
-		k.plan.addSecrets(t.path, t.Names())
-	}
 }
 
 // ParseCertificates returns the certificates in a PEM text, at least one. Blocks of other kinds are ignored, such as a key in

@@ -86,9 +86,9 @@ func (a *arena) block(offset uint64) (block []byte, ok bool) {
 	return a.bytes[offset : offset+found.length], true
 }
 
-// at returns n bytes from offset on, not copied, and nil if one of them is not allocated. It does not compute offset+n before, which would
+// bytesAt returns n bytes from offset on, not copied, and nil if one of them is not allocated. It does not compute offset+n before, which would
 // overflow for an offset near 2⁶⁴.
-func (a *arena) at(offset, n uint64) []byte {
+func (a *arena) bytesAt(offset, n uint64) []byte {
 	if offset < firstBlock || offset >= a.end || a.end-offset < n {
 		return nil
 	}

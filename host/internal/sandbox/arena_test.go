@@ -28,7 +28,7 @@ func TestBlocks(t *testing.T) {
 	var offsets []uint64
 	for i := range 9 {
 		offset := allocated(t, a, uint64(1000*i+1)) // makes the arena grow
-		copy(a.at(offset, uint64(1000*i+1)), bytes.Repeat([]byte{byte(i)}, 1000*i+1))
+		copy(a.bytesAt(offset, uint64(1000*i+1)), bytes.Repeat([]byte{byte(i)}, 1000*i+1))
 		offsets = append(offsets, offset)
 	}
 	for i, offset := range offsets {
@@ -68,7 +68,7 @@ func TestOffsetsOutOfBounds(t *testing.T) {
 		"beyond 32 bits":            1<<32 + o,
 	} {
 		for _, n := range []uint64{1, 8} {
-			if a.at(offset, n) != nil {
+			if a.bytesAt(offset, n) != nil {
 				t.Errorf("%s: %d bytes are in bounds", name, n)
 			}
 		}
@@ -77,14 +77,14 @@ func TestOffsetsOutOfBounds(t *testing.T) {
 		}
 	}
 	for offset, want := range map[uint64]bool{o: true, o + 3: true, o + 8: true, o + 9: false} { // the last begins inside and ends outside
-		if got := len(a.at(offset, 8)) == 8; got != want {
+		if got := len(a.bytesAt(offset, 8)) == 8; got != want {
 			t.Errorf("the number at %d is in bounds: %t, want %t", offset, got, want)
 		}
 	}
-	if a.at(o+15, 1) == nil {
+	if a.bytesAt(o+15, 1) == nil {
 		t.Error("the last byte is out of bounds")
 	}
-	if a.at(o, math.MaxUint64) != nil {
+	if a.bytesAt(o, math.MaxUint64) != nil {
 		t.Error("a range as long as can be is in bounds")
 	}
 }
@@ -111,20 +111,20 @@ func TestArenaLimits(t *testing.T) {
 func TestResetLeavesNothing(t *testing.T) {
 	a := newArena(1<<20, 10)
 	old := allocated(t, a, 64)
-	copy(a.at(old, 64), "what the last call left")
+	copy(a.bytesAt(old, 64), "what the last call left")
 	a.reset()
 	if lengthOf(a, old) >= 0 || len(bytes.Trim(a.used(), "\x00")) != 0 {
 		t.Fatal("something is left")
 	}
-	if again := allocated(t, a, 64); again != old || !bytes.Equal(a.at(again, 64), make([]byte, 64)) {
-		t.Errorf("the new block at %d is %q, want zeroes at %d", again, a.at(again, 64), old)
+	if again := allocated(t, a, 64); again != old || !bytes.Equal(a.bytesAt(again, 64), make([]byte, 64)) {
+		t.Errorf("the new block at %d is %q, want zeroes at %d", again, a.bytesAt(again, 64), old)
 	}
 }
 
 // An arena's memory grows in steps of increasing size, and not beyond maxBytes.
 func TestMemoryOfAnArena(t *testing.T) {
-	const most = 10_000
-	a := newArena(most, 100)
+	const maxBytes = 10_000
+	a := newArena(maxBytes, 100)
 	for _, step := range []struct {
 		n    uint64
 		want int // the size of the arena's memory afterwards
@@ -132,8 +132,8 @@ func TestMemoryOfAnArena(t *testing.T) {
 		{1, firstSize},
 		{firstSize - 24, firstSize}, // fills it
 		{1, 2 * firstSize},
-		{5000, most + firstBlock},
-		{0, most + firstBlock},
+		{5000, maxBytes + firstBlock},
+		{0, maxBytes + firstBlock},
 	} {
 		allocated(t, a, step.n)
 		if len(a.bytes) != step.want {
@@ -179,8 +179,8 @@ func FuzzArena(f *testing.F) {
 			case 1, 2:
 				n := map[byte]uint64{1: 8, 2: 1}[op%4]
 				inside := v >= 16 && v < end && v+n <= end && v+n > v
-				if got := a.at(v, n); (got != nil) != inside {
-					t.Fatalf("at(%d, %d) has %d bytes, end is %d", v, n, len(got), end)
+				if got := a.bytesAt(v, n); (got != nil) != inside {
+					t.Fatalf("bytesAt(%d, %d) has %d bytes, end is %d", v, n, len(got), end)
 				}
 			case 3:
 				want, ok := lengths[v]

@@ -196,20 +196,22 @@ func length(r *run, stack []uint64) {
 }
 
 // loadU8 implements load_u8(offset) → byte.
-func loadU8(r *run, stack []uint64) { stack[0] = uint64(r.at(stack[0], 1)[0]) }
+func loadU8(r *run, stack []uint64) { stack[0] = uint64(r.bytesAt(stack[0], 1)[0]) }
 
 // loadU64 implements load_u64(offset) → eight bytes, little-endian.
-func loadU64(r *run, stack []uint64) { stack[0] = binary.LittleEndian.Uint64(r.at(stack[0], 8)) }
+func loadU64(r *run, stack []uint64) { stack[0] = binary.LittleEndian.Uint64(r.bytesAt(stack[0], 8)) }
 
 // storeU8 implements store_u8(offset, byte).
-func storeU8(r *run, stack []uint64) { r.at(stack[0], 1)[0] = byte(stack[1]) }
+func storeU8(r *run, stack []uint64) { r.bytesAt(stack[0], 1)[0] = byte(stack[1]) }
 
 // storeU64 implements store_u64(offset, eight bytes, little-endian).
-func storeU64(r *run, stack []uint64) { binary.LittleEndian.PutUint64(r.at(stack[0], 8), stack[1]) }
+func storeU64(r *run, stack []uint64) {
+	binary.LittleEndian.PutUint64(r.bytesAt(stack[0], 8), stack[1])
+}
 
-// at returns n bytes of the memory blocks. It ends the call if they are out of bounds.
-func (r *run) at(offset, n uint64) []byte {
-	bytes := r.arena.at(offset, n)
+// bytesAt returns n bytes of the memory blocks. It ends the call if they are out of bounds.
+func (r *run) bytesAt(offset, n uint64) []byte {
+	bytes := r.arena.bytesAt(offset, n)
 	if bytes == nil {
 		r.fail(ErrUse, "%s: offset %d is outside the memory blocks of the call", r.function, offset)
 	}
@@ -258,7 +260,7 @@ func (r *run) inputAt(position, n uint64) []byte {
 	if position >= r.input.length || r.input.length-position < n {
 		r.fail(ErrUse, "%s: position %d is outside an input of %d bytes", r.function, position, r.input.length)
 	}
-	return r.arena.at(r.input.offset+position, n)
+	return r.arena.bytesAt(r.input.offset+position, n)
 }
 
 // outputSet implements output_set(offset, length). The bytes may begin and end anywhere in the memory blocks. The last
@@ -267,7 +269,7 @@ func outputSet(r *run, stack []uint64) {
 	if limit := r.module.limits.OutputBytes; stack[1] > uint64(limit) {
 		r.fail(ErrLimit, "an output of %d bytes, %d are allowed", stack[1], limit)
 	}
-	bytes := r.arena.at(stack[0], stack[1])
+	bytes := r.arena.bytesAt(stack[0], stack[1])
 	if bytes == nil && stack[1] > 0 {
 		r.fail(ErrUse, "%s: outside the memory blocks of the call: %d bytes at offset %d", r.function, stack[1], stack[0])
 	}

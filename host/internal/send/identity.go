@@ -48,7 +48,7 @@ type Certificate struct {
 }
 
 // pemTexts are the rendered texts of a TLS.
-type pemTexts struct{ certificate, key, pkcs12, passphrase, ca string }
+type pemTexts [connect.TLSTexts]string
 
 // identityKey identifies an identity. No two connectors share one.
 type identityKey struct {
@@ -79,25 +79,15 @@ func NewIdentities() (*Identities, error) {
 // render renders the texts for the inputs of a call.
 func (t *TLS) render(ctx context.Context, in *hostfn.Inputs) (texts pemTexts, failure *hostfn.Failure) {
 	values := hostfn.New(ctx, t.Plan.Plan, in, hostfn.Inline).Values()
-	for _, one := range []struct {
-		name     string
-		template *template.Template
-		to       *string
-	}{
-		{"certificate", t.Plan.TLS.Certificate, &texts.certificate},
-		{"key", t.Plan.TLS.Key, &texts.key},
-		{"ca", t.Plan.TLS.CA, &texts.ca},
-		{"pkcs12", t.Plan.TLS.PKCS12, &texts.pkcs12},
-		{"passphrase", t.Plan.TLS.Passphrase, &texts.passphrase},
-	} {
-		if one.template == nil {
+	for i, text := range t.Plan.TLS.Templates {
+		if text == nil {
 			continue
 		}
-		parts, err := one.template.Render(values)
+		parts, err := text.Render(values)
 		if err != nil {
-			return pemTexts{}, &hostfn.Failure{Stage: hostfn.StageTemplate, Err: hostfn.FieldErrorf("tls."+one.name, "%w", err)}
+			return pemTexts{}, &hostfn.Failure{Stage: hostfn.StageTemplate, Err: hostfn.FieldErrorf(connect.TLSPaths[i], "%w", err)}
 		}
-		*one.to = template.Join(parts)
+		texts[i] = template.Join(parts)
 	}
 	return texts, nil
 }
@@ -106,10 +96,10 @@ func (t *TLS) render(ctx context.Context, in *hostfn.Inputs) (texts pemTexts, fa
 func (t *TLS) parse(texts pemTexts) (id egress.Identity, certificate *Certificate, failure *hostfn.Failure) {
 	var err error
 	path := "tls.certificate"
-	switch {
-	case t.Plan.TLS.Certificate != nil:
-		id.Certificate, err = parsePair(texts.certificate, texts.key)
-	case t.Plan.TLS.PKCS12 != nil:
+	switch templates := &t.Plan.TLS.Templates; {
+	case templates[connect.Certificate] != nil:
+		id.Certificate, err = parsePair(texts[connect.Certificate], texts[connect.Key])
+	case templates[connect.PKCS12] != nil:
 		path = "tls.pkcs12"
 		id.Certificate, err = t.parsePKCS12(texts)
 	}
@@ -117,8 +107,8 @@ func (t *TLS) parse(texts pemTexts) (id egress.Identity, certificate *Certificat
 		leaf := id.Certificate.Leaf
 		certificate = &Certificate{Subject: printable.Text(leaf.Subject.String(), 1024), NotAfter: leaf.NotAfter, Path: path}
 	}
-	if err == nil && t.Plan.TLS.CA != nil {
-		id.Roots, err = parseRoots(texts.ca)
+	if err == nil && t.Plan.TLS.Templates[connect.CA] != nil {
+		id.Roots, err = parseRoots(texts[connect.CA])
 	}
 	if err != nil {
 		return egress.Identity{}, nil, &hostfn.Failure{Stage: hostfn.StageConfig, Err: err}
@@ -205,7 +195,7 @@ func (t *TLS) Read(ctx context.Context, in *hostfn.Inputs) (*Certificate, *hostf
 // Texts returns the certificate, its key and the authorities for the inputs of a call.
 func (t *TLS) Texts(ctx context.Context, in *hostfn.Inputs) ([]string, *hostfn.Failure) {
 	texts, failure := t.render(ctx, in)
-	return []string{texts.certificate, texts.key, texts.ca}, failure
+	return []string{texts[connect.Certificate], texts[connect.Key], texts[connect.CA]}, failure
 }
 
 // Last returns the certificate that a request needed last, or nil if none has needed one.
@@ -252,11 +242,11 @@ func (t *Transport) Base() http.RoundTripper {
 
 // parsePKCS12 parses a file of a certificate and its key. The error has nothing of either.
 func (t *TLS) parsePKCS12(texts pemTexts) (*tls.Certificate, error) {
-	file, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(texts.pkcs12), ""))
+	file, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(texts[connect.PKCS12]), ""))
 	if err != nil || len(file) > maxPKCS12 {
 		return nil, hostfn.FieldErrorf("tls.pkcs12", "is no Base64 of a file of up to %d KiB: write it with base64 -w0", maxPKCS12>>10)
 	}
-	both, err := t.PKCS12(file, texts.passphrase)
+	both, err := t.PKCS12(file, texts[connect.Passphrase])
 	if err != nil {
 		return nil, hostfn.FieldErrorf("tls.pkcs12", "%w", err)
 	}
