@@ -212,7 +212,6 @@ func (k *checker) auth(ctx context.Context) {
 	}
 }
 
-// calls begins the plan of the connector's calls.
 func (k *checker) calls() {
 	plan, calls, p := k.plan, k.in.Calls, k.in.Plugin
 	plan.Plan, plan.consent = calls, p.Description.Consent
@@ -228,17 +227,14 @@ func (k *checker) calls() {
 	calls.Warn = func(ctx context.Context, field, text string) { warn(ctx, plan.Path(field), text) }
 }
 
-// warn adds a warning.
 func (k *checker) warn(path, format string, args ...any) {
 	k.plan.Warnings = append(k.plan.Warnings, problem.Place{}.Problem(path, format, args...))
 }
 
-// wrongField adds a problem of a field.
 func (k *checker) wrongField(f *hostfn.Field, format string, args ...any) {
 	k.Wrong(k.plan.Path(f.Name), format, args...)
 }
 
-// origins parses the origins.
 func (k *checker) origins() {
 	if len(k.in.Origins) == 0 {
 		k.Wrong("origins", "is empty: name the scheme and host of the API, such as https://api.example.com")

@@ -73,7 +73,11 @@ func (k *checker) fields() {
 		case present:
 			k.wrongField(field, "is null: give it a value or leave it out")
 		case field.Required:
-			k.wrongField(field, "is missing%s: %s%s", reason, hint(describe.About(f)), suggestions(f))
+			usual := ""
+			if len(f.Suggested) > 0 {
+				usual = " (usual: " + strings.Join(f.Suggested, ", ") + ")"
+			}
+			k.wrongField(field, "is missing%s: %s%s", reason, hint(describe.About(f)), usual)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(k.plan.Values)) {
@@ -86,14 +90,6 @@ func (k *checker) fields() {
 		}
 		k.Wrong(k.plan.Path(name), "is not a field of auth type %s%s", authType, problem.DidYouMean(name, fieldNames))
 	}
-}
-
-// suggestions returns the usual values of a field, for the end of an error.
-func suggestions(f *abi.Field) string {
-	if len(f.Suggested) == 0 {
-		return ""
-	}
-	return " (usual: " + strings.Join(f.Suggested, ", ") + ")"
 }
 
 // hint returns a plugin's documentation of a field, for the end of an error.
@@ -150,7 +146,6 @@ func (k *checker) field(f *hostfn.Field, value any) {
 	}
 }
 
-// literal checks the value of a field without a template.
 func (k *checker) literal(f *hostfn.Field, literal string) {
 	err := hostfn.CheckValue(f, literal)
 	switch secret := f.Sealed || f.Kind == abi.KindKey; {
@@ -166,7 +161,6 @@ func (k *checker) literal(f *hostfn.Field, literal string) {
 	}
 }
 
-// wrong adds the problem of an error.
 func (k *checker) wrong(path string, err error) {
 	p := k.Wrong(path, "%v", err)
 	if errors.Is(err, urlcheck.ErrPlainHTTP) {
@@ -222,7 +216,6 @@ func (k *checker) template(field string, errs []*template.Error) {
 	}
 }
 
-// indexed returns the path of an item of a list.
 func indexed(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
 
 // compared checks a field whose template is compared with a pattern. Users who choose a part of the text could ask about a secret in it
@@ -341,10 +334,9 @@ func scalar(kind string, value any) (string, bool) {
 	return "", false
 }
 
-// kindNames name the values of kinds, for errors. Those of others are text.
+// kindNames name the values of kinds, for errors. All others are text.
 var kindNames = map[string]string{abi.KindInteger: "an integer", abi.KindBoolean: "true or false"}
 
-// typeOf names the type of a value, for errors.
 func typeOf(value any) string {
 	switch value.(type) {
 	case string:

@@ -140,7 +140,6 @@ func Check(d *abi.Description, exports func(name string) bool) (*Type, error) {
 	return t, errors.Join(problems...)
 }
 
-// checkConsent returns what is wrong with the consent of a description.
 func checkConsent(d *abi.Description, exports func(name string) bool) []error {
 	if !d.Consent {
 		return nil
@@ -161,7 +160,6 @@ func checkConsent(d *abi.Description, exports func(name string) bool) []error {
 // maxKeep limits [abi.Challenge].Keep, in seconds.
 const maxKeep = 24 * 60 * 60
 
-// checkChallenge checks the challenge of a description and returns its answers.
 func checkChallenge(d *abi.Description) ([]answer.Part, error) {
 	if d.Challenge == nil {
 		return nil, nil

@@ -85,20 +85,12 @@ func checkRules(d *abi.Description, f *abi.Field) (reach, error) {
 	if err := checkConditions(d, f); err != nil {
 		return reach{}, err
 	}
-	if err := checkPurposes(f); err != nil {
-		return reach{}, err
-	}
-	return r, nil
-}
-
-// checkPurposes returns an error if a key has a purpose that the contract does not know.
-func checkPurposes(f *abi.Field) error {
 	for _, purpose := range f.Purposes {
 		if !slices.Contains(contract.Purposes, purpose) {
-			return fmt.Errorf("there is no purpose %q; there are %s", printableText(purpose), strings.Join(contract.Purposes, ", "))
+			return reach{}, fmt.Errorf("there is no purpose %q; there are %s", printableText(purpose), strings.Join(contract.Purposes, ", "))
 		}
 	}
-	return nil
+	return r, nil
 }
 
 // checkEscape returns an error if a field has an Escape that the host cannot honor.

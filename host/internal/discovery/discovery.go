@@ -19,12 +19,9 @@ import (
 )
 
 const (
-	// fresh is the time for which a document counts before it is read again.
-	fresh = time.Hour
-	// lacking is that time for a document whose endpoint is missing or cannot be used: somebody may be mending it.
-	lacking = 5 * time.Minute
-	// maxDocuments is the number of documents that are remembered.
-	maxDocuments = 1000
+	fresh        = time.Hour       // the time for which a document counts before it is read again
+	lacking      = 5 * time.Minute // that time if the endpoint is missing or cannot be used: somebody may be mending it
+	maxDocuments = 1000            // the number of documents that are remembered
 )
 
 // Key names a document.

@@ -98,7 +98,6 @@ var refusedRanges = []struct {
 	{KindReserved, prefixes("192.0.0.0/24", "240.0.0.0/4", "2001::/23")},
 }
 
-// prefixes parses ranges of addresses.
 func prefixes(texts ...string) (all []netip.Prefix) {
 	for _, text := range texts {
 		all = append(all, netip.MustParsePrefix(text))

@@ -165,7 +165,7 @@ func (p Policy) control(_ context.Context, network, address string, _ syscall.Ra
 	return p.Check(target.Addr())
 }
 
-// proxy returns the function for http.Transport.Proxy.
+// proxy returns http.Transport.Proxy.
 func (p Policy) proxy() (func(*http.Request) (*url.URL, error), error) {
 	if p.Proxy == nil {
 		return nil, nil
@@ -292,7 +292,7 @@ func (p Policy) dialProxy(ctx context.Context, network, address string, config *
 	return secure, nil
 }
 
-// plain is a RoundTripper that refuses each request.
+// plain refuses each request.
 type plain struct{}
 
 func (plain) RoundTrip(*http.Request) (*http.Response, error) { return nil, ErrPlain }
@@ -353,7 +353,7 @@ func Once(sendCtx context.Context, client *http.Client) (*http.Client, bool) {
 	return &once, true
 }
 
-// dial is the type of the functions with which an [http.Transport] connects.
+// dial is a function with which an [http.Transport] connects.
 type dial = func(ctx context.Context, network, address string) (net.Conn, error)
 
 // inTime returns a function that connects like next, with connections that send nothing after the deadline of a context. A process

@@ -171,8 +171,7 @@ func (n *Node) Standings(ctx context.Context) (map[Standing]int, error) {
 	return all, err
 }
 
-// standing returns the standing of a grant, whose row is leased or not.
-func (r record) standing(live bool) Standing {
+func (r record) standing(leased bool) Standing {
 	switch {
 	case r.Token == nil:
 		return None
@@ -180,7 +179,7 @@ func (r record) standing(live bool) Standing {
 		return Refused
 	case r.Lost:
 		return Lost
-	case r.Mark == intent && !live:
+	case r.Mark == intent && !leased:
 		return Uncertain
 	}
 	return Good

@@ -106,7 +106,6 @@ func (n *Node) ask(ctx context.Context, call func(ctx context.Context) error) er
 	return &StoreError{Err: err}
 }
 
-// reading is a row that the node has read.
 type reading struct {
 	state.Row
 	// highest is the highest generation that the node had seen before, or 0.
@@ -126,11 +125,11 @@ func (n *Node) get(ctx context.Context, id state.ID) (row reading, err error) {
 }
 
 func (n *Node) acquire(ctx context.Context, id state.ID, generation int64) (lease state.Lease, ok bool, err error) {
-	err = n.ask(ctx, func(ctx context.Context) (err error) {
+	ok, err = n.change(ctx, func(ctx context.Context) (ok bool, err error) {
 		lease, ok, err = n.c.Store.Acquire(ctx, id, generation, n.c.Lease)
-		return err
+		return ok, err
 	})
-	return lease, ok && err == nil, err
+	return lease, ok, err
 }
 
 // claim acquires the lease of a row that was read, unless somebody holds it. start is when the time of the lease began, or before.
@@ -143,36 +142,33 @@ func (n *Node) claim(ctx context.Context, id state.ID, row reading) (lease state
 	return lease, start, ok, err
 }
 
-// put seals a value and writes it.
 func (n *Node) put(ctx context.Context, lease state.Lease, value []byte, expires time.Duration, release bool) (ok bool, err error) {
 	sealed, err := n.ring.seal(lease.ID, lease.Generation+1, value)
 	if err != nil {
 		return false, err
 	}
 	previous, _ := n.highest.Peek(lease.ID)
-	err = n.ask(ctx, func(ctx context.Context) (err error) {
-		ok, err = n.c.Store.Put(ctx, lease, sealed, expires, release)
-		return err
-	})
-	if ok = ok && err == nil; ok {
+	ok, err = n.change(ctx, func(ctx context.Context) (bool, error) { return n.c.Store.Put(ctx, lease, sealed, expires, release) })
+	if ok {
 		n.remember(lease.ID, lease.Generation+1, previous) // also if before is higher: the store has just confirmed this one
 	}
 	return ok, err
 }
 
 // reseal replaces a sealed value of this generation, and reports whether it did. Everything else of the row stays.
-func (n *Node) reseal(ctx context.Context, id state.ID, generation int64, sealed []byte) (ok bool, err error) {
-	err = n.ask(ctx, func(ctx context.Context) (err error) {
-		ok, err = n.c.Store.Reseal(ctx, id, generation, sealed)
-		return err
-	})
-	return ok && err == nil, err
+func (n *Node) reseal(ctx context.Context, id state.ID, generation int64, sealed []byte) (bool, error) {
+	return n.change(ctx, func(ctx context.Context) (bool, error) { return n.c.Store.Reseal(ctx, id, generation, sealed) })
 }
 
 // remove removes a value of this generation.
-func (n *Node) remove(ctx context.Context, id state.ID, generation int64) (ok bool, err error) {
+func (n *Node) remove(ctx context.Context, id state.ID, generation int64) (bool, error) {
+	return n.change(ctx, func(ctx context.Context) (bool, error) { return n.c.Store.Delete(ctx, id, generation) })
+}
+
+// change is ask for a call that reports whether it has changed the row. After an error nobody knows.
+func (n *Node) change(ctx context.Context, call func(ctx context.Context) (bool, error)) (ok bool, err error) {
 	err = n.ask(ctx, func(ctx context.Context) (err error) {
-		ok, err = n.c.Store.Delete(ctx, id, generation)
+		ok, err = call(ctx)
 		return err
 	})
 	return ok && err == nil, err
@@ -251,7 +247,7 @@ func newKeyring(stateKeys [][]byte, random io.Reader) (*keyring, error) {
 	return ring, nil
 }
 
-// bound returns what a sealed value is bound to: its row and the generation at which it is written.
+// bound returns what a sealed value is bound to.
 func bound(id state.ID, generation int64) []byte {
 	return binary.BigEndian.AppendUint64(id[:len(id):len(id)], uint64(generation))
 }

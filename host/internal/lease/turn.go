@@ -106,7 +106,6 @@ func (n *Node) patience(ctx context.Context, id state.ID, row reading, rec recor
 // errUnwritten says that the node knows more of a grant than the store.
 var errUnwritten = errors.New("the store of state has not confirmed yet what became of the token of the grant: try again")
 
-// grant reads the row of a grant.
 func (n *Node) grant(ctx context.Context, id state.ID) (reading, record, error) {
 	row, err := n.get(ctx, id)
 	if err != nil {
@@ -209,7 +208,6 @@ func (t *Turn) Unknown(ctx context.Context, wait func(count int) time.Duration) 
 	return &UncertainError{Wait: rec.Wait}
 }
 
-// settle ends the turn with a record.
 func (t *Turn) settle(ctx context.Context, rec record) {
 	if t.phase != intended {
 		return

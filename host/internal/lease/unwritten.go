@@ -34,7 +34,7 @@ func (n *Node) reserve() error {
 	return nil
 }
 
-// freeSlot frees the place of an intent.
+// freeSlot frees a place that reserve took.
 func (n *Node) freeSlot() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

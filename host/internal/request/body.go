@@ -203,7 +203,6 @@ func (k *keptBody) read(body io.Reader, declared, limit int64) error {
 	return nil
 }
 
-// tooLarge returns the error for a body of more than limit bytes.
 func tooLarge(limit int64) error {
 	return fmt.Errorf("the request's body is too large to be signed, as it is kept for that: it has more than %d bytes: %w", limit, &http.MaxBytesError{Limit: limit})
 }
@@ -310,13 +309,11 @@ func (k *keptBody) release() {
 	}
 }
 
-// readCloser is a reader of a kept body.
 type readCloser struct {
 	io.Reader
 	io.Closer
 }
 
-// closeFunc is a function that closes something.
 type closeFunc func()
 
 func (c closeFunc) Close() error {

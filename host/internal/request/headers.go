@@ -196,7 +196,7 @@ func prefixLength(escaped, prefix string) (length int) {
 	return length
 }
 
-// dots returns the number of the segments . and .. of a path.
+// dots counts the segments . and .. of a path.
 func dots(path string) (n int) {
 	for segment := range strings.SplitSeq(path, "/") {
 		if segment == "." || segment == ".." {

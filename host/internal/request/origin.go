@@ -80,7 +80,6 @@ func OriginOf(u *url.URL) (Origin, error) {
 	return o, nil
 }
 
-// ascii reports whether s has only ASCII characters.
 func ascii(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf })
 }

@@ -49,7 +49,7 @@ func NewReuse(mutationBytes, scannerBytes int) *Reuse {
 	return r
 }
 
-// mutation returns the mutation of a key, or nil.
+// mutation returns the kept mutation of a subject, or nil.
 func (r *Reuse) mutation(rn *Runner, s *inputs.Subject) *cachedMutation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,7 +57,6 @@ func (r *Reuse) mutation(rn *Runner, s *inputs.Subject) *cachedMutation {
 	return m
 }
 
-// keep keeps a mutation of a size.
 func (r *Reuse) keep(m *cachedMutation, s inputs.Subject, size int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -169,7 +168,6 @@ type Outcome struct {
 	reusable bool
 }
 
-// ends returns the value of expires.
 func (o *Outcome) ends() (first time.Time) {
 	if fetched := o.Call.Stored; fetched != nil {
 		first = fetched.Ends()

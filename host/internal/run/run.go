@@ -65,7 +65,6 @@ type Runner struct {
 	lastMutation atomic.Pointer[cachedMutation]
 }
 
-// failed returns the error for the failure of a call.
 func (rn *Runner) failed(f *hostfn.Failure) error { return rn.Fail(f.Stage, f.Err) }
 
 // Authenticate returns the outcome of a request's call. It calls Observe, unless the detached call does.

@@ -164,7 +164,7 @@ func (m *Module) Call(ctx context.Context, export string, env contract.Env) (Res
 	}
 	if ctx.Err() != nil {
 		m.runtime.slots.release()
-		return Result{}, stopped(context.Cause(ctx), "its time was over before it began")
+		return Result{}, &Error{Kind: ErrTime, Detail: "its time was over before it began", cause: context.Cause(ctx)}
 	}
 	r := m.idleRun()
 	r.begin(ctx, env)

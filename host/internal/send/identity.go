@@ -108,7 +108,12 @@ func (t *TLS) parse(texts pemTexts) (id egress.Identity, certificate *Certificat
 		certificate = &Certificate{Subject: printable.Text(leaf.Subject.String(), 1024), NotAfter: leaf.NotAfter, Path: path}
 	}
 	if err == nil && t.Plan.TLS.Templates[connect.CA] != nil {
-		id.Roots, err = parseRoots(texts[connect.CA])
+		var authorities []*x509.Certificate
+		authorities, err = connect.ParseCertificates("tls.ca", texts[connect.CA])
+		id.Roots = x509.NewCertPool()
+		for _, authority := range authorities {
+			id.Roots.AddCert(authority)
+		}
 	}
 	if err != nil {
 		return egress.Identity{}, nil, &hostfn.Failure{Stage: hostfn.StageConfig, Err: err}
@@ -147,7 +152,6 @@ func (t *TLS) identity(ctx context.Context, in *hostfn.Inputs) (*identity, *host
 	return id, nil
 }
 
-// newIdentity makes an identity.
 func (t *TLS) newIdentity(texts pemTexts) (*identity, *hostfn.Failure) {
 	parsed, certificate, failure := t.parse(texts)
 	if failure != nil {
@@ -240,7 +244,7 @@ func (t *Transport) Base() http.RoundTripper {
 	return t.API
 }
 
-// parsePKCS12 parses a file of a certificate and its key. The error has nothing of either.
+// parsePKCS12 parses a certificate and its key. The error has nothing of either.
 func (t *TLS) parsePKCS12(texts pemTexts) (*tls.Certificate, error) {
 	file, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(texts[connect.PKCS12]), ""))
 	if err != nil || len(file) > maxPKCS12 {
@@ -258,19 +262,6 @@ func (t *TLS) parsePKCS12(texts pemTexts) (*tls.Certificate, error) {
 
 // maxPKCS12 is the maximum size of a file of TLS.PKCS12, in bytes.
 const maxPKCS12 = 64 << 10
-
-// parseRoots parses the certificates of authorities.
-func parseRoots(text string) (*x509.CertPool, error) {
-	all, err := connect.ParseCertificates("tls.ca", text)
-	if err != nil {
-		return nil, err
-	}
-	roots := x509.NewCertPool()
-	for _, one := range all {
-		roots.AddCert(one)
-	}
-	return roots, nil
-}
 
 // parsePair parses certificates, of which the first is the client's own, and its key. The error has nothing of either.
 func parsePair(certificates, text string) (*tls.Certificate, error) {

@@ -55,7 +55,6 @@ func (t *Transport) RoundTripper(base http.RoundTripper, guarded bool) http.Roun
 	return &roundTripper{Transport: t, base: base, guarded: guarded}
 }
 
-// roundTripper is the RoundTripper of a Transport.
 type roundTripper struct {
 	*Transport
 	base    http.RoundTripper
@@ -360,7 +359,7 @@ func (t *Transport) beginning(response *http.Response, declared bool) []byte {
 	return read
 }
 
-// failing is a reader that returns an error.
+// failing is a reader that fails.
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }

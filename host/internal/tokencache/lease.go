@@ -37,11 +37,11 @@ func (l *Lease[V]) Set(v V, ttl time.Duration, shared int64) Entry[V] {
 		return Entry[V]{Value: v}
 	}
 	e := l.cache.set(l.key, v, ttl, shared)
-	var outcome Outcome[V]
-	if e.Handle != nil {
-		outcome.Entry = e
+	if e.Handle == nil {
+		l.end(Outcome[V]{})
+	} else {
+		l.end(Outcome[V]{Entry: e})
 	}
-	l.end(outcome)
 	return e
 }
 
@@ -70,15 +70,14 @@ func (l *Lease[V]) end(o Outcome[V]) {
 func (l *Lease[V]) Wait(ctx context.Context) (Outcome[V], error) {
 	select {
 	case <-l.done:
-		return l.outcome, nil
 	default:
+		select {
+		case <-l.done:
+		case <-ctx.Done():
+			return Outcome[V]{}, ctx.Err()
+		}
 	}
-	select {
-	case <-l.done:
-		return l.outcome, nil
-	case <-ctx.Done():
-		return Outcome[V]{}, ctx.Err()
-	}
+	return l.outcome, nil
 }
 
 // minAhead is the least time before its end at which an entry is refreshed ahead.

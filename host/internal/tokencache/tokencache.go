@@ -95,9 +95,6 @@ type item[V any] struct {
 
 func (it *item[V]) entry() Entry[V] { return Entry[V]{it.value, it.Generation, it.Handle} }
 
-// remembered is the number of refusals and of renewals that a cache remembers.
-const remembered = 10_000
-
 // New returns an empty cache of at most this many entries in all, refusals, renewals, and entries in each partition. Numbers below
 // 1 count as 1. If there is no room, the least recently used entry of the partition is evicted, or that of the owner with most. The
 // cache reads the time from now only.
@@ -121,7 +118,10 @@ func New[V any](entries, perPartition int, now func() time.Time) *Cache[V] {
 
 // NewSized is like New for entries of this many bytes in all. size returns the bytes of a value.
 func NewSized[V any](bytes int64, size func(V) int, perPartition int, now func() time.Time) *Cache[V] {
-	const overhead = 1100 // bytes of an entry in a partition of its own, beside its value and its name, estimated
+	const (
+		overhead   = 1100   // bytes of an entry in a partition of its own, beside its value and its name, estimated
+		remembered = 10_000 // refusals and renewals
+	)
 	c := New[V](remembered, perPartition, now)
 	c.size = func(k Key, v V) int64 { return int64(size(v) + len(k.Name) + overhead) }
 	c.Resize(bytes)
@@ -287,7 +287,6 @@ func (c *Cache[V]) wasUsed(it *item[V]) bool {
 	return true
 }
 
-// remove removes the entry of a key, if there is one, from the cache and from its partition.
 func (c *Cache[V]) remove(k Key) {
 	if it, ok := c.all.Peek(k.Owner, k); ok {
 		c.all.Remove(k.Owner, k)
