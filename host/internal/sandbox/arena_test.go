@@ -116,8 +116,8 @@ func TestResetLeavesNothing(t *testing.T) {
 	if lengthOf(a, old) >= 0 || len(bytes.Trim(a.used(), "\x00")) != 0 {
 		t.Fatal("something is left")
 	}
-	if again := allocated(t, a, 64); again != old || !bytes.Equal(a.bytesAt(again, 64), make([]byte, 64)) {
-		t.Errorf("the new block at %d is %q, want zeroes at %d", again, a.bytesAt(again, 64), old)
+	if next := allocated(t, a, 64); next != old || !bytes.Equal(a.bytesAt(next, 64), make([]byte, 64)) {
+		t.Errorf("the new block at %d is %q, want zeroes at %d", next, a.bytesAt(next, 64), old)
 	}
 }
 
@@ -144,11 +144,11 @@ func TestMemoryOfAnArena(t *testing.T) {
 
 // Reset releases memory larger than maxKept.
 func TestMemoryAfterReset(t *testing.T) {
-	for n, kept := range map[uint64]bool{maxKept - firstBlock: true, maxKept - firstBlock + 1: false} {
+	for n, keeps := range map[uint64]bool{maxKept - firstBlock: true, maxKept - firstBlock + 1: false} {
 		a := newArena(1<<20, 10)
 		allocated(t, a, n)
 		a.reset()
-		if (a.bytes != nil) != kept {
+		if (a.bytes != nil) != keeps {
 			t.Errorf("after %d bytes, %d are kept", n, len(a.bytes))
 		}
 	}
