@@ -228,8 +228,7 @@ func (k *checker) compared(f *hostfn.Field, names template.Names) {
 	}
 }
 
-// key checks a field that names a key of the store of keys. The field has to be one whose value can only sign. Otherwise the
-// plugin needs the bytes of the key, which nobody has.
+// key checks a field that names a key of the store of keys. Unless its value can only sign, the plugin needs bytes that nobody has.
 func (k *checker) key(f *hostfn.Field) {
 	path := k.plan.Path(f.Name)
 	switch {
@@ -242,8 +241,7 @@ func (k *checker) key(f *hostfn.Field) {
 	}
 }
 
-// requirement makes a field required if a condition holds, and returns the reason for an error. A condition does not hold if a
-// template determines the value of its field: calls check that.
+// requirement makes a field required if a condition holds, and returns the reason for an error. Calls check conditions on templates.
 func (k *checker) requirement(field *hostfn.Field) (reason string) {
 	for _, condition := range field.RequiredIf {
 		if value, ok, _ := k.condition(&condition); ok {
@@ -257,8 +255,7 @@ func (k *checker) requirement(field *hostfn.Field) (reason string) {
 	return ""
 }
 
-// effective reports whether a field that is present has an effect: whether a condition of its OnlyIf holds, or may hold once a
-// template is rendered. Otherwise it adds a problem.
+// effective adds a problem, and returns false, unless a condition of the field's OnlyIf holds, or may once a template is rendered.
 func (k *checker) effective(f *hostfn.Field) bool {
 	reasons := make([]string, 0, len(f.OnlyIf))
 	for _, condition := range f.OnlyIf {

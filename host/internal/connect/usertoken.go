@@ -26,11 +26,11 @@ type UserTokenHosts map[string]bool
 func ParseUserTokenHosts(list []string) (UserTokenHosts, error) {
 	hosts := UserTokenHosts{}
 	for _, text := range list {
+		var o request.Origin
 		u, err := urlcheck.ParseHost(text)
-		if err != nil {
-			return nil, fmt.Errorf("UserTokenHosts: %q %w", printableText(text), err)
+		if err == nil {
+			o, err = request.OriginOf(u)
 		}
-		o, err := request.OriginOf(u)
 		if err != nil {
 			return nil, fmt.Errorf("UserTokenHosts: %q %w", printableText(text), err)
 		}

@@ -175,8 +175,7 @@ func (c *Cache) Find(ctx context.Context, key Key, member string, a *Asker) (str
 	return read.last.endpoint(key.Issuer, member)
 }
 
-// endpoint returns what is known about an endpoint: its URL, or else why there is none. due reports whether it is time to read the
-// document.
+// endpoint returns the URL of an endpoint, or why there is none. due reports whether it is time to read the document.
 func (d *document) endpoint(key Key, member string, now time.Time) (endpoint string, due bool, failure error) {
 	waits := withinPeriod(d.failedAt, now, d.waits)
 	if d.last == nil {

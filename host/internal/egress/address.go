@@ -181,8 +181,7 @@ func carriedIPv4(addr netip.Addr) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// unmapPrefix returns the IPv4 prefix of an IPv4-mapped one: 10.0.0.0/8 for ::ffff:10.0.0.0/104. For
-// netip.Prefix.Contains they are different.
+// unmapPrefix returns 10.0.0.0/8 for ::ffff:10.0.0.0/104, which is another prefix to netip.Prefix.Contains.
 func unmapPrefix(prefix netip.Prefix) netip.Prefix {
 	const mappedBits = 96
 	if prefix.Addr().Is4In6() && prefix.Bits() >= mappedBits {

@@ -152,8 +152,7 @@ func (p Policy) dialContext(ctx context.Context, network, address string) (net.C
 	return &conn{Conn: dialled, over: make(chan struct{})}, nil
 }
 
-// control is called for each address of a host that the dialer tries, after the socket has been made and before it is
-// connected.
+// control is called for each address that the dialer tries, after the socket has been made and before it is connected.
 func (p Policy) control(_ context.Context, network, address string, _ syscall.RawConn) error {
 	if network != "tcp4" && network != "tcp6" {
 		return fmt.Errorf("egress: network %q is not TCP", network)

@@ -140,8 +140,7 @@ func (r *Reader) discover(ctx context.Context, s *Subject, values []string, stat
 	return values, nil
 }
 
-// trust returns a digest of what the connector trusts and presents when it reads metadata. in is nil unless the connector has TLS
-// for its exchanges.
+// trust returns a digest of what the connector trusts and presents to issuers. in is nil unless it has TLS for its exchanges.
 func (r *Reader) trust(ctx context.Context, in *hostfn.Inputs) (sum [32]byte, failure *hostfn.Failure) {
 	if in == nil && r.Egress == "" {
 		return sum, nil
@@ -186,8 +185,7 @@ func (r *Reader) AuthorizationServer(ctx context.Context, in *hostfn.Inputs) (is
 	return issuer, value == "true", failure
 }
 
-// find returns an endpoint from the metadata of an issuer, which it may have to read. It does so with the TLS of the
-// connector's exchanges. It adds to stats.
+// find returns an endpoint from the metadata of an issuer, which it may read with the connector's TLS. It adds to stats.
 func (r *Reader) find(ctx context.Context, key discovery.Key, member string, in *hostfn.Inputs, stats *event.Attempt) (string, *hostfn.Failure) {
 	asker := r.Asker
 	asker.Client = r.Plan.Client

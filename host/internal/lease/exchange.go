@@ -61,8 +61,7 @@ func (n *Node) tryExchange(ctx context.Context, id state.ID, valid func(Token) b
 	return row, Token{}, &Exchange{n: n, lease: lease, start: start}, nil
 }
 
-// fetched reads a row and returns its token. The token has no value if the row is empty, if the node cannot open the value, or
-// if it has seen a later one.
+// fetched reads a row and returns its token, which has no value if the row is empty or does not open.
 func (n *Node) fetched(ctx context.Context, id state.ID) (reading, Token, error) {
 	start := n.c.Now()
 	row, err := n.get(ctx, id)

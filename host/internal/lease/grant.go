@@ -263,8 +263,7 @@ func (n *Node) record(id state.ID, row reading) (rec record, err error) {
 	return rec, nil
 }
 
-// seeded returns the record for a seed. A new seed begins a new grant, and an earlier one is an error. Without a seed the
-// record stays.
+// seeded returns the record for a seed: a new seed begins a new grant, an earlier one is an error, and none changes nothing.
 func (n *Node) seeded(r record, seed []byte) (record, error) {
 	if len(seed) == 0 {
 		return r, nil

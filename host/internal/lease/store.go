@@ -179,8 +179,7 @@ func (n *Node) release(ctx context.Context, lease state.Lease) {
 	_ = n.ask(context.WithoutCancel(ctx), func(ctx context.Context) error { return n.c.Store.Release(ctx, lease) })
 }
 
-// retryPause is the time between two tries to acquire a row that nobody holds. Usually somebody else was faster. A row that the store
-// shows and does not let anybody acquire must not be asked for all the time.
+// retryPause is the time between two tries to acquire a row that nobody holds, which somebody may have made so that nobody can.
 const retryPause = 10 * time.Millisecond
 
 // wait waits until a row that was read may have changed, for no longer than its lease, and returns an error if ctx is done.
@@ -349,8 +348,7 @@ func (n *Node) Rekey(ctx context.Context) (Rekeyed, error) {
 	return counts, err
 }
 
-// rekey seals the value of a row under the first key, and counts it. It returns false if somebody has written the row since
-// it was read.
+// rekey seals the value of a row under the first key, and counts it, unless somebody has written the row since it was read.
 func (n *Node) rekey(ctx context.Context, id state.ID, row state.Row, counts *Rekeyed) (done bool, err error) {
 	switch {
 	case row.Value == nil:

@@ -150,8 +150,7 @@ func (b *Body) Release() {
 // hold that many. Most requests that are signed fit in it, since they are documents rather than uploads.
 const maxInMemory = 64 << 10
 
-// keptBody is a body that was read to its end. It is in memory if it is short, and otherwise in an unlinked temporary
-// file.
+// keptBody is a body that was read to its end: in memory if it is short, and otherwise in an unlinked temporary file.
 type keptBody struct {
 	size   int64
 	memory []byte
@@ -165,8 +164,7 @@ type keptBody struct {
 	name string
 }
 
-// read reads a body of at most limit bytes; of a longer one it reads one byte more. A declared length of 0 or less is
-// not checked, because the length may be unknown.
+// read reads a body of at most limit bytes, and one byte of the rest. A declared length of 0 or less may be an unknown one.
 func (k *keptBody) read(body io.Reader, declared, limit int64) error {
 	if declared > limit {
 		return tooLarge(limit)
@@ -207,8 +205,7 @@ func tooLarge(limit int64) error {
 	return fmt.Errorf("the request's body is too large to be signed, as it is kept for that: it has more than %d bytes: %w", limit, &http.MaxBytesError{Limit: limit})
 }
 
-// create creates the file. No other process can open it: its mode is 0600, and it has no name before anything is
-// written.
+// create creates the file. No other process can open it: its mode is 0600, and it has no name when it is written.
 func (k *keptBody) create() error {
 	file, err := os.CreateTemp("", "keywright-body-*")
 	if err != nil {

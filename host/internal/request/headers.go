@@ -118,8 +118,7 @@ func (o *Outgoing) Apply(r *http.Request, h Headers, m *hostfn.Mutation) *http.R
 	return authenticated
 }
 
-// withCookies returns the value of a Cookie header that has the cookies of values, except those that have the name of another
-// in cookies, and then cookies.
+// withCookies returns the value of a Cookie header with cookies, behind those of values that have other names.
 func withCookies(values []string, cookies []abi.Pair) string {
 	var all []string
 	for _, value := range values {
@@ -179,8 +178,7 @@ func ReplacePath(u *url.URL, pairs []abi.Pair) (path, raw string, err error) {
 	return path, raw, nil
 }
 
-// prefixLength returns the length of the beginning of escaped, a percent-encoded path, that decodes to prefix. It returns 0 if
-// escaped begins with another text.
+// prefixLength returns the length of the beginning of escaped, a percent-encoded path, that decodes to prefix, or 0.
 func prefixLength(escaped, prefix string) (length int) {
 	for i := range len(prefix) {
 		rest := escaped[length:]

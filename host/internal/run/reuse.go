@@ -104,8 +104,7 @@ type mutationKey struct {
 	subject inputs.Subject
 }
 
-// lookup returns the outcome of an earlier call with the same inputs, or nil if there is none or one of its cache
-// entries is gone.
+// lookup returns the outcome of an earlier call with the same inputs whose cache entries are all there, or nil.
 func (rn *Runner) lookup(values []string, subject *inputs.Subject) *Outcome {
 	var earlier *cachedMutation
 	if rn.Plan.Personal() {
@@ -127,8 +126,7 @@ func (rn *Runner) lookup(values []string, subject *inputs.Subject) *Outcome {
 	return earlier.outcome
 }
 
-// store keeps the outcome of a call for later requests, if a call with the same inputs would have the same outcome and
-// it needs no more than maxMutation bytes.
+// store keeps the outcome of a call for later requests, if it is not too large and the same inputs would have the same outcome.
 func (rn *Runner) store(values []string, subject inputs.Subject, call *hostfn.Call, out *Outcome) {
 	if rn.NoReuse || !rn.Deterministic || !call.Cacheable() || call.Size() > maxMutation || out.Err != nil ||
 		rn.Plan.Keep > 0 { // each answer of the API may change what the next call gets

@@ -52,8 +52,7 @@ func (rn *Runner) rounds(ctx context.Context, r *http.Request, body *request.Bod
 	return nil, &Outcome{Err: rn.Fail(hostfn.StagePlugin, errors.New("the plugin asks the cache for more entries than one partition has"))}
 }
 
-// fetchOrWait continues a call that could not end inline. If another call fetches the missing cache entry, fetchOrWait
-// waits for the entry and returns it. Otherwise it runs the call detached and returns the outcome.
+// fetchOrWait waits for the missing cache entry if another call fetches it, and otherwise runs the call detached.
 func (rn *Runner) fetchOrWait(ctx context.Context, in *hostfn.Inputs, missed hostfn.Restart, stats *event.Attempt) (*Outcome, *tokens.Entry) {
 	var right *tokens.Right
 	if missed.Key != nil {
@@ -128,8 +127,7 @@ func (rn *Runner) Await(ctx context.Context, awaited string, wait func(context.C
 // GaveUp implements [tokens.Waiter].
 func (rn *Runner) GaveUp(err error) error { return rn.Fail(hostfn.StageToken, err) }
 
-// exchange runs the call detached, once there is a slot for it, within the time of an exchange. If hosts share a store of
-// state and another node has stored the entry of the right meanwhile, exchange returns that.
+// exchange runs the call once there is a slot for it, unless another node has stored the entry of the right meanwhile.
 func (rn *Runner) exchange(ctx context.Context, in *hostfn.Inputs, right *tokens.Right, stage string, stats *event.Attempt) *Outcome {
 	entry, err := right.Begin(ctx, rn.Plan.ExchangeTime, rn)
 	switch {
@@ -171,10 +169,8 @@ func (rn *Runner) AcquireSlot(ctx context.Context) (free func(), err error) {
 	return free, err
 }
 
-// refreshAhead begins to replace an entry that the outcome's mutation contains, if RefreshAhead says so and no other call has
-// begun. It does not wait. The request goes on with the entry that it has.
-//
-// An entry is not replaced if the user's token ends no later: the next one would end with that, too.
+// refreshAhead begins to replace an entry that the outcome's mutation contains, if it is time and no other call has begun. It does not
+// wait. An entry is not replaced if the user's token ends no later: the next one would end with that, too.
 func (rn *Runner) refreshAhead(ctx context.Context, out *Outcome, values []string, subject *inputs.Subject) {
 	for _, old := range out.Entries {
 		remaining, ending := rn.Tokens.Ending(old, rn.RefreshAhead)

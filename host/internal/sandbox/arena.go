@@ -43,8 +43,7 @@ type arena struct {
 
 type memoryBlock struct{ offset, length uint64 }
 
-// newArena returns an arena for up to maxBlocks blocks with up to maxBytes bytes in all. The latter include up to 7 bytes of
-// padding for each block.
+// newArena returns an arena for up to maxBlocks blocks. maxBytes includes up to 7 bytes of padding for each block.
 func newArena(maxBytes, maxBlocks int) *arena {
 	return &arena{end: firstBlock, maxBytes: uint64(max(maxBytes, 0)) + firstBlock, maxBlocks: maxBlocks}
 }
@@ -86,8 +85,7 @@ func (a *arena) block(offset uint64) (block []byte, ok bool) {
 	return a.bytes[offset : offset+found.length], true
 }
 
-// bytesAt returns n bytes from offset on, not copied, and nil if one of them is not allocated. It does not compute offset+n before, which would
-// overflow for an offset near 2⁶⁴.
+// bytesAt returns n bytes from offset on, not copied, or nil. offset+n would overflow for an offset near 2⁶⁴, so it comes last.
 func (a *arena) bytesAt(offset, n uint64) []byte {
 	if offset < firstBlock || offset >= a.end || a.end-offset < n {
 		return nil

@@ -42,8 +42,7 @@ func (f function) kernelFunction() api.GoFunc {
 	}
 }
 
-// guarded returns a kernel function that calls do after run.proceed, for functions that reach beyond the call's own
-// memory.
+// guarded returns do behind run.proceed, for kernel functions that reach beyond the call's own memory.
 func guarded(do implementation) implementation {
 	return func(r *run, stack []uint64) {
 		r.proceed()
@@ -186,8 +185,7 @@ func put[Text []byte | string](r *run, text Text) uint64 {
 // free implements free(offset). It does nothing, since blocks live as long as the call.
 func free(*run, []uint64) {}
 
-// length implements length(offset) → bytes. It returns 0 for an offset that is no block's, because PDKs ask for the length of any offset
-// that they get before they use it.
+// length implements length(offset) → bytes. It returns 0 without a block, because PDKs ask so before they use an offset.
 func length(r *run, stack []uint64) {
 	block, _ := r.arena.block(stack[0])
 	stack[0] = uint64(len(block))
@@ -261,8 +259,7 @@ func (r *run) inputAt(position, n uint64) []byte {
 	return r.arena.bytesAt(r.input.offset+position, n)
 }
 
-// outputSet implements output_set(offset, length). The bytes may begin and end anywhere in the memory blocks. The last
-// call of it counts.
+// outputSet implements output_set(offset, length), with any bytes of the memory blocks. The last call counts.
 func outputSet(r *run, stack []uint64) {
 	if limit := r.module.limits.OutputBytes; stack[1] > uint64(limit) {
 		r.fail(ErrLimit, "an output of %d bytes, %d are allowed", stack[1], limit)

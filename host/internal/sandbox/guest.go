@@ -12,8 +12,7 @@ import (
 	"github.com/keywright/keywright/internal/contract"
 )
 
-// guest is an instance of a module. It serves one call at a time. It keeps the functions and globals that it looks up,
-// because a look-up costs more than a call.
+// guest is an instance of a module, for one call at a time. It keeps functions and globals: a look-up costs more than a call.
 type guest struct {
 	instance api.Module
 	fuel     api.MutableGlobal
@@ -22,8 +21,7 @@ type guest struct {
 	exports map[string]api.Function
 }
 
-// newGuest instantiates the module. None of its code runs yet: package admission has turned its start function into an
-// export.
+// newGuest instantiates the module. None of its code runs: package admission has turned its start function into an export.
 func (m *Module) newGuest(ctx context.Context, memory *memory, stderr *lines) (*guest, error) {
 	config := m.runtime.config
 	if m.stderr {
@@ -72,8 +70,7 @@ type segment struct {
 // minZeroRun is the number of consecutive zero bytes that end a segment. Copying fewer costs less than another segment.
 const minZeroRun = 64
 
-// snapshotOf returns a snapshot of a guest that has just been initialised. fuel is the amount
-// that its initialisation used.
+// snapshotOf returns a snapshot of a guest whose initialisation has just used an amount of fuel.
 func snapshotOf(g *guest, memory []byte, fuel int64) *snapshot {
 	s := &snapshot{size: len(memory), fuel: fuel}
 	for _, global := range g.globals {
@@ -95,8 +92,7 @@ func snapshotOf(g *guest, memory []byte, fuel int64) *snapshot {
 	return s
 }
 
-// restore resets a guest to the snapshot. It reports whether it could: a guest whose memory has grown cannot be reset,
-// since memory cannot shrink.
+// restore resets a guest to the snapshot, and reports whether it could: memory that has grown cannot shrink.
 func (s *snapshot) restore(g *guest, memory []byte) bool {
 	if len(memory) != s.size {
 		return false
@@ -114,8 +110,7 @@ func (s *snapshot) restore(g *guest, memory []byte) bool {
 // maxPages is the number of pages of 64 KiB that WebAssembly can address.
 const maxPages = 1 << 16
 
-// memory is the linear memory of a guest. It is zeroed and pooled with its run after a call, because allocating it
-// would be most of the cost of an instance.
+// memory is the linear memory of a guest. Its run keeps it, zeroed: to allocate it is most of the cost of an instance.
 type memory struct {
 	// bytes is zero from its length to its capacity.
 	bytes []byte
@@ -169,8 +164,7 @@ func (m *memory) zero() {
 // wasiWrite is the function of WASI that writes to stderr.
 const wasiWrite = "fd_write"
 
-// lines is a writer for stderr. It splits the text into lines and calls write for each. It drops the bytes of a line
-// beyond maxLineBytes.
+// lines is a writer for stderr, which calls write for each line. It drops the bytes of a line beyond maxLineBytes.
 type lines struct {
 	write func(line string)
 	// proceed ends the call if its time is over. It is called for each Write, since one fd_write may have millions of

@@ -88,8 +88,7 @@ func (r *Runtime) LoadWithin(ctx context.Context, wasm []byte, limits Limits) (*
 	return m, nil
 }
 
-// initialise makes the first instance and the snapshot that instances are reset to. If there can be no snapshot, it
-// returns the reason.
+// initialise makes the first instance and the snapshot that instances are reset to, or returns why there can be none.
 func (m *Module) initialise(ctx context.Context) (why string) {
 	r := m.idleRun()
 	r.begin(ctx, silent{})

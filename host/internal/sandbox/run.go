@@ -95,9 +95,8 @@ const keptFuel = 500_000
 // maxIdle is the maximum memory of an idle instance, in bytes. Every module may have several of them.
 const maxIdle = 2 << 20
 
-// release ends a call. If keep is set, it resets the guest and keeps it for the next call, unless it cannot be reset or
-// enough are idle. Otherwise it closes the guest. keep must not be set for a guest that failed, because its state is
-// unknown.
+// release ends a call, and closes the guest, unless it can be reset and kept for the next call. keep must not be set for a guest that
+// failed, because its state is unknown.
 func (r *run) release(keep bool) {
 	m := r.module
 	if observe := m.runtime.observe; observe != nil {
@@ -208,8 +207,7 @@ func (r *run) log(level contract.Level, text string) {
 	r.callEnv(busy, func() { r.env.Log(level, text) })
 }
 
-// proceed ends the call if the guest may not use a function that reaches beyond its own memory: during initialisation,
-// and after the call's context has ended.
+// proceed ends the call if the guest may not reach beyond its own memory: while it initialises, and after the call's time.
 func (r *run) proceed() {
 	if !r.initialised {
 		r.fail(ErrUse, "%s while the module initialises: only memory functions and the log may be used then", r.function)

@@ -153,8 +153,7 @@ func (r *Runtime) Close(ctx context.Context) error {
 	return err
 }
 
-// provide instantiates the modules that guests import from. Package admission checks which of their functions a guest
-// may import.
+// provide instantiates the modules that guests import from. Package admission checks which functions a guest may import.
 func (r *Runtime) provide(ctx context.Context) error {
 	env := r.wazero.NewHostModuleBuilder(contract.ModuleEnv)
 	for _, f := range envFunctions {
@@ -179,8 +178,7 @@ func (r *Runtime) provide(ctx context.Context) error {
 	return nil
 }
 
-// moduleConfig returns the configuration of an instance. Its WASI has a clock and random bytes, and nothing else. A
-// guest's sleep returns at once.
+// moduleConfig returns the configuration of an instance, whose WASI has a clock and random bytes. A sleep returns at once.
 func moduleConfig(clock func() time.Time, random io.Reader) wazero.ModuleConfig {
 	return wazero.NewModuleConfig().
 		WithName("").         // anonymous, whatever name the module has

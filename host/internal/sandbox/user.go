@@ -8,9 +8,8 @@ import (
 	"github.com/keywright/keywright/internal/contract"
 )
 
-// blockFunctions are the functions that copy between memory blocks and the guest's own memory. With the Extism kernel
-// alone, a guest needs a call for every eight bytes. They reach nothing else, so they are not counted, like those of
-// the kernel.
+// blockFunctions copy between memory blocks and the guest's own memory: the Extism kernel needs a call for every eight bytes. They reach
+// nothing else, so they are not counted, like those of the kernel.
 var blockFunctions = []function{
 	{contract.UserBlockNew, i32x2, i64, blockNew},
 	{contract.UserBlockRead, copy3, i64, blockRead},

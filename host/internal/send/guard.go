@@ -77,8 +77,7 @@ type guard struct {
 
 const acceptEncoding = "Accept-Encoding"
 
-// guard returns a guard for the credentials of an outcome, of an earlier attempt, and of the context. It returns nil if there
-// is nothing to search for.
+// guard returns a guard for the credentials of an outcome, of an earlier attempt, and of the context, or nil without any.
 func (t *Transport) guard(ctx context.Context, out *run.Outcome, earlier []string) *guard {
 	credentials, _ := ctx.Value(credentialsKey{}).([]string)
 	scanner := out.Scanner(append(slices.Clip(credentials), earlier...))
@@ -89,8 +88,7 @@ func (t *Transport) guard(ctx context.Context, out *run.Outcome, earlier []strin
 	return &guard{t, out.Call, scanner, sets}
 }
 
-// request prepares a request so that its answers can be searched. It asks for no content encoding, and filters the
-// headers of informational answers.
+// request makes a request whose answers can be searched: without content encoding, and with filtered informational answers.
 func (g *guard) request(r *http.Request) *http.Request {
 	if g == nil {
 		return r
@@ -117,8 +115,7 @@ func withTrace(ctx context.Context, trace *httptrace.ClientTrace) context.Contex
 	return context.WithValue(ctx, key.key, trace)
 }
 
-// keyOf is a context that records the key of a Value call. withTrace needs it because httptrace does not export its
-// key.
+// keyOf is a context that records the key of a Value call, because httptrace does not export its own.
 type keyOf struct {
 	context.Context
 	key any

@@ -157,8 +157,7 @@ func (t *roundTripper) send(r *http.Request, outgoing *request.Outgoing, previou
 	return attempt, nil
 }
 
-// roundTrip sends an authenticated request through the base, in a span. It records the request in the trace of its context, if there
-// is one.
+// roundTrip sends an authenticated request through the base, in a span, and records it in the trace of its context.
 func (t *roundTripper) roundTrip(attempt exchanged, authenticated *http.Request, second bool) (*http.Response, error) {
 	ctx, span := t.Events.Start(authenticated.Context(), event.Span{
 		Name: event.Send, Second: second, Method: authenticated.Method, Scheme: authenticated.URL.Scheme, Host: authenticated.URL.Host,

@@ -36,8 +36,7 @@ func (c *Cache[V]) Reject(k Key, generation uint64) (resend bool) {
 	return resend
 }
 
-// reject is Reject without the call of Rejected. If done is not nil, Rejected must be called with dropped, and then done be
-// closed.
+// reject is Reject without the call of Rejected: if done is not nil, that must follow, with dropped, and then done be closed.
 func (c *Cache[V]) reject(k Key, generation uint64) (resend bool, dropped *Handle, done chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
