@@ -226,8 +226,7 @@ func (k *checker) validate(ctx context.Context) {
 	}
 }
 
-// complaint adds a problem for a line of validate's message: a field or a member of one, a colon, and what is wrong
-// with it.
+// complaint adds a problem for a line of validate's message: a field or a member of one, a colon, and what is wrong.
 func (k *checker) complaint(line string) {
 	field, message, found := strings.Cut(line, ": ")
 	name, _, _ := strings.Cut(field, ".")
@@ -238,8 +237,7 @@ func (k *checker) complaint(line string) {
 	k.Wrong(k.plan.Path(field), "%s", message)
 }
 
-// consent runs consent with a made-up value for each secret, and adds a problem if a browser would see one. Whatever else fails may
-// depend on the values, or on the user.
+// consent runs consent with made-up secrets, and adds a problem if a browser would see one. All else may depend on real values.
 func (k *checker) consent(ctx context.Context) {
 	if !k.plan.consent {
 		return

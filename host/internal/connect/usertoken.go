@@ -49,8 +49,7 @@ func (h UserTokenHosts) Lists(u *url.URL) bool {
 	return h[net.JoinHostPort(o.Host, o.Port)] || usual && h[net.JoinHostPort(o.Host, "")]
 }
 
-// userToken checks a field whose template may name user.token. If it does, it takes all sinks from the field's value but the
-// exchanges with listed hosts.
+// userToken checks a field that may name user.token. The value of one that does goes to exchanges with listed hosts only.
 func (k *checker) userToken(f *hostfn.Field, names template.Names) {
 	switch {
 	case !names.UserToken():

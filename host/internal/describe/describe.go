@@ -254,8 +254,7 @@ func checkAnswer(d *abi.Description, a abi.Answer) (answer.Part, error) {
 // printableText returns a text of a description in a form that is safe for errors.
 func printableText(text string) string { return printable.Text(text, 1024) }
 
-// checkStates checks the states of a description and returns them in the form that calls use. The fields and answers of the type have
-// been checked before.
+// checkStates checks the states of a description, after the fields and answers, and returns them in the form that calls use.
 func checkStates(d *abi.Description, t *Type) ([]hostfn.State, error) {
 	if len(d.State) > contract.MaxStates {
 		return nil, fmt.Errorf("there are %d, and %d are allowed", len(d.State), contract.MaxStates)

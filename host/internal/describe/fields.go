@@ -107,8 +107,7 @@ func checkEscape(f *abi.Field) error {
 	return nil
 }
 
-// checkConditions returns an error unless the conditions of field f can be checked: each names another field, and values of its
-// enum if it has values.
+// checkConditions returns an error unless each condition of f names another field, and only values of its enum.
 func checkConditions(d *abi.Description, f *abi.Field) error {
 	for i, condition := range slices.Concat(f.RequiredIf, f.OnlyIf) {
 		member := "required_if"

@@ -17,8 +17,7 @@ import (
 	"github.com/keywright/keywright/internal/wellknown"
 )
 
-// IssParameter is the member that says whether a server promises iss in its answers (RFC 9207 section 3). Its value is "true" or
-// "false".
+// IssParameter is the member that says whether a server promises iss in its answers (RFC 9207 section 3): "true" or "false".
 const IssParameter = "authorization_response_iss_parameter_supported"
 
 // metadata has the endpoints of a document, and IssParameter.

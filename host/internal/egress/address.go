@@ -12,8 +12,7 @@ import (
 // Kind is the kind of a refused address, as a word for errors.
 type Kind string
 
-// Kinds of refused addresses. Policy.AllowPrivate allows the first three, and Policy.Allow can allow all but KindZoned
-// and KindInvalid.
+// Kinds of refused addresses. Policy.AllowPrivate allows the first three, Policy.Allow all but KindZoned and KindInvalid.
 const (
 	KindLoopback      Kind = "loopback"        // this machine
 	KindPrivate       Kind = "private"         // RFC 1918, and unique local addresses, RFC 4193

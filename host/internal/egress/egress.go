@@ -40,15 +40,12 @@ const (
 // DefaultTimeout is the default of Policy.DialTimeout and Policy.HandshakeTimeout.
 const DefaultTimeout = 10 * time.Second
 
-// Policy configures which addresses may be dialled, and how. The zero Policy allows public addresses, uses the system's
-// roots, and no proxy.
+// Policy configures which addresses may be dialled, and how: if zero, public ones, with the system's roots, and no proxy.
 type Policy struct {
-	// AllowPrivate allows loopback, private and carrier NAT addresses. Link-local and cloud metadata addresses stay
-	// refused.
+	// AllowPrivate allows loopback, private and carrier NAT addresses, and neither link-local nor cloud metadata addresses.
 	AllowPrivate bool
 
-	// Allow are further addresses that may be dialled, of any kind. A cloud metadata address is allowed only if it stands there
-	// itself, not by a range.
+	// Allow are further addresses that may be dialled, of any kind. No range allows a cloud metadata address: it must stand there.
 	Allow []netip.Prefix
 
 	// Proxy is the URL of the proxy for all connections. Its scheme is http, https, socks5 or socks5h. If it is nil,
@@ -57,8 +54,7 @@ type Policy struct {
 	// Policy can only refuse addresses, and names of this machine, that are written in the URL.
 	Proxy *url.URL
 
-	// TLS configures roots and client certificates. It is cloned. A MinVersion below TLS 1.2 is raised to TLS 1.2.
-	// InsecureSkipVerify is an error.
+	// TLS configures roots and client certificates. It is cloned. MinVersion is at least TLS 1.2. InsecureSkipVerify is an error.
 	TLS *tls.Config
 
 	// DialTimeout and HandshakeTimeout limit the time to connect and the time of the TLS handshake. 0 means

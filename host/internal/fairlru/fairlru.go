@@ -1,6 +1,5 @@
 // Package fairlru keeps values within a number of bytes that their owners share. Without room, the owner with the most bytes loses
-// the value that it has not used for longest. So an owner loses nothing because another one has many values, and a single owner may
-// have all bytes.
+// the value that it has not used for longest. So an owner loses nothing to one with more, and a single owner may have all bytes.
 package fairlru
 
 import (

@@ -255,8 +255,7 @@ type Subject struct {
 	Grant string
 }
 
-// Key returns a Subject that is equal for users with the same fields. It has the hash of the token in place of the token,
-// because thousands of keys may be kept.
+// Key returns a Subject that is equal for users with the same fields. It has a hash of the token: thousands may be kept.
 func (s Subject) Key() Subject {
 	if s.TokenExpires = (time.Time{}); s.User.Token != "" {
 		sum := sha256.Sum256([]byte(s.User.Token))

@@ -124,8 +124,7 @@ type Refusal struct {
 // refusalMemory is the time after the end of a wait for which a refusal still counts.
 const refusalMemory = time.Hour
 
-// Refusal returns what was refused last, or the zero Refusal. The caller asks the endpoint if Wait is 0. A row that does not
-// open is no refusal.
+// Refusal returns what was refused last, or the zero Refusal, as for a row that does not open. Wait says when to ask again.
 func (n *Node) Refusal(ctx context.Context, key Key) (Refusal, error) {
 	start := n.c.Now()
 	r, _, err := n.refusal(ctx, key)
@@ -168,8 +167,7 @@ func (n *Node) Refuse(ctx context.Context, key Key, value []byte, wait func(coun
 	return next, err
 }
 
-// Accept removes a refusal, after the endpoint has answered with a token. If [Node.Refusal] has returned the zero Refusal, there
-// is nothing to remove.
+// Accept removes a refusal, after the endpoint has answered with a token. Without one that [Node.Refusal] returns, it need not be called.
 func (n *Node) Accept(ctx context.Context, key Key) error {
 	last, generation, err := n.refusal(ctx, key)
 	if err == nil && last.Count > 0 {

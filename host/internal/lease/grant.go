@@ -15,8 +15,7 @@ import (
 
 // LostError is the error for a grant whose token must not be sent again. A new seed or [Node.Renew] renews the grant.
 type LostError struct {
-	// Refused is set if the server refused the token at the first attempt. Otherwise it may have been redeemed, and what the server
-	// issued is not there.
+	// Refused is set if the server refused the token at the first attempt. Otherwise it may have issued the next one, which is not there.
 	Refused bool
 }
 
@@ -49,8 +48,7 @@ var (
 	ErrUnread = errors.New("the grant is forgotten, and its token could not be read, so that nobody can revoke it")
 )
 
-// Permanent reports whether a person has to mend what an error says. Otherwise the store failed or the time was over, and the same
-// may succeed later.
+// Permanent reports whether a person has to mend what an error says. Otherwise the same may succeed later.
 func Permanent(err error) bool {
 	return slices.ContainsFunc([]error{ErrSeedUsed, ErrUnread, ErrRolledBack, errSealed, errForm}, func(permanent error) bool {
 		return errors.Is(err, permanent)
@@ -140,8 +138,7 @@ type Condition struct {
 	Standing Standing
 	// Grant is another one after each [Node.Renew]. It is empty without a grant, and for that of a seed.
 	Grant string
-	// Age is the time since the row of the grant was written. A grant that is lost or refused has been so since then. A good
-	// one was redeemed or renewed last then.
+	// Age is the time since the grant became lost or refused, or since a good one was redeemed or renewed last.
 	Age time.Duration
 }
 

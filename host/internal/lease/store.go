@@ -36,8 +36,7 @@ func (e *StoreError) Error() string {
 func (e *StoreError) Unwrap() []error { return []error{state.ErrUnavailable, e.Err} }
 
 const (
-	// failures is the number of failures in a row after which the store is not asked for a while. One alone may be a
-	// connection that was cut.
+	// failures in a row keep the store from being asked for a while. One alone may be a connection that was cut.
 	failures = 3
 	// pause is that while. Then one call asks in each while, until the store answers.
 	pause = time.Second

@@ -62,8 +62,7 @@ const (
 	lastTry  = 3 * time.Second
 )
 
-// Run writes what the store did not take at once, until ctx is done. Without it, only calls for the same grant, and Close,
-// try again.
+// Run writes what the store did not take at once, until ctx is done. Else only calls for the same grant, and Close, try again.
 func (n *Node) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		n.flush(ctx, func() bool { return len(n.unwritten(nil)) > 0 })

@@ -42,8 +42,7 @@ func (b *Body) Reader() (open func() (io.ReadCloser, error), size int64) {
 	return b.buffer.open, b.buffer.size
 }
 
-// Close closes the body of a request that is not sent, unless that has happened before. A RoundTripper must do so even when it returns
-// an error.
+// Close closes the body of a request that is not sent, as a RoundTripper must even after an error. It does so once.
 func (b *Body) Close(r *http.Request) {
 	if !b.Second && !b.closed && r.Body != nil {
 		_ = r.Body.Close()
@@ -104,8 +103,7 @@ func (b *Body) Keep(ctx context.Context, r *http.Request) error {
 	}
 }
 
-// Attach sets the body of r, a copy of the request: to a reader of the kept body, or on the second attempt to a new
-// body of GetBody.
+// Attach sets the body of r, a copy of the request: to the kept body, or on the second attempt to one of GetBody.
 func (b *Body) Attach(r *http.Request) (err error) {
 	buffer := b.buffer
 	if buffer == nil {

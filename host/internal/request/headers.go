@@ -21,8 +21,7 @@ import (
 // Headers is a copy of a request's headers, to which others can be added.
 type Headers struct {
 	all http.Header
-	// lengths has a bit for the length of each name in all. It saves most searches for a name in another case, which
-	// would take as long as the rest of set.
+	// lengths has a bit for the length of each name in all. It saves most searches for a name in another case, which double the time of set.
 	lengths uint64
 	// connection holds the values of the Connection header.
 	connection []string
@@ -204,8 +203,7 @@ func dots(path string) (n int) {
 	return n
 }
 
-// Unshare returns r, a request that Apply returned, or a clone of it, so that it shares nothing with the request that it
-// was copied from. Callers may change it.
+// Unshare returns r, which Apply has returned, or a clone, that shares nothing with the original. Callers may change it.
 func Unshare(r *http.Request) *http.Request {
 	if r.Trailer != nil || r.TransferEncoding != nil || r.Form != nil || r.PostForm != nil || r.MultipartForm != nil || r.Pattern != "" {
 		return r.Clone(r.Context())

@@ -60,8 +60,7 @@ type Runner struct {
 	// If not nil, Explain is called with each call that counts.
 	Explain func(call *hostfn.Call, output []byte, err error)
 
-	// lastMutation is the last mutation that can be used again. It stays nil if the templates name something of the
-	// user; Reuse has those mutations.
+	// lastMutation is the last mutation that can be used again, or nil if the templates name something of the user: see Reuse.
 	lastMutation atomic.Pointer[cachedMutation]
 }
 

@@ -140,8 +140,7 @@ var envFunctions = []function{
 	{contract.EnvOutputSet, i64x2, none, guarded(outputSet)},
 	{contract.EnvErrorSet, i64, none, guarded(errorSet)},
 
-	// An empty value is a block of no bytes. go-pdk does not distinguish that from no value; a guest that has to must look at the
-	// offset.
+	// An empty value is a block of no bytes. To go-pdk that is no value; a guest that distinguishes them must look at the offset.
 	{contract.EnvConfigGet, i64, i64, guarded(optional(busy, contract.Env.ConfigGet))},
 	{contract.EnvVarGet, i64, i64, guarded(varGet)},
 	{contract.EnvVarSet, i64x2, none, guarded(varSet)},
@@ -154,8 +153,7 @@ var envFunctions = []function{
 	{contract.EnvLogError, i64, none, logAt(contract.LevelError)},
 }
 
-// alloc implements alloc(length) → offset: it allocates a block. For a length of 0 it returns offset 0, as Extism does.
-// Only the host makes empty blocks.
+// alloc implements alloc(length) → offset of a block, or 0 for a length of 0, as Extism does: only the host makes empty blocks.
 func alloc(r *run, stack []uint64) {
 	if stack[0] != 0 {
 		stack[0] = r.alloc(stack[0])

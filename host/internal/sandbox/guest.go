@@ -167,8 +167,7 @@ const wasiWrite = "fd_write"
 // lines is a writer for stderr, which calls write for each line. It drops the bytes of a line beyond maxLineBytes.
 type lines struct {
 	write func(line string)
-	// proceed ends the call if its time is over. It is called for each Write, since one fd_write may have millions of
-	// parts.
+	// proceed ends the call if its time is over. Each Write calls it, since one fd_write may have millions of parts.
 	proceed func()
 	// partial is the current, unfinished line.
 	partial []byte

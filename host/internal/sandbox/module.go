@@ -27,16 +27,14 @@ type Module struct {
 	first []string
 	// stderr is set if the module can write to stderr.
 	stderr bool
-	// pristine is the state that instances are reset to. It is nil if each call has an instance of its own, for the
-	// reason in notPooled.
+	// pristine is the state that instances are reset to, or nil if each call has its own, for the reason in notPooled.
 	pristine  *snapshot
 	notPooled string
 	// runs holds *run values without a guest.
 	runs sync.Pool
 
 	mu sync.Mutex
-	// idle holds runs with a guest that wait for a call. The last one is used first, since it may still be in the CPU's
-	// cache.
+	// idle holds runs with a guest that wait for a call. The last one is used first: it may still be in the CPU's cache.
 	idle []*run
 }
 

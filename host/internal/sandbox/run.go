@@ -227,8 +227,7 @@ const (
 	ErrTrap Kind = "the guest trapped"
 	// ErrLimit is a limit that the guest exceeded. Error.Detail names it.
 	ErrLimit Kind = "the guest is over a limit"
-	// ErrTime is a call whose context has ended, or that took or waited longer than Limits.CallTime. errors.Is finds
-	// the cause.
+	// ErrTime is a call whose context has ended, or that took or waited longer than Limits.CallTime. It wraps the cause.
 	ErrTime Kind = "the guest was stopped"
 	// ErrExit is a call of proc_exit, with any code.
 	ErrExit Kind = "the guest exited"
@@ -242,8 +241,7 @@ const (
 
 func (k Kind) Error() string { return string(k) }
 
-// Error is the error of a call that ended without a result. It contains nothing of the guest's memory, no addresses,
-// and no names that the guest chose.
+// Error is the error of a call without a result. It has no address, nothing of the guest's memory, and no name of its choice.
 type Error struct {
 	Kind Kind
 	// Detail says what happened, and what can be done about it if anything can.

@@ -27,8 +27,7 @@ import (
 	"github.com/keywright/keywright/internal/contract"
 )
 
-// Guest runs exports of the contract against a contract.Env. *Module implements it, as do the native plugins of package
-// hosttest.
+// Guest runs exports of the contract against a contract.Env. A *Module does, and a native plugin of package hosttest.
 type Guest interface {
 	// Has reports whether the guest has an export.
 	Has(export string) bool
@@ -42,31 +41,26 @@ var _ Guest = (*Module)(nil)
 type Result struct {
 	// Code is the export's return value. 0 is success.
 	Code int32
-	// Output is a copy of the bytes that the last output_set passed. They are valid UTF-8, and at most
-	// Limits.OutputBytes.
+	// Output is a copy of the bytes that the last output_set passed, in UTF-8, and at most Limits.OutputBytes.
 	Output []byte
 	// OutputSet reports whether the guest called output_set, perhaps with no bytes.
 	OutputSet bool
-	// Message is the text that the last error_set passed. It is valid UTF-8, at most Limits.OutputBytes long, and may
-	// contain control characters.
+	// Message is the text that the last error_set passed, in UTF-8, within Limits.OutputBytes, with any control characters.
 	Message string
 
-	// Time is the time that the guest and its host functions took, without its waits for slots and token endpoints. It
-	// is set even if Call fails.
+	// Time is that of the guest and its host functions, without waits for slots and token endpoints. It is set even if Call fails.
 	Time time.Duration
 	// Fuel is the number of units of fuel that the guest used, including its initialisation. The same call on the same
 	// input uses the same amount. It is set even if Call fails.
 	Fuel int64
 }
 
-// Limits holds the limits of a guest. Each field has the meaning of the field of host.Limits with the same name, and
-// none may be zero.
+// Limits holds the limits of a guest. Each field means what that of host.Limits does, and none may be zero.
 type Limits struct {
 	ModuleBytes, MemoryBytes, BlockBytes, Blocks int
 	// OutputBytes also bounds an error message.
 	OutputBytes, HostCalls, ConcurrentGuests int
-	// CallTime limits a call, and separately its wait for a slot. It is checked before signing and on every 16th host
-	// call.
+	// CallTime limits a call, and separately its wait for a slot. It is checked before signing and on every 16th host call.
 	CallTime time.Duration
 	Fuel     int64
 }
@@ -76,8 +70,7 @@ type Config struct {
 	Limits Limits
 	// Clock is the clock that guests read through WASI. If nil, it is time.Now.
 	Clock func() time.Time
-	// Random is the source of random bytes that guests read through WASI. Reads are serialised. If nil, it is
-	// crypto/rand.
+	// Random is the source of random bytes that guests read through WASI, one at a time. If nil, it is crypto/rand.
 	Random io.Reader
 
 	// CodeCache is a directory that keeps compiled code for the next Runtime. If empty, compiled code is not kept.

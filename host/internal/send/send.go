@@ -61,8 +61,7 @@ type roundTripper struct {
 	guarded bool
 }
 
-// RoundTrip implements [http.RoundTripper]. Its errors are of type [Error], or errors of base from which the credential
-// was removed.
+// RoundTrip implements [http.RoundTripper]. Its errors are those of the host, or errors of base without the credential.
 func (t *roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, span := t.Events.Start(r.Context(), event.Span{Name: event.Request})
 	if !span.Exists() {

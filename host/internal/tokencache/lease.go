@@ -17,8 +17,7 @@ type Lease[V any] struct {
 	outcome Outcome[V]
 }
 
-// Outcome is the outcome of a lease: an entry with its Handle, an error, or neither. After neither, the waiting callers go on
-// without an entry.
+// Outcome is the outcome of a lease: an entry with its Handle, an error, or neither, so that the callers go on without one.
 type Outcome[V any] struct {
 	Entry Entry[V]
 	Err   error

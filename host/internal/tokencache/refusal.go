@@ -28,8 +28,7 @@ type Refusal struct {
 	Problem string
 	// Offset is the time that the endpoint's clock was ahead of this one, or 0.
 	Offset time.Duration
-	// Wait is the time until the endpoint may be asked again, and Age the time since it answered, or since
-	// another node said so.
+	// Wait is the time until the endpoint may be asked again, and Age that since it answered, or another node said so.
 	Wait time.Duration
 	Age  time.Duration `json:"-"`
 }

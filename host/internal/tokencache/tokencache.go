@@ -32,8 +32,7 @@ type Entry[V any] struct {
 	Handle *Handle
 }
 
-// Handle refers to an entry without holding its value: to keep a Handle does not keep a value that the cache has
-// dropped.
+// Handle refers to an entry. It does not keep a value that the cache has dropped.
 type Handle struct {
 	Key        Key
 	Generation uint64
@@ -65,8 +64,7 @@ const MaxTTL = 100 * 365 * 24 * time.Hour
 type Cache[V any] struct {
 	// Refusals is the memory of the refusals of token endpoints. It has room for as many as there may be entries.
 	Refusals *Refusals
-	// If not nil, Rejected is called by Reject with each entry that it drops and that is Shared, before Reject returns. It must
-	// be set before the cache is used.
+	// If not nil, Rejected is called by Reject with each Shared entry that it drops. It must be set before the cache is used.
 	Rejected func(*Handle)
 
 	entries, perPartition int
@@ -277,8 +275,7 @@ func (c *Cache[V]) makeRoom(k Key) {
 	c.remove(k)
 }
 
-// wasUsed reports whether Live has marked an item as used since the last call. Such an item becomes the most recently used one of
-// its partition.
+// wasUsed reports whether Live has marked an item since the last call. Such an item becomes the last used one of its partition.
 func (c *Cache[V]) wasUsed(it *item[V]) bool {
 	if !it.used.Swap(false) {
 		return false
