@@ -21,7 +21,7 @@ import (
 // Headers is a copy of a request's headers, to which others can be added.
 type Headers struct {
 	all http.Header
-	// lengths has a bit for the length of each name in all. It saves most searches for a name in another case, which double the time of set.
+	// lengths has a bit for the length of each name in all. It saves most searches for a name in another case, which double set's time.
 	lengths uint64
 	// connection holds the values of the Connection header.
 	connection []string

@@ -70,7 +70,9 @@ func (f function) hostFunction() api.GoFunc {
 // inTime ends the call if it has taken more than CallTime.
 func (r *run) inTime() {
 	if r.elapsed() > r.module.limits.CallTime {
-		r.abort(&Error{Kind: ErrTime, Limit: LimitTime, Detail: "its time was over when it called " + r.function, cause: context.DeadlineExceeded})
+		why := stopped(context.DeadlineExceeded, "its time was over when it called "+r.function)
+		why.Limit = LimitTime
+		r.abort(why)
 	}
 }
 

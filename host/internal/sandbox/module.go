@@ -161,7 +161,7 @@ func (m *Module) Call(ctx context.Context, export string, env contract.Env) (Res
 	}
 	if ctx.Err() != nil {
 		m.runtime.slots.release()
-		return Result{}, &Error{Kind: ErrTime, Detail: "its time was over before it began", cause: context.Cause(ctx)}
+		return Result{}, stopped(context.Cause(ctx), "its time was over before it began")
 	}
 	r := m.idleRun()
 	r.begin(ctx, env)

@@ -213,7 +213,7 @@ func (r *run) proceed() {
 		r.fail(ErrUse, "%s while the module initialises: only memory functions and the log may be used then", r.function)
 	}
 	if r.Err() != nil {
-		r.abort(&Error{Kind: ErrTime, Detail: "its time was over when it called " + r.function, cause: context.Cause(r.Context)})
+		r.abort(stopped(context.Cause(r.Context), "its time was over when it called "+r.function))
 	}
 }
 
@@ -273,6 +273,10 @@ const (
 	LimitMemory = "memory"
 	LimitTime   = "time"
 )
+
+func stopped(cause error, where string) *Error {
+	return &Error{Kind: ErrTime, Detail: where, cause: cause}
+}
 
 // RefusedError is the error of Load for a module that is not loaded.
 type RefusedError struct {

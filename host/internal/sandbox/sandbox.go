@@ -213,7 +213,7 @@ func (s slots) acquire(ctx context.Context, wait time.Duration) *Error {
 	case s <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return &Error{Kind: ErrTime, Detail: "its time was over before one of the guests that run at once had ended", cause: context.Cause(ctx)}
+		return stopped(context.Cause(ctx), "its time was over before one of the guests that run at once had ended")
 	}
 }
 
