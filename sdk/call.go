@@ -123,9 +123,7 @@ func (j JWT) document(target string) []byte {
 		o.Raw("header", j.Header)
 	}
 	o.Raw("claims", j.Claims)
-	if len(j.Integers) > 0 {
-		o.Raw("integers", stringsJSON(j.Integers))
-	}
+	o.names("integers", j.Integers)
 	return []byte(o.JSON())
 }
 

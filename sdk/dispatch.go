@@ -43,9 +43,7 @@ func mutationJSON(m Mutation) string {
 	o.pairs("cookies", m.Cookies)
 	o.pairs("path", m.Path)
 	o.pairs("form", m.Form)
-	if m.Pass {
-		o.Raw("pass", "true")
-	}
+	o.flag("pass", m.Pass)
 	return o.JSON()
 }
 
@@ -68,13 +66,9 @@ func descriptionJSON(d Description) string {
 	o.text("license", d.License)
 	o.names("uses", texts(d.Uses))
 	o.flag("anonymous", d.Anonymous)
-	o.Raw("fields", listJSON(d.Fields, fieldJSON))
-	if len(d.Answers) > 0 {
-		o.Raw("answers", listJSON(d.Answers, answerJSON))
-	}
-	if len(d.State) > 0 {
-		o.Raw("state", listJSON(d.State, stateJSON))
-	}
+	addList(&o, "fields", d.Fields, fieldJSON)
+	addList(&o, "answers", d.Answers, answerJSON)
+	addList(&o, "state", d.State, stateJSON)
 	if d.Challenge != nil {
 		o.Raw("challenge", challengeJSON(d.Challenge))
 	}
@@ -82,26 +76,24 @@ func descriptionJSON(d Description) string {
 	return o.JSON()
 }
 
-// listJSON returns a list as JSON.
-func listJSON[T any](list []T, element func(T) string) string {
-	b := []byte{'['}
-	for i, e := range list {
-		if i > 0 {
-			b = add(b, ",")
-		}
-		b = add(b, element(e))
+// addList adds a list unless it is empty. element returns the JSON of an element.
+func addList[T any](m *Members, name string, list []T, element func(T) string) {
+	if len(list) == 0 {
+		return
 	}
-	return string(add(b, "]"))
+	m.name(name)
+	separator := "["
+	for _, e := range list {
+		m.b = add(add(m.b, separator), element(e))
+		separator = ","
+	}
+	m.b = add(m.b, "]")
 }
 
 func challengeJSON(c *Challenge) string {
 	var o Members
-	if len(c.Statuses) > 0 {
-		o.Raw("statuses", listJSON(c.Statuses, strconv.Itoa))
-	}
-	if len(c.Answers) > 0 {
-		o.Raw("answers", listJSON(c.Answers, answerJSON))
-	}
+	addList(&o, "statuses", c.Statuses, strconv.Itoa)
+	addList(&o, "answers", c.Answers, answerJSON)
 	if c.Keep != 0 {
 		o.Integer("keep", int64(c.Keep/time.Second))
 	}
@@ -143,7 +135,7 @@ func texts[T ~string](constants []T) []string {
 // names adds a list of strings unless it is empty.
 func (m *Members) names(name string, list []string) {
 	if len(list) > 0 {
-		m.Raw(name, stringsJSON(list))
+		m.Raw(name, Strings(list))
 	}
 }
 
@@ -167,12 +159,8 @@ func fieldJSON(f Field) string {
 	o.names("aliases", f.Aliases)
 	o.String("kind", string(f.Kind))
 	o.flag("required", f.Required)
-	if len(f.RequiredIf) > 0 {
-		o.Raw("required_if", listJSON(f.RequiredIf, conditionJSON))
-	}
-	if len(f.OnlyIf) > 0 {
-		o.Raw("only_if", listJSON(f.OnlyIf, conditionJSON))
-	}
+	addList(&o, "required_if", f.RequiredIf, conditionJSON)
+	addList(&o, "only_if", f.OnlyIf, conditionJSON)
 	o.flag("sealed", f.Sealed)
 	o.names("sinks", texts(f.Sinks))
 	o.names("derived", texts(f.Derived))

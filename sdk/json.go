@@ -60,8 +60,6 @@ func (m *Members) name(name string) {
 	m.b = add(appendString(add(m.b, separator), name), ":")
 }
 
-func pairsJSON(pairs []Pair) string { return string(appendPairs(nil, pairs)) }
-
 // appendPairs appends a list of pairs as JSON. It makes room for all of them at once, unless they have escapes.
 //
 //go:noinline
@@ -84,9 +82,7 @@ func appendPairs(b []byte, pairs []Pair) []byte {
 }
 
 // Strings returns a JSON array of texts.
-func Strings(texts []string) string { return stringsJSON(texts) }
-
-func stringsJSON(texts []string) string {
+func Strings(texts []string) string {
 	b := []byte{'['}
 	for i, s := range texts {
 		if i > 0 {

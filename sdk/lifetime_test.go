@@ -15,6 +15,7 @@ type store struct {
 	ttl    int64
 	warned int
 	answer string
+	offset int64
 }
 
 func (s *store) CacheGet(key string) (value string, ok bool) {
@@ -27,6 +28,8 @@ func (s *store) CacheSet(key, value string, ttl int64) { s.cached[key], s.ttl = 
 func (s *store) Log(contract.Level, string) { s.warned++ }
 
 func (s *store) TimeNow() int64 { return 1700000000 }
+
+func (s *store) ClockOffset() int64 { return s.offset }
 
 func (s *store) Exchange([]byte) []byte { return []byte(s.answer) }
 
@@ -57,20 +60,24 @@ func TestCachedToken(t *testing.T) {
 	}
 }
 
-// The lifetime is that of the answer, in seconds or until a time, or else the usual one.
+// The lifetime is that of the answer, in seconds or until a time by the API's clock, or else the usual one.
 func TestLifetime(t *testing.T) {
-	c := &Call{&store{}}
 	for name, test := range map[string]struct {
 		answers Answers
+		offset  int64
 		want    time.Duration
 	}{
-		"seconds":        {Answers{"expires_in": "300", "expires_at": "1700009999"}, 300 * time.Second},
-		"none":           {Answers{"expires_in": "0"}, 0},
-		"a time":         {Answers{"expires_at": "1700000060"}, time.Minute},
-		"a time gone by": {Answers{"expires_at": "1699999990"}, -10 * time.Second},
-		"the year 9999":  {Answers{"expires_at": "253402300799"}, (1 << 31) * time.Second},
-		"unknown":        {nil, time.Hour},
+		"seconds":        {Answers{"expires_in": "300", "expires_at": "1700009999"}, 0, 300 * time.Second},
+		"none":           {Answers{"expires_in": "0"}, 0, 0},
+		"a time":         {Answers{"expires_at": "1700000060"}, 0, time.Minute},
+		"a time gone by": {Answers{"expires_at": "1699999990"}, 0, -10 * time.Second},
+		"clock ahead":    {Answers{"expires_at": "1700000900"}, 600, 5 * time.Minute},
+		"clock behind":   {Answers{"expires_at": "1699999700"}, -600, 5 * time.Minute},
+		"stale offset":   {Answers{"expires_at": "1700000300"}, 600, 5 * time.Minute},
+		"the year 9999":  {Answers{"expires_at": "253402300799"}, 0, (1 << 31) * time.Second},
+		"unknown":        {nil, 0, time.Hour},
 	} {
+		c := &Call{&store{offset: test.offset}}
 		if got := c.Lifetime(test.answers, time.Hour); got != test.want {
 			t.Errorf("%s: %s, not %s", name, got, test.want)
 		}

@@ -94,13 +94,9 @@ func (t Token) Bearer() (Mutation, error) {
 func (r TokenRequest) document() []byte {
 	var o Members
 	o.String("url", r.URL)
-	o.Raw("form", pairsJSON(r.Form))
-	if len(r.Headers) > 0 {
-		o.Raw("headers", pairsJSON(r.Headers))
-	}
-	if len(r.Extra) > 0 {
-		o.Raw("extra", stringsJSON(r.Extra))
-	}
+	o.pairs("form", r.Form)
+	o.pairs("headers", r.Headers)
+	o.names("extra", r.Extra)
 	return []byte(o.JSON())
 }
 
@@ -178,27 +174,15 @@ func answersOf(reply []byte) Challenged {
 func (e Exchange) document() []byte {
 	var o Members
 	o.String("url", e.URL)
-	if len(e.Path) > 0 {
-		o.Raw("path", stringsJSON(e.Path))
-	}
-	if len(e.Query) > 0 {
-		o.Raw("query", pairsJSON(e.Query))
-	}
-	if e.Method != "" {
-		o.String("method", e.Method)
-	}
-	if len(e.Headers) > 0 {
-		o.Raw("headers", pairsJSON(e.Headers))
-	}
-	if len(e.Form) > 0 {
-		o.Raw("form", pairsJSON(e.Form))
-	}
+	o.names("path", e.Path)
+	o.pairs("query", e.Query)
+	o.text("method", e.Method)
+	o.pairs("headers", e.Headers)
+	o.pairs("form", e.Form)
 	if e.JSON != "" {
 		o.Raw("json", e.JSON)
 	}
-	if len(e.Answers) > 0 {
-		o.Raw("answers", stringsJSON(e.Answers))
-	}
+	o.names("answers", e.Answers)
 	return []byte(o.JSON())
 }
 
@@ -226,4 +210,47 @@ type Challenged struct {
 // see what this request's answer has, name the place a second time without Keep.
 func (c *Call) Challenge() Challenged {
 	return answersOf(c.env.Challenge())
+}
+
+// margin is the time before the end of a token in which it is not used: a request takes time, and clocks differ.
+const margin = 60 * time.Second
+
+// CachedToken returns the token that is cached under a key. If there is none, it calls issue for a new one, and caches that as
+// [Call.CacheToken] does. It needs [UsesCache].
+func (c *Call) CachedToken(key string, issue func(c *Call) (token string, lifetime time.Duration, err error)) (string, error) {
+	if token, ok := c.Cached(key); ok {
+		return token, nil
+	}
+	token, lifetime, err := issue(c)
+	if err != nil {
+		return "", err
+	}
+	c.CacheToken(key, token, lifetime)
+	return token, nil
+}
+
+// CacheToken stores a token until a minute before it ends. If its lifetime is not longer, or not known and so 0, it stores nothing and
+// logs a warning. It needs [UsesCache].
+func (c *Call) CacheToken(key, token string, lifetime time.Duration) {
+	if lifetime > margin {
+		c.Cache(key, token, lifetime-margin)
+	} else {
+		c.Warn("the token is not cached: it has no lifetime above 60 seconds")
+	}
+}
+
+// Lifetime returns how long what has been answered is valid. The answer expires_in says so, an [AnswerInteger] of seconds, or else
+// expires_at, an [AnswerTime] by the clock of the API. If neither was found, it returns usual.
+func (c *Call) Lifetime(a Answers, usual time.Duration) time.Duration {
+	switch {
+	case a["expires_in"] != "":
+		return time.Duration(a.Time("expires_in")) * time.Second
+	case a["expires_at"] != "":
+		lifetime := a.Time("expires_at") - c.Now()
+		if offset := c.ClockOffset(); lifetime > offset { // a new token is not over: the host's clock was set right since it was learnt
+			lifetime -= offset
+		}
+		return time.Duration(min(lifetime, 1<<31)) * time.Second
+	}
+	return usual
 }

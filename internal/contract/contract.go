@@ -73,61 +73,34 @@ const (
 )
 
 // Host functions, imported from [ModuleUser]. Parameters and results are offsets (i64) of Extism memory blocks, unless
-// another type is given.
+// another type is given. [GroupOf] has their groups, and [Env] what they do.
 const (
-	// UserBlockNew is (address i32, length i32) → block. It returns a new block with these bytes of the guest's memory.
-	UserBlockNew = "block_new"
-	// UserBlockRead is (block, address i32, room i32) → length i64. It copies at most room bytes of a block to the address
-	// in the guest's memory, and returns the length of the whole block.
-	UserBlockRead = "block_read"
-	// UserTimeNow is () → i64. It returns the time of the host's clock in Unix seconds.
-	UserTimeNow = "time_now"
-	// UserSecretGet is (name) → sealed value. It needs [GroupSecret].
-	UserSecretGet = "secret_get"
-	// UserTimeMillis is () → i64. It returns the time of the host's clock in Unix milliseconds.
-	UserTimeMillis = "time_millis"
-	// UserClockOffset is () → i64. It returns the seconds that the API's clock is ahead of the host's.
-	UserClockOffset = "clock_offset"
-	// UserRandom is (length i64) → text. It returns random bytes in hex.
-	UserRandom = "random"
-	// UserBody is () → sealed value. It stands for the body of the request. It needs [GroupBody].
-	UserBody = "body"
-	// UserBodyForm is () → list of [abi.Pair], or offset 0 if the body is not a form. It needs [GroupBody].
-	UserBodyForm = "body_form"
-	// UserCompose is (template, [Composition]) → text of the outgoing request, made by a template. The composition may be empty.
-	UserCompose = "compose"
-	// UserChallenge is () → [ChallengeReply].
-	UserChallenge = "challenge"
-	// UserTokenRequest is ([TokenRequest]) → [TokenReply]. It needs [GroupToken].
-	UserTokenRequest = "token_request"
-	// UserExchange is ([Exchange]) → [ExchangeReply]. It needs [GroupToken].
-	UserExchange = "exchange"
-	// UserCacheGet is (key) → value, or offset 0 on a miss. It needs [GroupCache].
-	UserCacheGet = "cache_get"
-	// UserCacheSet is (key, value, ttl_seconds i64). It needs [GroupCache].
-	UserCacheSet = "cache_set"
-	// UserCacheDrop is (key) → i64. It returns 1 if a new value may help, and otherwise 0. It needs [GroupCache].
-	UserCacheDrop = "cache_drop"
-	// UserStateGet is (name) → sealed value, or offset 0 if the grant has no such state. It needs [GroupState].
-	UserStateGet = "state_get"
-	// UserJWTSign is ([JWTRequest]) → sealed compact JWT. It needs [GroupSign].
-	UserJWTSign = "jwt_sign"
-	// UserEncode is (format, text) → encoded text, sealed if the text holds a sealed value.
-	UserEncode = "encode"
-	// UserDecode is (format, text) → bytes, sealed if the text holds a sealed value.
-	UserDecode = "decode"
-	// UserDigest is (algorithm, data) → bytes, sealed if the data holds a sealed value other than the body.
-	UserDigest = "digest"
-	// UserMAC is (algorithm, key, data) → sealed bytes. It needs [GroupSign].
-	UserMAC = "mac"
-	// UserSignSealed is (field, purpose, data) → signature, as sealed bytes. It needs [GroupSign].
-	UserSignSealed = "sign_sealed"
-	// UserPublicKey is (field, form) → text. It needs [GroupSign].
-	UserPublicKey = "public_key"
-	// UserSign is (field, data) → signature, as plain bytes. It needs [GroupSign] and [abi.GrantSignRaw].
-	UserSign = "sign"
-	// UserReveal is (sealed value) → its bytes. It needs [abi.GrantReveal].
-	UserReveal = "reveal"
+	UserBlockNew     = "block_new"     // (address i32, length i32) → new block with these bytes of the guest's memory
+	UserBlockRead    = "block_read"    // (block, address i32, room i32) → length i64 of the block; copies at most room bytes
+	UserTimeNow      = "time_now"      // () → i64
+	UserSecretGet    = "secret_get"    // (name) → sealed value
+	UserTimeMillis   = "time_millis"   // () → i64
+	UserClockOffset  = "clock_offset"  // () → i64
+	UserRandom       = "random"        // (length i64) → text
+	UserBody         = "body"          // () → sealed value
+	UserBodyForm     = "body_form"     // () → list of [abi.Pair], or offset 0 if the body is not a form
+	UserCompose      = "compose"       // (template, [Composition]) → text; the composition may be empty
+	UserChallenge    = "challenge"     // () → [ChallengeReply]
+	UserTokenRequest = "token_request" // ([TokenRequest]) → [TokenReply]
+	UserExchange     = "exchange"      // ([Exchange]) → [ExchangeReply]
+	UserCacheGet     = "cache_get"     // (key) → value, or offset 0 on a miss
+	UserCacheSet     = "cache_set"     // (key, value, ttl_seconds i64)
+	UserCacheDrop    = "cache_drop"    // (key) → i64: 1 if a new value may help, and otherwise 0
+	UserStateGet     = "state_get"     // (name) → sealed value, or offset 0 if the grant has no such state
+	UserJWTSign      = "jwt_sign"      // ([JWTRequest]) → sealed compact JWT
+	UserEncode       = "encode"        // (format, text) → encoded text, sealed if the text holds a sealed value
+	UserDecode       = "decode"        // (format, text) → bytes, sealed if the text holds a sealed value
+	UserDigest       = "digest"        // (algorithm, data) → bytes, sealed if data holds a sealed value other than the body
+	UserMAC          = "mac"           // (algorithm, key, data) → sealed bytes
+	UserSignSealed   = "sign_sealed"   // (field, purpose, data) → signature, as sealed bytes
+	UserPublicKey    = "public_key"    // (field, form) → text
+	UserSign         = "sign"          // (field, data) → signature, as plain bytes; needs [abi.GrantSignRaw]
+	UserReveal       = "reveal"        // (sealed value) → its bytes; needs [abi.GrantReveal]
 )
 
 // Groups of host functions. A plugin lists the groups that it uses in [Description].Uses. Calling a function of any other
@@ -237,22 +210,14 @@ const (
 
 // Limits of an [abi.Description].
 const (
-	// MaxFields is the maximum number of fields.
-	MaxFields = 256
-	// MaxAliases is the maximum number of aliases of a field.
-	MaxAliases = 8
-	// MaxAbout is the maximum length of Homepage, License, Obtain and PatternMessage, in bytes.
-	MaxAbout = 512
-	// MaxPattern is the maximum length of the Pattern of a field, in bytes.
-	MaxPattern = 256
-	// MaxAnswers is the maximum number of answers, separately of exchanges and of the challenge.
-	MaxAnswers = 16
-	// MaxPlainAnswers is the maximum number of these that are not sealed.
-	MaxPlainAnswers = 8
-	// MaxStates is the maximum number of states.
-	MaxStates = 4
-	// MaxEnum is the maximum number of values in the enum of an answer.
-	MaxEnum = 32
+	MaxFields       = 256 // fields
+	MaxAliases      = 8   // aliases of a field
+	MaxAbout        = 512 // bytes of Homepage, License, Obtain and PatternMessage, each
+	MaxPattern      = 256 // bytes of the Pattern of a field
+	MaxAnswers      = 16  // answers, separately of exchanges and of the challenge
+	MaxPlainAnswers = 8   // of these, answers that are not sealed
+	MaxStates       = 4   // states
+	MaxEnum         = 32  // values in the enum of an answer
 )
 
 // Kinds lists every kind.
@@ -260,22 +225,14 @@ var Kinds = []string{abi.KindString, abi.KindURL, abi.KindInteger, abi.KindBoole
 
 // Sinks are the places that a sealed value may go to.
 const (
-	// SinkHeader stands for the names and values of the mutation's headers, and for the values of its cookies.
-	SinkHeader = "header"
-	// SinkQuery stands for the names and values of the mutation's query parameters.
-	SinkQuery = "query"
-	// SinkToken stands for the URL, query, body and headers of a token request or another exchange.
-	SinkToken = "token"
-	// SinkClaim stands for the header and claims of a JWT.
-	SinkClaim = "claim"
-	// SinkSign stands for the key of jwt_sign, mac, sign_sealed and sign.
-	SinkSign = "sign"
-	// SinkDigest stands for the data of digest, mac and sign_sealed.
-	SinkDigest = "digest"
-	// SinkPath stands for the values of the mutation's path.
-	SinkPath = "path"
-	// SinkBody stands for the members of the form that the mutation adds to the body.
-	SinkBody = "body"
+	SinkHeader = "header" // names and values of the mutation's headers, and values of its cookies
+	SinkQuery  = "query"  // names and values of the mutation's query parameters
+	SinkToken  = "token"  // URL, query, body and headers of a token request or another exchange
+	SinkClaim  = "claim"  // header and claims of a JWT
+	SinkSign   = "sign"   // the key of jwt_sign, mac, sign_sealed and sign
+	SinkDigest = "digest" // the data of digest, mac and sign_sealed
+	SinkPath   = "path"   // values of the mutation's path
+	SinkBody   = "body"   // members of the form that the mutation adds to the body
 )
 
 // Sinks lists every sink.
@@ -297,14 +254,10 @@ var Purposes = []string{PurposeJWT, PurposeHTTPSignature, PurposeMessage}
 
 // Kinds of answers.
 const (
-	// AnswerSealed is a text that the guest gets as a sealed value.
-	AnswerSealed = "sealed"
-	// AnswerInteger is an integer from 0 to 2³¹−1.
-	AnswerInteger = "integer"
-	// AnswerTime is a time in Unix seconds.
-	AnswerTime = "time"
-	// AnswerEnum is one of the names that the description lists, or "other".
-	AnswerEnum = "enum"
+	AnswerSealed  = "sealed"  // a text that the guest gets as a sealed value
+	AnswerInteger = "integer" // an integer from 0 to 2³¹−1
+	AnswerTime    = "time"    // a time in Unix seconds
+	AnswerEnum    = "enum"    // one of the names that the description lists, or "other"
 )
 
 // Sources of answers, the prefixes of [abi.Answer].From.

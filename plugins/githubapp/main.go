@@ -77,8 +77,7 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	if err != nil {
 		return sdk.Mutation{}, err
 	}
-	lifetime := time.Duration(min(answers.Time("expires_at")-c.Now()-c.ClockOffset(), 1<<31)) * time.Second
-	if lifetime > margin {
+	if lifetime := c.Lifetime(answers, 0); lifetime > margin {
 		c.Cache("token", answers["token"], lifetime-margin)
 	} else {
 		c.Warn("the token is not cached: GitHub's expires_at is within 60 seconds, so check the host's clock")

@@ -219,7 +219,7 @@ export function ask(c: Consent): i32 {
   return done(o.json());
 }
 
-// Problem is what is wrong with a field. problems is the end of validate: it fails if there are any.
+// Problem is an error in a field. problems is the end of validate: it fails if there are any.
 export class Problem {
   constructor(public field: string, public message: string) {}
 }
@@ -443,13 +443,16 @@ export function challenge(): Answers {
   return new Answers(take(host_challenge()));
 }
 
-// lifetime returns for how many seconds what has been answered is valid, by the answers expires_in or expires_at. If neither was found,
-// it returns usual.
+// lifetime returns for how many seconds what has been answered is valid, by the answers expires_in or expires_at. The latter is a time of
+// the API's clock. If neither was found, it returns usual.
 export function lifetime(a: Answers, usual: i64): i64 {
   const seconds = a.get("expires_in");
   const end = a.get("expires_at");
   if (seconds != "") return integer(seconds);
-  return end != "" ? integer(end) - now() : usual;
+  if (end == "") return usual;
+  const left = integer(end) - now();
+  const offset = clockOffset();
+  return left > offset ? left - offset : left; // a new token is not over: the host's clock was set right since the offset was learnt
 }
 
 // Exchange is a request to a URL of the configuration. json is JSON, and excludes form.

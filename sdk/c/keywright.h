@@ -643,12 +643,14 @@ static inline struct kw_answers kw_answers(kw_text reply) {
 // kw_challenge returns what the plugin knows from answers of the API. Call it before kw_request and kw_body.
 static inline struct kw_answers kw_challenge(void) { return kw_answers(kw_take(kw_host_challenge())); }
 
-// kw_lifetime returns for how many seconds what has been answered is valid, by the answers expires_in or expires_at. If neither was
-// found, it returns usual.
+// kw_lifetime returns for how many seconds what has been answered is valid, by the answers expires_in or expires_at. The latter is a time
+// of the API's clock. If neither was found, it returns usual.
 static inline int64_t kw_lifetime(struct kw_answers a, int64_t usual) {
 	kw_text in = kw_get(a.answers, KW("expires_in")), at = kw_get(a.answers, KW("expires_at"));
 	if (kw_length(in)) return kw_integer(in);
-	return kw_length(at) ? kw_integer(at) - kw_now() : usual;
+	if (!kw_length(at)) return usual;
+	int64_t left = kw_integer(at) - kw_now(), offset = kw_clock_offset();
+	return left > offset ? left - offset : left; // a new token is not over: the host's clock was set right since the offset was learnt
 }
 
 // struct kw_exchange is a request to a URL of the configuration. json is JSON, and excludes form. kw_exchange: token.
