@@ -49,11 +49,8 @@ type (
 	}
 )
 
-var (
-	errType           = errors.New("there is no such type")
-	errTooManyObjects = errors.New("there are too many objects")
-	errTooDeep        = errors.New("an object is nested too deep")
-)
+// errRecord is the error of a record with an unknown type, too many objects or one that is nested too deep.
+var errRecord = errors.New("the record is refused")
 
 // maxObjects is the maximum number of objects in a record. An object such as a report may be {} in the input, but takes
 // hundreds of bytes in the store and in responses.
@@ -80,7 +77,7 @@ func tooManyObjects(text []byte) bool {
 // options are those of a record: none lets members pass that are not known.
 func decode(text []byte, options ...json.Options) (content.Record, error) {
 	if tooManyObjects(text) {
-		return content.Record{}, errTooManyObjects
+		return content.Record{}, errRecord
 	}
 	r, err := decodeRecord(text, options...)
 	if err != nil || !r.Deleted {
@@ -102,7 +99,7 @@ func decodeRecord(text []byte, options ...json.Options) (content.Record, error) 
 		var r article
 		err := json.Unmarshal(text, &r, options...)
 		if tooDeep([]byte(r.Links.Self)) {
-			err = errTooDeep
+			err = errRecord
 		}
 		return content.Record{Article: &r.Article, Deleted: r.Deleted}, errors.Join(err, content.CheckID(r.ID))
 	case "reply":
@@ -114,7 +111,7 @@ func decodeRecord(text []byte, options ...json.Options) (content.Record, error) 
 		err := json.Unmarshal(text, &r, options...)
 		return content.Record{Moderator: &r.Moderator, Deleted: r.Deleted}, errors.Join(err, content.CheckID(r.ID))
 	}
-	return content.Record{}, errType
+	return content.Record{}, errRecord
 }
 
 // maxDepth is the maximum nesting of an object whose members are not specified. Many JSON decoders accept no more than
@@ -130,7 +127,6 @@ func tooDeep(text []byte) bool {
 	return true
 }
 
-// strict refuses members that are not known.
 var strict = json.RejectUnknownMembers(true)
 
 // typeOf returns the value of the first member "type" of a record, or "".

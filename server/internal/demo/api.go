@@ -45,7 +45,7 @@ type API struct {
 }
 
 func newAPI(k Keys, tokens *TokenEndpoint, address string, now func() time.Time) *API {
-	return &API{key: k.APIKey, tokens: tokens, jwt: &verifier{algorithm: "ES256", key: &k.EC.PublicKey, audience: address, now: now}}
+	return &API{key: k.APIKey, tokens: tokens, jwt: &verifier{algorithm: "ES256", key: &k.EC.PublicKey, audience: address, now: now, expiries: map[string]time.Time{}}}
 }
 
 // Received is a request that an [API] received, with masked credentials.
@@ -81,7 +81,6 @@ func (a *API) Received() []Received {
 	return slices.Clone(a.received)
 }
 
-// An answer is the API's response to a request.
 type answer struct {
 	status    int
 	challenge string

@@ -45,7 +45,7 @@ type issued struct {
 }
 
 func newTokenEndpoint(k Keys, address string, now func() time.Time) *TokenEndpoint {
-	assertions := &verifier{algorithm: "RS256", key: &k.RSA.PublicKey, issuer: k.ClientID, audience: address, now: now}
+	assertions := &verifier{algorithm: "RS256", key: &k.RSA.PublicKey, issuer: k.ClientID, audience: address, now: now, expiries: map[string]time.Time{}}
 	return &TokenEndpoint{clientID: k.ClientID, clientSecret: k.ClientSecret, assertions: assertions, now: now, tokens: map[string]issued{}}
 }
 
@@ -176,8 +176,11 @@ func (e *TokenEndpoint) authenticate(r *http.Request, form url.Values) *refusal 
 			return invalidRequest("the client authenticates in two ways")
 		}
 		rejection.challenge = `Basic realm="token"`
-		var ok bool
-		if id, secret, ok = basicClient(r); !ok || form.Has("client_id") && form.Get("client_id") != id {
+		rawID, rawSecret, _ := r.BasicAuth() // in OAuth, unlike elsewhere, both are form-encoded before they are joined
+		var errID, errSecret error
+		id, errID = url.QueryUnescape(rawID)
+		secret, errSecret = url.QueryUnescape(rawSecret)
+		if errID != nil || errSecret != nil || form.Has("client_id") && form.Get("client_id") != id {
 			return rejection
 		}
 	}
@@ -186,18 +189,6 @@ func (e *TokenEndpoint) authenticate(r *http.Request, form url.Values) *refusal 
 		return rejection
 	}
 	return nil
-}
-
-// basicClient returns the client's ID and secret from the Authorization header. Unlike other uses of HTTP Basic, OAuth
-// form-encodes both before it joins them.
-func basicClient(r *http.Request) (id, secret string, ok bool) {
-	rawID, rawSecret, ok := r.BasicAuth()
-	if !ok {
-		return "", "", false
-	}
-	id, idErr := url.QueryUnescape(rawID)
-	secret, secretErr := url.QueryUnescape(rawSecret)
-	return id, secret, idErr == nil && secretErr == nil
 }
 
 // equal reports whether a and b are equal, in a time that does not depend on their content or on how they differ.
@@ -265,15 +256,19 @@ func (v *verifier) verify(token string) (subject string, err error) {
 	if _, err := jwt.NewParser(options...).ParseWithClaims(token, claims, v.keyOf); err != nil {
 		return "", reason(err)
 	}
-	expiry, err := v.lifetime(claims)
-	if err != nil {
-		return "", err
+	expiry, _ := claims.GetExpirationTime() // the parser has checked that it is there, and that both are times
+	issuedAt, _ := claims.GetIssuedAt()
+	switch {
+	case issuedAt == nil:
+		return "", errors.New("there is no iat")
+	case expiry.Sub(issuedAt.Time) > maxLifetime:
+		return "", fmt.Errorf("it lives longer than %s", maxLifetime)
 	}
 	subject, err = claims.GetSubject()
 	if err != nil || subject == "" && v.issuer != "" {
 		return "", errors.New("there is no sub, or it is not a text")
 	}
-	return subject, v.once(claims, expiry)
+	return subject, v.once(claims, expiry.Time)
 }
 
 func (v *verifier) keyOf(token *jwt.Token) (any, error) {
@@ -291,24 +286,6 @@ var (
 	errAlgorithm = errors.New("its algorithm is not allowed")
 )
 
-// lifetime checks that the token has iat and that exp is at most maxLifetime later. It returns exp.
-func (v *verifier) lifetime(claims jwt.MapClaims) (time.Time, error) {
-	expiry, err := claims.GetExpirationTime()
-	if err != nil {
-		return time.Time{}, reason(err)
-	}
-	issued, err := claims.GetIssuedAt()
-	switch {
-	case err != nil:
-		return time.Time{}, reason(err)
-	case issued == nil:
-		return time.Time{}, errors.New("there is no iat")
-	case expiry.Sub(issued.Time) > maxLifetime:
-		return time.Time{}, fmt.Errorf("it lives longer than %s", maxLifetime)
-	}
-	return expiry.Time, nil
-}
-
 // once stores the token's jti until the token expires, and returns an error if it was used before.
 func (v *verifier) once(claims jwt.MapClaims, expiry time.Time) error {
 	value, ok := claims["jti"]
@@ -325,9 +302,6 @@ func (v *verifier) once(claims jwt.MapClaims, expiry time.Time) error {
 	maps.DeleteFunc(v.expiries, func(_ string, expiry time.Time) bool { return !now.Before(expiry) })
 	if _, ok := v.expiries[id]; ok {
 		return errors.New("jti was used before")
-	}
-	if v.expiries == nil {
-		v.expiries = map[string]time.Time{}
 	}
 	v.expiries[id] = expiry
 	return nil

@@ -53,20 +53,9 @@ type Store struct {
 
 	// readers is a semaphore of Config.Readers, or nil.
 	readers chan struct{}
-
-	productUpdate, shownProductUpdate, articles, articlesAfter, reply, shownReply, moderator statement
+	// prepared has the statements that read, by their texts. It is empty if none may be prepared.
+	prepared map[string]*sql.Stmt
 }
-
-// statement is a statement that reads. prepared is nil if it must not be prepared.
-type statement struct {
-	query    string
-	prepared *sql.Stmt
-}
-
-var (
-	_ content.Store  = (*Store)(nil)
-	_ content.Writer = (*Store)(nil)
-)
 
 const (
 	selectProductUpdate = `SELECT record FROM product_updates WHERE id = $1`
@@ -119,22 +108,21 @@ ORDER BY CASE WHEN NOT trashed THEN id END LIMIT ($2 + 0)`
 
 // New returns a store. [Store.Close] closes config.Reads and config.Writes, and New does if it returns an error.
 func New(ctx context.Context, config Config) (*Store, error) {
-	s := &Store{config: config, limits: limits{articles: 500, chunks: 64}}
+	s := &Store{config: config, limits: limits{articles: 500, chunks: 64}, prepared: map[string]*sql.Stmt{}}
 	if config.Readers > 0 {
 		s.readers = make(chan struct{}, config.Readers)
 	}
-	for query, to := range map[string]*statement{
-		selectProductUpdate: &s.productUpdate, selectShownProductUpdate: &s.shownProductUpdate, selectArticles: &s.articles,
-		selectArticlesAfter: &s.articlesAfter, selectReply: &s.reply, selectShownReply: &s.shownReply, selectModerator: &s.moderator,
+	if config.Unprepared {
+		return s, nil
+	}
+	for _, query := range []string{
+		selectProductUpdate, selectShownProductUpdate, selectArticles, selectArticlesAfter, selectReply, selectShownReply, selectModerator,
 	} {
-		to.query = query
-		if config.Unprepared {
-			continue
-		}
-		var err error
-		if to.prepared, err = config.Reads.PrepareContext(ctx, query); err != nil {
+		prepared, err := config.Reads.PrepareContext(ctx, query)
+		if err != nil {
 			return nil, errors.Join(fmt.Errorf("prepare to read records: %w", err), s.Close())
 		}
+		s.prepared[query] = prepared
 	}
 	return s, nil
 }
@@ -210,11 +198,11 @@ func (s *Store) ProductUpdate(ctx context.Context, id string, audience content.A
 	if invalid(id) {
 		return nil, content.ErrNotFound
 	}
-	statement := &s.shownProductUpdate
+	query := selectShownProductUpdate
 	if audience == content.Moderators {
-		statement = &s.productUpdate
+		query = selectProductUpdate
 	}
-	return record[content.ProductUpdate](ctx, s, "read a product update", statement, id)
+	return record[content.ProductUpdate](ctx, s, "read a product update", query, id)
 }
 
 // Reply implements [content.Store].
@@ -222,17 +210,17 @@ func (s *Store) Reply(ctx context.Context, articleID, id string, audience conten
 	if invalid(articleID) || invalid(id) {
 		return nil, content.ErrNotFound
 	}
-	statement := &s.shownReply
+	query := selectShownReply
 	if audience == content.Moderators {
-		statement = &s.reply
+		query = selectReply
 	}
-	return record[content.Reply](ctx, s, "read a reply", statement, articleID, id)
+	return record[content.Reply](ctx, s, "read a reply", query, articleID, id)
 }
 
-// record reads the record that a statement selects. It returns content.ErrNotFound if there is none.
-func record[T any](ctx context.Context, s *Store, doing string, from *statement, ids ...any) (*T, error) {
+// record reads the record that a query selects. It returns content.ErrNotFound if there is none.
+func record[T any](ctx context.Context, s *Store, doing, query string, ids ...any) (*T, error) {
 	var found *T
-	err := s.read(ctx, doing, from, func(rows *sql.Rows) error {
+	err := s.read(ctx, doing, query, func(rows *sql.Rows) error {
 		var text sql.RawBytes
 		if err := rows.Scan(&text); err != nil {
 			return err
@@ -252,7 +240,7 @@ func (s *Store) Moderator(ctx context.Context, id string) (bool, error) {
 		return false, nil
 	}
 	var found bool
-	err := s.read(ctx, "look for a moderator", &s.moderator, func(rows *sql.Rows) error { return rows.Scan(&found) }, id)
+	err := s.read(ctx, "look for a moderator", selectModerator, func(rows *sql.Rows) error { return rows.Scan(&found) }, id)
 	return found, err
 }
 
@@ -261,7 +249,7 @@ func (s *Store) Articles(ctx context.Context, skip int64, limit int) ([]content.
 	if skip < 0 || limit < 0 {
 		return nil, fmt.Errorf("read %d articles after %d: neither may be negative", limit, skip)
 	}
-	return s.page(ctx, "read a page of articles", &s.articles, skip, limit)
+	return s.page(ctx, "read a page of articles", selectArticles, skip, limit)
 }
 
 // ArticlesAfter implements [content.Store].
@@ -269,12 +257,12 @@ func (s *Store) ArticlesAfter(ctx context.Context, id string, limit int) ([]cont
 	if limit < 0 || id != "" && invalid(id) {
 		return nil, fmt.Errorf("read %d articles after an id: the number may not be negative, and the id has to be one", limit)
 	}
-	return s.page(ctx, "read articles after an id", &s.articlesAfter, id, limit)
+	return s.page(ctx, "read articles after an id", selectArticlesAfter, id, limit)
 }
 
-func (s *Store) page(ctx context.Context, doing string, from *statement, arguments ...any) (articles []content.Article, err error) {
+func (s *Store) page(ctx context.Context, doing, query string, arguments ...any) (articles []content.Article, err error) {
 	var text, activity sql.RawBytes
-	err = s.read(ctx, doing, from, func(rows *sql.Rows) error {
+	err = s.read(ctx, doing, query, func(rows *sql.Rows) error {
 		if err := rows.Scan(&text, &activity); err != nil {
 			return err
 		}
@@ -291,18 +279,18 @@ func (s *Store) page(ctx context.Context, doing string, from *statement, argumen
 	return articles, err
 }
 
-// read calls scan for each row that a statement reads.
-func (s *Store) read(ctx context.Context, doing string, from *statement, scan func(*sql.Rows) error, arguments ...any) error {
+// read calls scan for each row that a query selects.
+func (s *Store) read(ctx context.Context, doing, query string, scan func(*sql.Rows) error, arguments ...any) error {
 	ctx, done, err := s.reader(ctx)
 	if err != nil {
 		return s.failed(doing, err)
 	}
 	defer done()
 	var rows *sql.Rows
-	if from.prepared == nil {
-		rows, err = s.config.Reads.QueryContext(ctx, from.query, arguments...)
+	if prepared := s.prepared[query]; prepared != nil {
+		rows, err = prepared.QueryContext(ctx, arguments...)
 	} else {
-		rows, err = from.prepared.QueryContext(ctx, arguments...)
+		rows, err = s.config.Reads.QueryContext(ctx, query, arguments...)
 	}
 	return s.failed(doing, each(rows, err, scan))
 }

@@ -58,7 +58,6 @@ func (s *schemer) oauth(name string, n *node) error {
 	return nil
 }
 
-// code makes the auth of a consent in a browser.
 func (s *schemer) code(name string, flow *node, implicit bool) {
 	c := s.result.Connector
 	authorization := s.endpoint(name, flow, "authorizationUrl", "authorization_url")
@@ -131,7 +130,6 @@ func knownServer(authorization string) *authorizationServer {
 // server cannot use it; RFC 9700 section 2.1.2 says to use the authorization code in its place.
 func (s *schemer) implicit(name, authorization string, authServer *authorizationServer) {
 	c := s.result.Connector
-	const format = "the scheme %s has the flow implicit, which is for browsers; the connector uses the authorization code of the same server"
 	sibling := s.siblingToken(authorization)
 	switch {
 	case s.options.TokenURL != "":
@@ -145,7 +143,7 @@ func (s *schemer) implicit(name, authorization string, authServer *authorization
 		s.miss("the token endpoint: the scheme %s has the flow implicit, whose document names none: use --token-url", name)
 		return
 	}
-	s.note(format, name)
+	s.note("the scheme %s has the flow implicit, which is for browsers; the connector uses the authorization code of the same server", name)
 }
 
 // siblingToken returns the token endpoint that another scheme of the document has for the same authorization endpoint.
@@ -168,7 +166,6 @@ func (s *schemer) siblingToken(authorization string) string {
 	return ""
 }
 
-// endpoint adds the field of an endpoint, and returns its URL.
 func (s *schemer) endpoint(name string, flow *node, member, field string) string {
 	text := flow.string(member)
 	if field == "token_url" && s.options.TokenURL != "" {
