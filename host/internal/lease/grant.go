@@ -168,7 +168,7 @@ func (n *Node) Standings(ctx context.Context) (map[Standing]int, error) {
 	return all, err
 }
 
-func (r record) standing(leased bool) Standing {
+func (r record) standing(hasLease bool) Standing {
 	switch {
 	case r.Token == nil:
 		return None
@@ -176,7 +176,7 @@ func (r record) standing(leased bool) Standing {
 		return Refused
 	case r.Lost:
 		return Lost
-	case r.Mark == intent && !leased:
+	case r.Mark == intent && !hasLease:
 		return Uncertain
 	}
 	return Good

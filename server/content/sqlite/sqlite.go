@@ -90,7 +90,8 @@ func openReads(absolute string, options url.Values) (*sql.DB, error) {
 
 // file is the file of a database as it was when it was opened.
 type file struct {
-	path string // absolute
+	// path is absolute.
+	path string
 	info os.FileInfo
 	// immutable reports whether nothing may write the file.
 	immutable bool

@@ -80,7 +80,7 @@ var rules = []rule{
 	{packages: "host/internal/strictjson", ours: []string{"abi"}, others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "host/internal/testhook", ours: []string{"host/internal/sandbox"}},
 
-	{packages: "server/gateway", ours: []string{"internal/files", "server/internal/codings", "internal/answers", "host", "host/view", "host/state", "abi", "internal/contract", "server/identity", "internal/fairqueue", "server/internal/operate/remedy", "internal/problem", "internal/urlcheck", "internal/urlpath", "server/gateway/internal/...", "server/internal/trial"}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/net", "golang.org/x/text", "golang.org/x/time"}},
+	{packages: "server/gateway", ours: []string{"internal/files", "server/internal/codings", "internal/answers", "host", "host/view", "host/state", "abi", "internal/contract", "server/identity", "internal/expr", "internal/fairqueue", "server/internal/operate/remedy", "internal/problem", "internal/urlcheck", "internal/urlpath", "server/gateway/internal/...", "server/internal/trial"}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/net", "golang.org/x/text", "golang.org/x/time"}},
 	{packages: "server/identity", ours: []string{"internal/files", "server/internal/codings", "host", "internal/answers", "internal/jws", "internal/problem", "internal/urlcheck", "internal/wellknown"}, others: []string{
 		"github.com/golang-jwt/jwt/v5", "github.com/MicahParks/jwkset", "github.com/go-json-experiment/json", "github.com/hashicorp/golang-lru/v2", "golang.org/x/net",
 	}},
