@@ -5,8 +5,10 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -141,4 +143,144 @@ func Quote(name string) string {
 		return strconv.Quote(string(runes[:longest])) + "…"
 	}
 	return strconv.Quote(name)
+}
+
+// DidYouMean returns the end of an error message for an unknown name. It suggests the nearest known name, or lists all of
+// them if none is near.
+func DidYouMean(name string, names []string) string {
+	if suggestion, ok := Nearest(name, names); ok {
+		return fmt.Sprintf("; did you mean %q?", suggestion)
+	}
+	return "; there are " + strings.Join(names, ", ")
+}
+
+// Nearest returns the known name that was probably meant, if there is one. Such a name differs only in case, is the plural or
+// the singular of name, or is at most two typing errors away (one, if name has less than six letters).
+func Nearest(name string, names []string) (string, bool) {
+	best, distance := "", 1+min(2, max(1, len(name)/3))
+	for _, k := range names {
+		if strings.EqualFold(name, k) || singular(name) == singular(k) {
+			return k, true
+		}
+		if max(len(name)-len(k), len(k)-len(name)) >= distance {
+			continue // each extra or missing letter is a typing error
+		}
+		if d := slips(name, k); d < distance {
+			best, distance = k, d
+		}
+	}
+	return best, best != ""
+}
+
+// singular returns the singular of an English noun: proxy for proxies.
+func singular(name string) string {
+	if stem, ok := strings.CutSuffix(name, "ies"); ok {
+		return stem + "y"
+	}
+	return strings.TrimSuffix(name, "s")
+}
+
+// slips returns the number of typing errors between two names: extra, missing and wrong letters, and swapped neighbours. It
+// is the restricted Damerau–Levenshtein distance.
+func slips(a, b string) int {
+	const longest = 64
+	if len(a) > longest || len(b) > longest {
+		return longest
+	}
+	var previous, last []int // the last two rows of the table of distances between prefixes of a and b
+	for i := range len(a) + 1 {
+		row := make([]int, len(b)+1)
+		for j := range row {
+			if i == 0 || j == 0 {
+				row[j] = i + j
+				continue
+			}
+			wrong := 1
+			if a[i-1] == b[j-1] {
+				wrong = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+wrong)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], previous[j-2]+1)
+			}
+		}
+		previous, last = last, row
+	}
+	return last[len(b)]
+}
+
+// memberName matches the name of a member at the beginning of a text, with what separates it from its value.
+var memberName = regexp.MustCompile(`^[a-z][a-z_]{0,39}:(?:\s|$)`)
+
+// maxShape is the maximum number of characters of a line that is shown.
+const maxShape = 160
+
+// WithoutValues returns a line of YAML with names of members and brackets, and an ellipsis in place of everything else, because a value may
+// be a credential. The line need not be valid. start is the number of characters before a place in the line, and where is the same for the
+// result.
+func WithoutValues(line string, start int) (shape string, where int) {
+	rest, done, depth := []rune(strings.TrimRight(line, "\r")), 0, 0
+	var b []rune
+	where = -1
+	name := true // whether a name may be next
+	put := func(read int, text ...rune) {
+		if where < 0 && done+read > start {
+			where = len(b) + min(start-done, max(0, len(text)-1))
+		}
+		b, rest, done = append(b, text...), rest[read:], done+read
+	}
+	for len(rest) > 0 {
+		switch c := rest[0]; {
+		case unicode.IsSpace(c):
+			put(1, ' ')
+		case c == '{' || c == '[':
+			depth++
+			name = true
+			put(1, c)
+		case depth > 0 && (c == '}' || c == ']'):
+			depth--
+			put(1, c)
+		case depth > 0 && c == ',':
+			name = true
+			put(1, c)
+		case name && c == '-' && (len(rest) == 1 || unicode.IsSpace(rest[1])):
+			put(1, c)
+		case name && memberName.MatchString(string(rest[:min(len(rest), 48)])):
+			name = false
+			length := slices.Index(rest, ':') + 1
+			put(length, rest[:length]...)
+		default:
+			name = false
+			put(valueLength(rest, depth), '…')
+		}
+	}
+	if where < 0 {
+		where = len(b)
+	}
+	if len(b) > maxShape && where < maxShape {
+		b = append(b[:maxShape], '…')
+	}
+	return strings.TrimRight(string(b), " "), where
+}
+
+// valueLength returns the length of the value at the beginning of a line's rest: outside of brackets it is all of the rest, and inside it
+// ends before the next comma or bracket that is not in quotes.
+func valueLength(rest []rune, depth int) int {
+	if depth == 0 {
+		return len(rest)
+	}
+	var quote rune
+	for i, c := range rest {
+		switch {
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '"' || c == '\'':
+			quote = c
+		case i > 0 && (c == ',' || c == '}' || c == ']'):
+			return i
+		}
+	}
+	return len(rest)
 }
