@@ -41,6 +41,7 @@ const maxSecret = 1 << 20 // bytes of a secret in a file
 // MapSecrets stores secrets in memory, by name.
 type MapSecrets map[string]string
 
+// Secret returns the secret of a name, or [ErrSecretNotFound].
 func (m MapSecrets) Secret(_ context.Context, name string) (string, error) {
 	if value, ok := m[name]; ok {
 		return value, nil
