@@ -179,7 +179,8 @@ func (g *gate) ConfigGet(name string) (string, bool) {
 }
 
 func (g *gate) StateGet(name string) (string, bool) { return optional(g, contract.Env.StateGet, name) }
-func (g *gate) CacheGet(key string) (string, bool)  { return optional(g, contract.Env.CacheGet, key) }
+
+func (g *gate) CacheGet(key string) (string, bool) { return optional(g, contract.Env.CacheGet, key) }
 
 func (g *gate) Encode(format, text string) string {
 	return binary(g, contract.Env.Encode, format, text)

@@ -95,7 +95,7 @@ func (h *Harness) Try(config Config, r *http.Request) (*Result, error) {
 	logged := len(h.Logs())
 	result := &Result{}
 	api := func(r *http.Request) (*http.Response, error) { return h.receive(r, result) }
-	result.Response, err = connector.Transport(testworld.Answer(api)).RoundTrip(r.WithContext(h.context(r.Context())))
+	result.Response, err = connector.Transport(testworld.Answer(api)).RoundTrip(r.WithContext(h.context(r.Context()))) //nolint:bodyclose // the result has the response
 	h.evidence.failure("the request's error", err)
 	h.showPanic(err, logged)
 	if result.Attempts == 0 {

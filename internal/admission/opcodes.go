@@ -114,8 +114,14 @@ var plains = makePlains()
 
 // saturating holds the instructions 0 to 7 behind opMore: conversions of floats to integers that saturate.
 var saturating = [8]Signature{
-	{ofF32, ofI32}, {ofF32, ofI32}, {ofF64, ofI32}, {ofF64, ofI32},
-	{ofF32, ofI64}, {ofF32, ofI64}, {ofF64, ofI64}, {ofF64, ofI64},
+	{ofF32, ofI32},
+	{ofF32, ofI32},
+	{ofF64, ofI32},
+	{ofF64, ofI32},
+	{ofF32, ofI64},
+	{ofF32, ofI64},
+	{ofF64, ofI64},
+	{ofF64, ofI64},
 }
 
 func makePlains() (table [256]plain) {

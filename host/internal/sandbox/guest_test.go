@@ -112,6 +112,7 @@ func (e *env) JWTSign(r []byte) string      { return answer(e, "jwt", "JWTSign",
 func (e *env) TokenRequest(r []byte) []byte {
 	return answer(e, []byte("reply"), "TokenRequest", string(r))
 }
+
 func (e *env) Exchange(r []byte) []byte   { return answer(e, []byte("answers"), "Exchange", string(r)) }
 func (e *env) Reveal(value string) []byte { return answer(e, []byte("revealed"), "Reveal", value) }
 
@@ -119,23 +120,31 @@ func (e *env) Log(level contract.Level, text string) { e.note("Log", fmt.Sprint(
 func (e *env) Compose(template string, with []byte) string {
 	return answer(e, "composed", "Compose", template, string(with))
 }
+
 func (e *env) Encode(format, text string) string { return answer(e, "encoded", "Encode", format, text) }
+
 func (e *env) Decode(format, text string) string { return answer(e, "decoded", "Decode", format, text) }
+
 func (e *env) Digest(algorithm, data string) string {
 	return answer(e, "digest", "Digest", algorithm, data)
 }
+
 func (e *env) MAC(algorithm, key, data string) string {
 	return answer(e, "mac", "MAC", algorithm, key, data)
 }
+
 func (e *env) Sign(field, data string) []byte {
 	return answer(e, []byte("signature"), "Sign", field, data)
 }
+
 func (e *env) PublicKey(field, form string) string {
 	return answer(e, "public", "PublicKey", field, form)
 }
+
 func (e *env) SignSealed(field, purpose, data string) string {
 	return answer(e, "sealed signature", "SignSealed", field, purpose, data)
 }
+
 func (e *env) CacheSet(key, value string, ttl int64) { e.note("CacheSet", key, value, fmt.Sprint(ttl)) }
 
 // limits returns a Config with limits that suffice for most tests, after change has changed them.

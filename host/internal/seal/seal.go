@@ -47,8 +47,14 @@ var sinkNames = [...]struct {
 	name string
 	sink Sinks
 }{
-	{contract.SinkHeader, Header}, {contract.SinkQuery, Query}, {contract.SinkToken, Token}, {contract.SinkClaim, Claim},
-	{contract.SinkSign, Sign}, {contract.SinkDigest, Digest}, {contract.SinkPath, Path}, {contract.SinkBody, Body},
+	{contract.SinkHeader, Header},
+	{contract.SinkQuery, Query},
+	{contract.SinkToken, Token},
+	{contract.SinkClaim, Claim},
+	{contract.SinkSign, Sign},
+	{contract.SinkDigest, Digest},
+	{contract.SinkPath, Path},
+	{contract.SinkBody, Body},
 }
 
 // ParseSinks returns the set of the sinks with the names in list. An unknown name is an error.

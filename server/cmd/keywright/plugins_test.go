@@ -133,10 +133,10 @@ func TestWhereAPluginComesFrom_threats_184(t *testing.T) {
 	}
 }
 
-// printed returns what print writes to stdout.
-func printed(print func(*app)) string {
+// printed returns what show writes to stdout.
+func printed(show func(*app)) string {
 	var out bytes.Buffer
-	print(newApp(nil, &out, io.Discard, noEnvironment))
+	show(newApp(nil, &out, io.Discard, noEnvironment))
 	return out.String()
 }
 
