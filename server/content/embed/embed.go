@@ -85,7 +85,7 @@ func New(c Config) (*Resolver, error) {
 	return &Resolver{
 		providers: list,
 		sanitizer: newSanitizer(list),
-		client:    &http.Client{Transport: c.Transport, CheckRedirect: list.checkRedirect},
+		client:    &http.Client{Transport: checkedTransport{c.Transport}, CheckRedirect: list.checkRedirect},
 		logger:    c.Logger,
 		cache:     newCache(cacheEntries, cacheBytes, c.Clock),
 		fetches:   semaphore.NewWeighted(maxFetches),

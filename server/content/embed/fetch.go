@@ -122,12 +122,24 @@ var jsonType = regexp.MustCompile(`^(application|text)/([^/]+\+)?json(\+oembed)?
 func withoutURL(err error) error {
 	var failed *url.Error
 	if errors.As(err, &failed) {
-		if strings.Contains(failed.Err.Error(), "Location header") { // net/http quotes the header, which may contain the URL
-			return errors.New("the provider redirects to what is no URL")
-		}
 		return failed.Err
 	}
 	return err
+}
+
+// checkedTransport refuses an answer that redirects to what is no URL, since the error of net/http quotes its Location, which may
+// contain the requested URL.
+type checkedTransport struct{ http.RoundTripper }
+
+func (t checkedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := t.RoundTripper.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := r.URL.Parse(response.Header.Get("Location")); err != nil {
+		return nil, errors.Join(errors.New("the provider redirects to what is no URL"), response.Body.Close())
+	}
+	return response, nil
 }
 
 func (a *answer) age() time.Duration {
