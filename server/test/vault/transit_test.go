@@ -24,7 +24,7 @@ import (
 )
 
 // keys returns a store that signs with keys of the engine at transit.
-func (s *setup) keys() secretstore.VaultStore {
+func (s *setup) keys() *secretstore.VaultStore {
 	s.t.Helper()
 	c := s.appRole()
 	c.Transit = &secretstore.VaultTransit{}

@@ -30,7 +30,7 @@ func newSetup(t *testing.T) *setup {
 	return s
 }
 
-func (s *setup) store(c secretstore.VaultConfig) secretstore.VaultStore {
+func (s *setup) store(c secretstore.VaultConfig) *secretstore.VaultStore {
 	s.t.Helper()
 	c.Address, c.CAFile, c.Mount = s.URL, s.File("ca.pem"), cmp.Or(c.Mount, "kv")
 	if c.Path == "" {
