@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/zstd"
@@ -41,7 +42,7 @@ func TestAnswersWithACoding_threats_321(t *testing.T) {
 			definition := func(name string, auth host.Auth, r gateway.Response) *gateway.Connector {
 				return w.connector(gateway.Definition{
 					Name: name, Permalink: name, URL: w.api.URL, Paths: []string{"/*"}, Auth: auth, Response: r,
-					Query: []gateway.Parameter{{Name: "key", Overridable: true}},
+					Query: []gateway.Parameter{{Name: "key", Overridable: true}}, Timeout: time.Hour,
 				})
 			}
 			key := keyAuth("X-API-Key", "header")
@@ -49,26 +50,29 @@ func TestAnswersWithACoding_threats_321(t *testing.T) {
 				definition("plain", key, gateway.Response{}), definition("open", host.Auth{Type: "none"}, gateway.Response{}),
 				definition("filtered", key, gateway.Response{Records: "items", Filter: "record.a == 1"}),
 			}})
-			w.answer = func(rw http.ResponseWriter, r *http.Request) {
-				if asked := r.Header.Get("Accept-Encoding"); asked != "identity" {
-					t.Errorf("the API was asked for the encoding %q", asked)
-				}
-				body := map[string][]byte{
-					"/list": []byte(list), "/large": large, "/echo": []byte(`{"you":"` + r.Header.Get("X-API-Key") + `"}`),
-					"/late": append(bytes.Clone(large), r.Header.Get("X-API-Key")...), "/bomb": make([]byte, 32<<20), "/part": []byte(list),
-				}[r.URL.Path]
+			bodies := map[string][]byte{
+				"/list": []byte(list), "/large": large, "/echo": []byte(`{"you":"` + secret + `"}`), "/late": append(bytes.Clone(large), secret...),
+				"/bomb": make([]byte, 32<<20), "/part": []byte(list),
+			}
+			for path, body := range bodies {
 				var b bytes.Buffer
 				e := encoder(&b)
 				_, _ = e.Write(body)
 				_ = e.Close()
+				bodies[path] = b.Bytes()
+			}
+			w.answer = func(rw http.ResponseWriter, r *http.Request) {
+				if asked := r.Header.Get("Accept-Encoding"); asked != "identity" {
+					t.Errorf("the API was asked for the encoding %q", asked)
+				}
 				rw.Header().Set("Content-Encoding", coding)
 				rw.Header().Set("Content-Type", "application/json")
-				rw.Header().Set("Content-Length", fmt.Sprint(b.Len()))
+				rw.Header().Set("Content-Length", fmt.Sprint(len(bodies[r.URL.Path])))
 				rw.Header().Set("Etag", `"a"`)
 				if r.URL.Path == "/part" {
 					rw.WriteHeader(http.StatusPartialContent)
 				}
-				_, _ = rw.Write(b.Bytes())
+				_, _ = rw.Write(bodies[r.URL.Path])
 			}
 			for _, path := range []string{"plain/list", "open/list"} {
 				for _, accepts := range []string{"", "gzip", "br, zstd"} {

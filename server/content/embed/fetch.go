@@ -132,7 +132,7 @@ func withoutURL(err error) error {
 type checkedTransport struct{ http.RoundTripper }
 
 func (t checkedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	response, err := t.RoundTripper.RoundTrip(r)
+	response, err := answers.Final(t.RoundTripper.RoundTrip(r))
 	if err != nil {
 		return nil, err
 	}
