@@ -88,6 +88,9 @@ func TestProblems(t *testing.T) {
 		"deleted twice":            {`{"type":"article","id":"1","deleted":false,"deleted":true}`, []string{`f:1:44: there is more than one "deleted": take the others away`}},
 
 		"not UTF-8":             {"{\"type\":\"article\",\"id\":\"1\",\"title\":\"\xff\"}", []string{"f:1:37: this is not UTF-8, or half of a surrogate pair: write the file in UTF-8"}},
+		"not UTF-8, no type":    {"{\"title\":\"\xff\"}", []string{"f:1:11: this is not UTF-8, or half of a surrogate pair: write the file in UTF-8"}},
+		"cut off in a name":     {`{"id`, []string{"f:1:5: this is no JSON: it ends in the middle of the record" + inLine}},
+		"cut off in a text":     {`{"id":"1`, []string{"f:1:9: this is no JSON: it ends in the middle of the record" + inLine}},
 		"half a pair":           {`{"type":"article","id":"1","title":"\ud800"}`, []string{"f:1:37: this is not UTF-8, or half of a surrogate pair: write the file in UTF-8"}},
 		"no JSON":               {"type: article", []string{"f:1:2: this is no JSON: invalid character 'y' in literal true (expecting 'r')" + inLine}},
 		"a record of two lines": {"{\"type\":\n\"article\"}", []string{"f:1:9: this is no JSON: it ends in the middle of the record" + inLine, "f:2:10: this is no JSON: there is more after the end of the record" + inLine}},

@@ -139,16 +139,16 @@ func typeOf(text []byte) string {
 // member returns the first value of a member of a record, and the offset of what is before it, or nil if there is none.
 func member(text []byte, name string) (value jsontext.Value, offset int64) {
 	d := decoder(text)
-	if token, err := d.ReadToken(); err != nil || token.Kind() != '{' {
+	token, err := d.ReadToken()
+	if err != nil || token.Kind() != '{' {
 		return nil, 0
 	}
-	for d.PeekKind() == '"' {
-		if token, _ := d.ReadToken(); token.String() == name {
+	for ; err == nil && d.PeekKind() == '"'; err = d.SkipValue() { // which fails at text that is no JSON, whose place does not change
+		if token, _ = d.ReadToken(); token.String() == name {
 			offset = d.InputOffset()
 			value, _ = d.ReadValue()
 			return value, offset
 		}
-		_ = d.SkipValue()
 	}
 	return nil, 0
 }
