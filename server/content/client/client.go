@@ -102,7 +102,7 @@ func (c *Client) AllArticles(ctx context.Context) iter.Seq2[content.Article, err
 		eachOf(yield, func() ([]content.Article, bool, error) {
 			page++
 			articles, err := c.Articles(ctx, page, MaxPageSize)
-			return articles, len(articles) == MaxPageSize, err
+			return articles, len(articles) >= MaxPageSize, err
 		})
 	}
 }

@@ -142,6 +142,22 @@ func TestOptionsReachTheServer(t *testing.T) {
 	}
 }
 
+// A page with more articles than were asked for is not the last.
+func TestLongPages(t *testing.T) {
+	pages, articles := 0, 0
+	server := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		pages++
+		_, _ = fmt.Fprintf(w, `{"result":[%s{}]}`, strings.Repeat("{},", 150*(2-pages)))
+	})
+	for _, err := range connect(t, server, "", false).AllArticles(t.Context()) {
+		testworld.Check(t, err)
+		articles++
+	}
+	if articles != 152 {
+		t.Errorf("%d articles came, want 152", articles)
+	}
+}
+
 func TestArticlesPageByPage(t *testing.T) {
 	for _, many := range []int{0, 1, 99, 100, 101, 250, 300} {
 		s := &store{}
