@@ -21,8 +21,8 @@ import (
 type batch struct {
 	productUpdates map[key][]any
 	articles       map[string]article
-	// replies holds rows by the id of the article and the id of the reply.
-	replies    map[key][]any
+	// replies holds rows by the id of the article, and below it by their keys.
+	replies    map[string]map[key][]any
 	moderators map[key][]any
 	// emptied holds the ids of articles whose replies from before this batch are to be removed, all of them.
 	emptied map[key][]any
@@ -38,7 +38,7 @@ type article struct {
 
 func gather(records []content.Record) (*batch, error) {
 	b := &batch{
-		productUpdates: map[key][]any{}, articles: map[string]article{}, replies: map[key][]any{}, moderators: map[key][]any{},
+		productUpdates: map[key][]any{}, articles: map[string]article{}, replies: map[string]map[key][]any{}, moderators: map[key][]any{},
 		emptied: map[key][]any{},
 	}
 	for i, r := range records {
@@ -68,7 +68,7 @@ func (b *batch) add(r content.Record) error {
 		b.articles[id] = article{id: id, trashed: r.Article.Trashed, table: instant(r.Article.LastActivityAt), record: text, deleted: r.Deleted}
 		if r.Deleted {
 			b.emptied[key{id: id}] = []any{id}
-			maps.DeleteFunc(b.replies, func(k key, _ []any) bool { return k.first == id })
+			delete(b.replies, id)
 		}
 		return err
 	case r.Reply != nil:
@@ -76,7 +76,10 @@ func (b *batch) add(r content.Record) error {
 			return fmt.Errorf("article of a reply: %w", err)
 		}
 		text, err := checked("reply", r.Reply.ID, r.Reply, r.Deleted)
-		b.replies[key{r.ArticleID, r.Reply.ID}] = row(r.ArticleID, r.Reply.ID, r.Reply.Visible(), instant(r.Reply.RepliedAt), text)
+		if b.replies[r.ArticleID] == nil {
+			b.replies[r.ArticleID] = map[key][]any{}
+		}
+		b.replies[r.ArticleID][key{r.ArticleID, r.Reply.ID}] = row(r.ArticleID, r.Reply.ID, r.Reply.Visible(), instant(r.Reply.RepliedAt), text)
 		return err
 	case r.Moderator != nil:
 		_, err := checked("moderator", r.Moderator.ID, r.Moderator, r.Deleted)
@@ -105,15 +108,10 @@ func checked[T any](name, id string, record *T, deleted bool) (text string, err 
 
 // touched returns the ids of the articles in a batch and of the articles of its replies, one per row.
 func (b *batch) touched() [][]any {
-	ids := map[string]bool{}
-	for id := range b.articles {
-		ids[id] = true
-	}
-	for k := range b.replies {
-		ids[k.first] = true
-	}
-	rows := make([][]any, 0, len(ids))
-	for _, id := range slices.Sorted(maps.Keys(ids)) {
+	ids := slices.AppendSeq(slices.Collect(maps.Keys(b.articles)), maps.Keys(b.replies))
+	slices.Sort(ids)
+	var rows [][]any
+	for _, id := range slices.Compact(ids) {
 		rows = append(rows, []any{id})
 	}
 	return rows

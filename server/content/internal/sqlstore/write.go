@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -53,6 +54,10 @@ func writeAll(ctx context.Context, tx *sql.Tx, b *batch, limits limits) error {
 	if err := forRows(ctx, tx, `DELETE FROM replies WHERE article_id IN (`, emptied, `)`); err != nil {
 		return err
 	}
+	replies := map[key][]any{}
+	for _, ofArticle := range b.replies {
+		maps.Copy(replies, ofArticle)
+	}
 	for _, table := range []struct {
 		rows                     map[key][]any
 		insert, conflict, remove string
@@ -61,7 +66,7 @@ func writeAll(ctx context.Context, tx *sql.Tx, b *batch, limits limits) error {
 		{b.productUpdates, `INSERT INTO product_updates (id, trashed, record) `, `
 ON CONFLICT (id) DO UPDATE SET trashed = excluded.trashed, record = excluded.record
 WHERE product_updates.record <> excluded.record`, `DELETE FROM product_updates WHERE id IN (`},
-		{b.replies, `INSERT INTO replies (article_id, id, visible, replied, record) `, `
+		{replies, `INSERT INTO replies (article_id, id, visible, replied, record) `, `
 ON CONFLICT (article_id, id) DO UPDATE SET visible = excluded.visible, replied = excluded.replied, record = excluded.record
 WHERE replies.record <> excluded.record`, `DELETE FROM replies WHERE (article_id, id) IN (`},
 	} {
