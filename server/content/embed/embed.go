@@ -151,15 +151,15 @@ func (r *Resolver) clean(ctx context.Context, source string) (cleaned string, ok
 func (r *Resolver) embeds(ctx context.Context, found []candidate) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, documentTime)
 	defer cancel()
-	unique := map[string]candidate{}
-	for _, c := range found {
-		unique[c.url] = c
-	}
 	var mu sync.Mutex
-	embeds := map[string]string{}
+	embeds, urls := map[string]string{}, map[string]bool{}
 	var all errgroup.Group
 	all.SetLimit(atOnce)
-	for _, c := range unique {
+	for _, c := range found {
+		if urls[c.url] {
+			continue
+		}
+		urls[c.url] = true
 		all.Go(func() error {
 			embed := r.embed(ctx, c)
 			mu.Lock()
