@@ -47,8 +47,8 @@ type record struct {
 	latency [spans]span
 	// failures has the last failures, the oldest first.
 	failures []Failure
-	// since counts the requests that succeeded after the last failure, and again is the end of the first of them. Both are zero if there
-	// are none, or no failure.
+	// since counts the requests that succeeded after the last failure, and firstSuccess is the end of the first of them. Both are zero if
+	// there are none, or no failure.
 	since        uint64
 	firstSuccess time.Time
 	// users has the conditions of the grants of users.

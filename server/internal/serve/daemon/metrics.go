@@ -135,8 +135,8 @@ func (m *gatewayMetrics) request(e gateway.Event) {
 }
 
 func (m *gatewayMetrics) forget(connector string) {
+	m.Forget("connector", connector) // before Remove: who counts in between must not get for good what is not shown any more
 	m.connectors.Remove(func(name string) bool { return name == connector })
-	m.Forget("connector", connector)
 }
 
 // attempted counts an attempt to authenticate a request, to replace a token ahead of its end, or a part of a consent.
