@@ -268,7 +268,7 @@ func (l *loader) stateTexts(ctx context.Context, n *node, s *State) error {
 	if err != nil {
 		return err
 	}
-	defer h.Close(ctx)
+	defer h.Close(context.Background()) // it has no calls
 	check := func(path, source string, secret bool) {
 		target, _, _ := n.locate(strings.TrimPrefix(path, "state."))
 		t, err := h.Template(source)
