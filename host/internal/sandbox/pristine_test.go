@@ -55,7 +55,9 @@ func TestAGuestRemembersNothing(t *testing.T) {
 	const table = `(table $t 2 funcref) (elem declare func $nothing) (func $nothing)`
 	for name, c := range map[string]struct{ body, more, fresh string }{
 		"put back": {`(call $remember)`, "", ""},
-		"grown":    {`(call $remember) (drop (memory.grow (i32.const 1)))`, "", ""},
+		"grown": {`(call $remember) (drop (memory.grow (i32.const 1)))
+			(if (i32.load (i32.const 70000)) (then (return (i32.const 20))))
+			(i32.store (i32.const 70000) (i32.const 1))`, "", ""},
 		"table": {
 			`(if (i32.eqz (ref.is_null (table.get $t (i32.const 1)))) (then (return (i32.const 20))))
 			(table.set $t (i32.const 1) (ref.func $nothing)) (call $remember)`, table, "table.set",
