@@ -36,7 +36,7 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// A Memory without a clock has that of the machine, as all that has a clock in this module.
+// A store of NewMemory without a clock has that of the machine, as all that has a clock in this module.
 func TestMemoryWithoutAClock(t *testing.T) {
 	_, taken, err := state.NewMemory(nil).Acquire(t.Context(), state.ID{1}, 0, time.Minute)
 	if err != nil || !taken {

@@ -45,7 +45,7 @@ type Policy struct {
 	// AllowPrivate allows loopback, private and carrier NAT addresses, and neither link-local nor cloud metadata addresses.
 	AllowPrivate bool
 
-	// Allow are further addresses that may be dialled, of any kind. No range allows a cloud metadata address: it must stand there.
+	// Allow are further addresses that may be dialled, of any kind. A cloud metadata address must stand there itself, not in a range.
 	Allow []netip.Prefix
 
 	// Proxy is the URL of the proxy for all connections. Its scheme is http, https, socks5 or socks5h. If it is nil,
@@ -160,7 +160,7 @@ func (p Policy) control(_ context.Context, network, address string, _ syscall.Ra
 	return p.Check(target.Addr())
 }
 
-// proxy returns http.Transport.Proxy.
+// proxy returns the function for http.Transport.Proxy.
 func (p Policy) proxy() (func(*http.Request) (*url.URL, error), error) {
 	if p.Proxy == nil {
 		return nil, nil
