@@ -63,15 +63,16 @@ func (h *Host) Callback(ctx context.Context, back AuthorizationResponse, connect
 	return name, err
 }
 
-var errUnknownConsent = &ConsentError{
-	Reason: ConsentUnknown, Text: "there is no such consent: it was ended before, it took more than 10 minutes, or nobody began it: begin again",
+func unknownConsent() error {
+	const text = "there is no such consent: it was ended before, it took more than 10 minutes, or nobody began it: begin again"
+	return &ConsentError{Reason: ConsentUnknown, Text: text}
 }
 
 // takeConsent takes the consent that a browser came back from. Nobody else gets it.
 func (h *Host) takeConsent(ctx context.Context, back AuthorizationResponse) (*pendingConsent, error) {
 	handles := back.Response["state"]
 	if len(handles) != 1 {
-		return nil, errUnknownConsent
+		return nil, unknownConsent()
 	}
 	row, ok, err := h.config.State.node.Take(ctx, consentKey(handles[0]))
 	if err != nil {
@@ -79,7 +80,7 @@ func (h *Host) takeConsent(ctx context.Context, back AuthorizationResponse) (*pe
 	}
 	var pending pendingConsent
 	if !ok || json.Unmarshal(row, &pending) != nil {
-		return nil, errUnknownConsent
+		return nil, unknownConsent()
 	}
 	return &pending, nil
 }
