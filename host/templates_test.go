@@ -161,7 +161,6 @@ func TestTemplateRenderErrors(t *testing.T) {
 	}
 }
 
-// The result of an expression stays in the segment or the parameter where the expression stands (threats.md 27).
 // A template is personal if its text may differ from user to user.
 func TestPersonalTemplates(t *testing.T) {
 	w := newWorld(t)
@@ -175,6 +174,7 @@ func TestPersonalTemplates(t *testing.T) {
 	}
 }
 
+// The result of an expression stays in the segment or the parameter where the expression stands (threats.md 27).
 func TestTemplateOfAURL(t *testing.T) {
 	w := newWorld(t, func(c *host.Config) {
 		c.Variables = map[string]string{"v": "a/b?c&d=e f+ü#@\\", "plain": "x-1"}

@@ -18,7 +18,7 @@ import (
 )
 
 // threats.md 29: if any one part of a partition changes, the cache misses. Variables and the plugin's digest are the
-// same in the whole host; partition_test.go changes them.
+// same in the whole host; TestPartitionHasDigestVariablesAndSalt changes them.
 func TestDecision_Tokens_whose_token(t *testing.T) {
 	w := newWorld(t, func(c *host.Config) { c.Variables = map[string]string{"v": "1"} })
 	same := w.secrets["s"]

@@ -4,7 +4,7 @@
 // A store holds rows. It compares and swaps them, and it leases them, by its own clock. It learns neither what a row is for
 // nor what its value is: the host makes the ID with a keyed hash, and seals the value before it gets here.
 //
-// [Memory] is a Store for tests. Stores in SQLite and PostgreSQL are in the module github.com/keywright/keywright/server: its
+// [NewMemory] makes a Store for tests. Stores in SQLite and PostgreSQL are in the module github.com/keywright/keywright/server: its
 // package connectors/statestore opens the one that a file of connectors describes. A program may have a Store of its own, and
 // package statetest has the tests that it has to pass.
 package state
