@@ -217,6 +217,11 @@ func TestRequestBodyClosedOnce(t *testing.T) {
 					t.Errorf("body %d was closed %d times", i, body.closed)
 				}
 			}
+			for _, r := range w.api.Received()[1:] {
+				if r.Body != "body" {
+					t.Errorf("the API got the body %q, want it whole in each attempt", r.Body)
+				}
+			}
 		})
 	}
 }

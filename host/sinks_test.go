@@ -104,6 +104,7 @@ func TestHostMadeSinks_threats_15a(t *testing.T) {
 			return hex(env, value(env, "user_token")+value(env, "everywhere"))
 		}, []string{contract.SinkToken}},
 		"a field with none":                {field("nowhere"), nil},
+		"what is secret in a text":         {field("text"), []string{contract.SinkQuery, contract.SinkClaim}},
 		"a key, which signs by its name":   {field("key"), nil},
 		"an access token":                  {func(env contract.Env) string { return reply(env).AccessToken }, []string{contract.SinkHeader, contract.SinkQuery}},
 		"the scope of a token":             {func(env contract.Env) string { return reply(env).Scope }, []string{contract.SinkHeader, contract.SinkQuery, contract.SinkToken}},
@@ -166,6 +167,7 @@ func TestHostMadeSinks_threats_15a(t *testing.T) {
 					{Name: "hashed", Kind: abi.KindString, Sealed: true, Sinks: []string{contract.SinkDigest}, Derived: []string{contract.SinkHeader, contract.SinkPath}},
 					{Name: "signer", Kind: abi.KindKey, AlgorithmField: "algorithm", Purposes: []string{contract.PurposeMessage}, Derived: []string{contract.SinkQuery}},
 					sealedField("everywhere", all...), sealedField("nowhere"), sealedField("user_token", all...), sealedField("to_header", contract.SinkHeader), sealedField("mac", contract.SinkQuery, contract.SinkSign),
+					{Name: "text", Kind: abi.KindString, Sinks: []string{contract.SinkQuery, contract.SinkClaim}},
 					{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm"},
 					{Name: "algorithm", Kind: abi.KindString, Enum: []string{"HS256"}, Default: "HS256"},
 					{Name: "enum", Kind: abi.KindString, Enum: []string{"one", "two"}, Sinks: all},
@@ -191,7 +193,7 @@ func TestHostMadeSinks_threats_15a(t *testing.T) {
 				c := config{
 					"narrow": "{{ get_secret('s') }}", "hashed": "{{ get_secret('s') }}", "signer": "{{ get_secret('key') }}",
 					"everywhere": "{{ get_secret('s') }}", "nowhere": "{{ get_secret('s') }}", "to_header": "{{ get_secret('s') }}", "mac": "{{ get_secret('s') }}",
-					"key": "{{ get_secret('key') }}", "url": tokenURL,
+					"key": "{{ get_secret('key') }}", "url": tokenURL, "text": "a {{ get_secret('s') }}",
 					"enum": "{{ get_secret('enum') }}", "integer": "{{ get_secret('integer') }}", "boolean": "{{ get_secret('boolean') }}",
 				}
 				if strings.HasPrefix(name, "the user's token") {

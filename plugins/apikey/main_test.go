@@ -55,6 +55,7 @@ func TestQuery(t *testing.T) {
 			"https://api.test/v1?":                         credential,
 			"https://api.test/v1?a=b&a=%7e":                "a=b&a=%7e&" + credential,
 			"https://api.test/v1?my+key=mine&my%20key;&=x": "my+key=mine&my%20key;&=x&" + credential,
+			"https://api.test/v1?a;c=%zz&&{{now()}}":       "a;c=%zz&&{{now()}}&" + credential,
 		} {
 			got := h.Authenticate(config("my key", "query"), hosttest.GET(target))
 			if got.Request.URL.RawQuery != want {
