@@ -193,7 +193,7 @@ func (d *definer) connector(n *node, index int) *definition {
 	}
 	name, permalink := c.gateway.Name, c.gateway.Permalink
 	if name != "" && host.Printable(name) != name {
-		d.report(n.get("name").value.Place, path+".name", "is too long, or holds control characters")
+		d.report(n.get("name").value.Place, path+".name", "has more than 1024 bytes, or holds control characters")
 	}
 	switch {
 	case c.permalink != "":

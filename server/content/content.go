@@ -18,6 +18,9 @@ import (
 	"unicode/utf8"
 )
 
+// MaxPageSize is the maximum number of articles in a page.
+const MaxPageSize = 100
+
 // Author describes the author of a text, as of the time when the text was stored.
 type Author struct {
 	ID          string `json:"id"`

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -193,6 +194,32 @@ func TestUndecodedDefinitions(t *testing.T) {
 	}
 	if text, err := yaml.Marshal(gateway.Limits{PerUser: 5}); err != nil || !strings.HasPrefix(string(text), "peruser: 5\n") {
 		t.Errorf("encoded, limits are %s: %v", text, err)
+	}
+}
+
+// The defaults that the schema names are those that a connector has.
+func TestDefaultsOfDefinitions(t *testing.T) {
+	w := newWorld(t)
+	d := w.connector(gateway.Definition{Permalink: "x", URL: w.api.URL, Auth: host.Auth{Type: "none"}}).Definition()
+	found := 0
+	for _, part := range []any{d, d.Streams, d.Limits} {
+		v := reflect.ValueOf(part)
+		for field := range v.Type().Fields() {
+			want, ok := field.Tag.Lookup("default")
+			got := fmt.Sprint(v.FieldByIndex(field.Index))
+			if length, err := time.ParseDuration(want); err == nil && field.Type == reflect.TypeFor[time.Duration]() {
+				want = length.String()
+			}
+			if ok && strings.Trim(got, "[]") != want {
+				t.Errorf("%s = %s, want %s as its tag has", field.Name, got, want)
+			}
+			if ok {
+				found++
+			}
+		}
+	}
+	if found < 5 {
+		t.Errorf("found = %d, want the tags of at least 5 fields", found)
 	}
 }
 

@@ -147,7 +147,7 @@ func Check(ctx context.Context, in *Input) (*Plan, Findings) {
 func (k *checker) transport() {
 	in := k.in
 	if strings.TrimSpace(in.Name) == "" || printableText(in.Name) != in.Name {
-		k.Wrong("name", "is empty, too long, or holds control characters")
+		k.Wrong("name", "is empty, has more than 1024 bytes, or holds control characters")
 	}
 	if in.Timeout < 0 {
 		k.Wrong("timeout", "is negative")

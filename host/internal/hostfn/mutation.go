@@ -2,6 +2,7 @@ package hostfn
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"net/url"
@@ -108,6 +109,49 @@ func (c *Call) mutation(output []byte) *Mutation {
 		c.end(StageMutation, errors.New("the mutation holds no credential: no sealed value is put to use in it"))
 	}
 	return m
+}
+
+// header puts the sealed values into a header that the guest sets, and checks it. label is its name for error messages.
+func (c *core) header(where string, pair abi.Pair, sink seal.Sinks) (name, value string, label shownName) {
+	c.notRaw(where, pair.Name)
+	c.notRaw(where, pair.Value)
+	name, count := c.unseal(where, pair.Name, sink)
+	value, n := c.unseal(where, pair.Value, sink)
+	c.openedValues += count + n
+	label = shownName{name, count > 0}
+	if problem := contract.CheckHeaderName(name); problem != "" {
+		c.endf(StageMutation, "%s: %s %s", where, label, problem)
+	}
+	if !httpguts.ValidHeaderFieldValue(value) {
+		c.endf(StageMutation, "%s: the value of %s holds a line break or another control character", where, label)
+	}
+	if n > 0 && strings.TrimSpace(value) == "" {
+		c.endf(StageMutation, "%s: the credential in %s is empty", where, label)
+	}
+	if strings.EqualFold(name, "Authorization") || strings.EqualFold(name, "Proxy-Authorization") {
+		scheme, rest, _ := strings.Cut(value, " ")
+		if second, _, found := strings.Cut(strings.TrimLeft(rest, " "), " "); found && strings.EqualFold(scheme, second) {
+			c.endf(StageMutation, "%s: the value of %s begins with its scheme twice: leave it out of the secret, or of the text before it", where, label)
+		}
+	}
+	return name, value, label
+}
+
+// aloneWhenSealed is the rule for headers with sealed names, as errors state it. If such a header could stand beside
+// another one, a plugin could use the error for two headers of one name to check a guess of a secret.
+const aloneWhenSealed = "only a header that is alone may have such a name"
+
+// shownName is the name of a header, for error messages. They do not quote a name that contains a sealed value.
+type shownName struct {
+	name   string
+	sealed bool
+}
+
+func (n shownName) String() string {
+	if n.sealed {
+		return "a sealed name"
+	}
+	return fmt.Sprintf("%q", printable.Text(n.name, 128))
 }
 
 // parameters puts the sealed values into parameters of the query or of a form, checks them, and returns them encoded.

@@ -24,9 +24,6 @@ import (
 // MaxBody is the maximum size of a response body in bytes.
 const MaxBody = 64 << 20
 
-// MaxPageSize is the maximum number of articles in a page.
-const MaxPageSize = 100
-
 // Client reads content. The error for a status other than 200 is an [*Error]. It is safe for concurrent use.
 type Client struct {
 	base *url.URL
@@ -101,8 +98,8 @@ func (c *Client) AllArticles(ctx context.Context) iter.Seq2[content.Article, err
 		page := 0
 		eachOf(yield, func() ([]content.Article, bool, error) {
 			page++
-			articles, err := c.Articles(ctx, page, MaxPageSize)
-			return articles, len(articles) >= MaxPageSize, err
+			articles, err := c.Articles(ctx, page, content.MaxPageSize)
+			return articles, len(articles) >= content.MaxPageSize, err
 		})
 	}
 }
@@ -128,7 +125,7 @@ func eachOf(yield func(content.Article, error) bool, next func() (articles []con
 // the time comes exactly once, whatever is written meanwhile. An error ends the iteration. The server must know cursors.
 func (c *Client) Crawl(ctx context.Context) iter.Seq2[content.Article, error] {
 	return func(yield func(content.Article, error) bool) {
-		query := url.Values{"cursor": {""}, "pageSize": {strconv.Itoa(MaxPageSize)}}
+		query := url.Values{"cursor": {""}, "pageSize": {strconv.Itoa(content.MaxPageSize)}}
 		eachOf(yield, func() ([]content.Article, bool, error) {
 			page, header, err := get[result[[]content.Article]](ctx, c, query, "articles")
 			if err != nil {

@@ -133,7 +133,7 @@ const (
 )
 
 func (q *query) size() int {
-	return int(q.integer(pageSize, 100, 25))
+	return int(q.integer(pageSize, content.MaxPageSize, 25))
 }
 
 // next returns the query of the page after one with articles, or "" if that is the last. parameter names the page.

@@ -51,7 +51,7 @@ var valued = map[string]func(c *curl, value string){
 	"connect-to":     noted("--connect-to is left out: a connector dials what its name leads to"),
 	"config":         unread("the file of --config is not read: add what it has to the command line"),
 	"netrc-file":     unread("the file of --netrc-file is not read: add its user and password with -u"),
-	"max-time":       noted("the time limit is left out: timeout of a connector is one, 15s unless given"),
+	"max-time":       noted("the time limit is left out: timeout of a connector is one"),
 	"user-agent":     (*curl).leave,
 	"referer":        (*curl).leave,
 
