@@ -256,6 +256,13 @@ func TestObserveFailures(t *testing.T) {
 			t.Errorf("Observe was told of %+v, want the exchange as well", w.calls)
 		}
 	})
+	// The token comes, and cannot be put into the request.
+	w, r := newWorld(t), get(t.Context())
+	r.Header.Set("Connection", "Authorization")
+	_, err := w.try(w.connect("oauth_client_credentials", oauth("{{ get_secret('s') }}")), r)
+	if err == nil || len(w.calls) != 1 || w.calls[0].Exchanges != 1 {
+		t.Errorf("the error is %v, and Observe was told of %+v", err, w.calls)
+	}
 }
 
 // An explanation replaces a placeholder where the request does: in the path, once, and not in the text that replaces it.

@@ -24,7 +24,7 @@ type hung struct{ hang, stall atomic.Int64 }
 func hanging(counts *hung) func(*host.Config) {
 	return func(c *host.Config) {
 		c.Base = answer(func(r *http.Request) (*http.Response, error) {
-			switch r.URL.Host {
+			switch strings.ToLower(r.URL.Host) {
 			case "api.test":
 				return status(http.StatusOK)(r)
 			case "hang.example":
@@ -61,6 +61,7 @@ func TestHangingEndpoints_threats_330(t *testing.T) {
 	for name, endpoints := range map[string][]map[string]int{
 		"one endpoint, one connector":     {of("hang.example", 1, 1000)},
 		"one endpoint, ten connectors":    {of("hang.example", 10, 1000)},
+		"one endpoint, two spellings":     {of("hang.example", 10, 500), of("HANG.Example", 10, 500)},
 		"two endpoints, ten connectors":   {of("hang.example", 10, 500), of("stall.example", 10, 500)},
 		"the connectors of two endpoints": {of("hang.example", 1, 500), of("stall.example", 10, 500)},
 	} {

@@ -196,6 +196,7 @@ func TestCrossOriginRedirects(t *testing.T) {
 		"the credential escaped":   {"Authorization", "GET", "https://store.test/?a=ESCAPED", "error a redirect, in Location: the API answered 302"},
 		"plain http":               {"custom header", "GET", "http://store.test/a", "error a redirect to another origin is followed to https only"},
 		"a method that changes":    {"custom header", "POST", "https://store.test/a", "error a redirect to another origin is followed by GET and HEAD"},
+		"ten redirects":            {"custom header", "GET", "https://store.test/nnnnnnnnn", "GET https://store.test/ keeps"},
 		"forever":                  {"custom header", "GET", "https://store.test/on", "error the request has followed too many redirects"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -207,6 +208,8 @@ func TestCrossOriginRedirects(t *testing.T) {
 				switch {
 				case r.URL.Path == "/back":
 					location = "https://api.test/chosen"
+				case strings.HasPrefix(r.URL.Path, "/n"):
+					location = "https://store.test/" + r.URL.Path[2:]
 				case r.URL.Path == "/on":
 					location = "https://store.test/on"
 				case r.URL.Path == "/things" && r.URL.Host == "api.test":

@@ -15,6 +15,7 @@ func TestPartitionHasDigestVariablesAndSalt(t *testing.T) {
 		input := &Input{
 			Name: "crm", Values: map[string]any{"a": "b"},
 			Plugin: &Plugin{Description: &abi.Description{Type: "t"}, Grants: map[string]bool{}},
+			TLS:    &TLSConfig{Certificate: "c", Key: "k", CA: "a", For: []string{ForToken}},
 		}
 		in := &hostfn.Inputs{Variables: map[string]string{"v": "1", "w": ""}, Secrets: []string{"x"}}
 		change(input, in)
@@ -51,6 +52,11 @@ func TestPartitionHasDigestVariablesAndSalt(t *testing.T) {
 		"type":                func(p *Input, _ *hostfn.Inputs) { p.Plugin.Description.Type = "u" },
 		"name":                func(p *Input, _ *hostfn.Inputs) { p.Name = "crmt" },
 		"configuration":       func(p *Input, _ *hostfn.Inputs) { p.Values["a"] = "c" },
+		"certificate":         func(p *Input, _ *hostfn.Inputs) { p.TLS.Certificate = "d" },
+		"key":                 func(p *Input, _ *hostfn.Inputs) { p.TLS.Key = "l" },
+		"authorities":         func(p *Input, _ *hostfn.Inputs) { p.TLS.CA = "b" },
+		"purpose of TLS":      func(p *Input, _ *hostfn.Inputs) { p.TLS.For = nil },
+		"no TLS":              func(p *Input, _ *hostfn.Inputs) { p.TLS = nil },
 	} {
 		if partition(change) == base {
 			t.Errorf("%s: the partition is the same", name)

@@ -47,6 +47,20 @@ func TestARefreshAheadReadsOtherEntries(t *testing.T) {
 	}
 }
 
+// A call does not get an entry back that it has dropped, although its caller has acquired that for it.
+func TestADroppedEntryIsGone(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	c := New(context.Background(), planWithCache(&now), &Inputs{}, Detached)
+	c.plan.Tokens.Put(t.Context(), nil, keyOf("token"), nil, time.Hour, false)
+	entry, _ := c.plan.Tokens.Lookup(keyOf("token"))
+	c.Found = map[tokencache.Key]tokens.Entry{keyOf("token"): entry}
+	_, before := c.CacheGet("token")
+	retry := c.CacheDrop("token")
+	if _, after := c.CacheGet("token"); !before || !retry || after {
+		t.Errorf("before %t, retry %t, after %t", before, retry, after)
+	}
+}
+
 // A call that knows the API's answer to an attempt that read its request reads no other entries than that attempt. Otherwise what
 // it reads could depend on the request (threats.md 15c).
 func TestEntriesAfterTheRequestWasRead_threats_15c(t *testing.T) {

@@ -96,12 +96,13 @@ func TestTimeToLiveWithASlowStore(t *testing.T) {
 	}
 }
 
-// A node gets the entry that another one has stored, fetched as it was there, and nobody waits for it any more. A 401 drops it for all.
+// A node gets the entry that another one has stored, fetched as it was there, and nobody waits for it any more. A 401 drops it for all,
+// and the node leaves it to others to replace it ahead of its end.
 func TestEntryOfSecondNode(t *testing.T) {
 	memory := state.NewMemory(time.Now)
 	one, other := newStore(t, memory, time.Now), newStore(t, memory, time.Now)
 	_, right := begin(t, one)
-	one.Put(t.Context(), right, key, []seal.Piece{{Text: "1"}}, time.Hour, true)
+	old := one.Put(t.Context(), right, key, []seal.Piece{{Text: "1"}}, time.Hour, true)
 	right.End(t.Context(), nil)
 	entry, right := begin(t, other)
 	if entry == nil || entry.Value[0].Text != "1" {
@@ -113,6 +114,14 @@ func TestEntryOfSecondNode(t *testing.T) {
 	right.End(t.Context(), nil)
 	if !other.Reject(key, entry.Generation) {
 		t.Error("a 401 does not drop the entry")
+	}
+	if right, err := other.Ahead(t.Context(), entry.Handle, time.Hour); right != nil || err != nil {
+		t.Errorf("the node may replace what is gone: %v, %v", right, err)
+	}
+	if right, err := one.Ahead(t.Context(), old, time.Hour); right == nil {
+		t.Errorf("another node may not replace its entry: %v", err)
+	} else {
+		right.End(t.Context(), nil)
 	}
 	if entry, right := begin(t, other); entry != nil {
 		t.Errorf("after a 401 the node gets %v", entry)
