@@ -182,14 +182,15 @@ func TestNonRotatingToken(t *testing.T) {
 	for _, answer := range []string{
 		`{"access_token":"an-access-token"}`, `{"access_token":"an-access-token","refresh_token":null}`,
 		`{"access_token":"an-access-token","refresh_token":""}`, `{"access_token":"an-access-token","refresh_token":"` + firstSeed + `"}`,
+		`{"access_token":"an-access-token","refresh_token":" "}`,
 	} {
 		server.before = respond(http.StatusOK, answer)
 		w, connector := granted(c, refresher(nil), seeded())
 		w.get(connector)
 		c.clock.Advance(time.Hour)
 	}
-	if server.sent[firstSeed] != 4 {
-		t.Errorf("the token was sent %d times, want 4: %v", server.sent[firstSeed], server.sent)
+	if server.sent[firstSeed] != 5 {
+		t.Errorf("the token was sent %d times, want 5: %v", server.sent[firstSeed], server.sent)
 	}
 }
 

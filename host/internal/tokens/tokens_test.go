@@ -144,6 +144,9 @@ func TestRefusalsOfNodes(t *testing.T) {
 	}
 	question, _, _ = ask(t, one)
 	question.Refuse(t.Context(), tokencache.Refusal{Status: 401}, time.Minute, 0)
+	if _, previous, ok := other.Ask(t.Context(), "crm", nil, true, func(func(*tokencache.Handle) uint64) [32]byte { return [32]byte{2} }); !ok {
+		t.Errorf("a trace does not ask anew, after %+v", previous)
+	}
 	if q, previous, ok := ask(t, other); q != nil || ok || previous.Status != 401 || previous.Wait <= 0 || previous.Wait > time.Minute {
 		t.Errorf("another node asks: %t, after %+v", ok, previous)
 	}
