@@ -320,7 +320,7 @@ func TestStoreErrorOfTenant(t *testing.T) {
 }
 
 // A refresh token that is a secret of a tenant or a user begins a grant of that tenant or user, and is redeemed once, also if one
-// user is in two tenants. threats.md 110
+// user is in two tenants or another seed is one for all. threats.md 110
 func TestGrantOwner(t *testing.T) {
 	for owner, want := range map[string]string{"tenant": "acme beta", "user": "ann bob"} {
 		t.Run(owner, func(t *testing.T) {
@@ -339,8 +339,8 @@ func TestGrantOwner(t *testing.T) {
 			w, _ := c.node(withGuest(&guest{
 				about: abi.Description{
 					Anonymous: true, Uses: []string{contract.GroupToken, contract.GroupState},
-					Fields:  []abi.Field{{Name: "url", Kind: abi.KindURL, Required: true}, sealedField("seed", sinks...)},
-					State:   []abi.State{{Name: "refresh", Seed: "seed"}},
+					Fields:  []abi.Field{{Name: "url", Kind: abi.KindURL, Required: true}, sealedField("seed", sinks...), sealedField("seed_of_all", sinks...)},
+					State:   []abi.State{{Name: "refresh", Seed: "seed"}, {Name: "of_all", Seed: "seed_of_all"}},
 					Answers: []abi.Answer{{Name: "next", From: "json:/refresh_token", Kind: contract.AnswerSealed, Sinks: sinks, State: "refresh"}},
 				},
 				authenticate: func(env contract.Env) (string, error) {
@@ -353,8 +353,8 @@ func TestGrantOwner(t *testing.T) {
 				w.setSecret("tenants/"+id+"/refresh", id)
 				w.setSecret("users/"+id+"/refresh", id)
 			}
-			connector := w.connect("custom", config{"url": tokenURL, "seed": "{{ get_secret('refresh', '" + owner + "') }}"})
-			for _, who := range [][2]string{{"acme", "ann"}, {"acme", "bob"}, {"beta", "ann"}, {"beta", "bob"}} {
+			connector := w.connect("custom", config{"url": tokenURL, "seed": "{{ get_secret('refresh', '" + owner + "') }}", "seed_of_all": "{{ get_secret('s') }}"})
+			for _, who := range [][2]string{{"acme", "ann"}, {"beta", "bob"}, {"acme", "bob"}, {"beta", "ann"}} {
 				w.send(connector, as(t.Context(), who[0], who[1]))
 			}
 			slices.Sort(redeemed)
