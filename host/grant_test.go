@@ -260,12 +260,12 @@ func TestARefusalOfTheClientKeepsTheGrant(t *testing.T) {
 		c, server := grants(t)
 		server.before = answer
 		w, connector := granted(c, refresher(nil), seeded())
-		w.refuse(connector, get(t.Context()), host.StageToken)
+		refused := w.refuse(connector, get(t.Context()), host.StageToken)
 		server.before = nil
 		c.clock.Advance(time.Hour)
 		w.get(connector)
-		if bearerOf(w) != "Bearer access-token-1" {
-			t.Errorf("%s: the request has %q", name, bearerOf(w))
+		if bearerOf(w) != "Bearer access-token-1" || errors.As(refused, new(*host.GrantError)) {
+			t.Errorf("%s: the request has %q after %v", name, bearerOf(w), refused)
 		}
 	}
 }

@@ -56,7 +56,6 @@ func TestPartitionHasDigestVariablesAndSalt(t *testing.T) {
 		"key":                 func(p *Input, _ *hostfn.Inputs) { p.TLS.Key = "l" },
 		"authorities":         func(p *Input, _ *hostfn.Inputs) { p.TLS.CA = "b" },
 		"purpose of TLS":      func(p *Input, _ *hostfn.Inputs) { p.TLS.For = nil },
-		"no TLS":              func(p *Input, _ *hostfn.Inputs) { p.TLS = nil },
 	} {
 		if partition(change) == base {
 			t.Errorf("%s: the partition is the same", name)
