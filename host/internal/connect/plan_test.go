@@ -53,7 +53,6 @@ func TestPartitionHasDigestVariablesAndSalt(t *testing.T) {
 		"name":                func(p *Input, _ *hostfn.Inputs) { p.Name = "crmt" },
 		"configuration":       func(p *Input, _ *hostfn.Inputs) { p.Values["a"] = "c" },
 		"certificate":         func(p *Input, _ *hostfn.Inputs) { p.TLS.Certificate = "d" },
-		"key":                 func(p *Input, _ *hostfn.Inputs) { p.TLS.Key = "l" },
 		"authorities":         func(p *Input, _ *hostfn.Inputs) { p.TLS.CA = "b" },
 		"purpose of TLS":      func(p *Input, _ *hostfn.Inputs) { p.TLS.For = nil },
 	} {

@@ -104,10 +104,15 @@ func TestKeptAnswers(t *testing.T) {
 	for _, keep := range []time.Duration{0, time.Minute} {
 		plan := planWithCache(&now)
 		plan.Statuses, plan.Keep = []int{401}, keep
-		plan.ChallengeAnswers = []answer.Part{headerPart(t, contract.AnswerEnum, "X-Mode")}
+		plan.ChallengeAnswers = []answer.Part{headerPart(t, contract.AnswerEnum, "X-Mode"), headerPart(t, contract.AnswerSealed, "X-Text")}
+		plan.ChallengeAnswers[1].Name = "text"
 		plan.ChallengeAnswers[0].Enum, plan.ChallengeAnswers[0].Keep = []string{"fast"}, keep > 0
 		call := func(mode Mode) *Call { return New(context.Background(), plan, &Inputs{Unanswered: true}, mode) }
-		call(Inline).Learn(&http.Response{StatusCode: http.StatusOK, Header: http.Header{"X-Mode": {"fast"}}}, nil, false, &Mutation{}, nil)
+		header := http.Header{"X-Mode": {"fast"}, "X-Text": {"a\tb"}}
+		api, _ := call(Inline).Learn(&http.Response{StatusCode: http.StatusOK, Header: header}, nil, false, &Mutation{}, nil)
+		if api.found["text"] != "a\tb" { // only what is kept must be a header that can be sent
+			t.Errorf("kept for %v: of this answer the next call gets %q", keep, api.found)
+		}
 		if reply := challenged(t, call(Explaining)); reply.Count != 0 || len(reply.Answers) != 0 {
 			t.Errorf("kept for %v: explain shows %+v", keep, reply)
 		}

@@ -53,11 +53,8 @@ func TestEndpointOfACall(t *testing.T) {
 // The refusal of what was signed for another time than the endpoint's does not hold for what is signed for the endpoint's.
 func TestSignedForAnotherTime(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
-	question := func(offset *int64) [32]byte {
-		c := callTo(t, planWithCache(&now))
-		c.offset = offset
-		return c.question(nil)
-	}
+	c := callTo(t, planWithCache(&now))
+	question := func(offset *int64) [32]byte { c.offset = offset; return c.question(nil) }
 	if unsigned := question(nil); question(new(int64)) != unsigned || question(new(int64(3600))) == unsigned {
 		t.Error("what was signed for another time is the same question, or what was signed for the same time is another")
 	}
