@@ -24,9 +24,10 @@ GREMLINS := .build/gremlins-$(shell cat tools/gremlins/go.mod tools/gremlins/go.
 # The files of a module with tests that the race detector leaves out, because it would take minutes for them.
 WITHOUT_RACE := grep -rl --include='*_test.go' --exclude-dir=server --exclude-dir=node_modules '^//go:build !race' .
 # The packages of each module in which nothing runs concurrently. With the race detector their tests would take minutes, too. Package
-# host runs the plugins under it.
-ONE_BY_ONE := ./internal/admission ./internal/expr ./internal/pluginbuild ./plugins/... ./tools/...
-ONE_BY_ONE_OF_SERVER := ./gateway/internal/transform ./internal/onboard/imports
+# host runs the plugins under it, and packages cmd/keywright and gateway the others.
+ONE_BY_ONE := ./internal/admission ./internal/expr ./internal/pluginbuild ./plugins/... ./sdk/... ./tools/...
+ONE_BY_ONE_OF_SERVER := ./content ./content/client ./content/sample ./gateway/internal/transform ./internal/codings ./internal/onboard/... \
+	./internal/operate/difference ./internal/pkcs12 ./internal/registry/...
 # Tests are not vetted before they run: lint does that, for all modules.
 TEST := go test -vet=off -timeout $(HANGS)
 # With the race detector, a program waits at its end for one second unless told otherwise.

@@ -48,15 +48,15 @@ func TestARefreshAheadReadsOtherEntries(t *testing.T) {
 }
 
 // A call does not get an entry back that it has dropped, although its caller has acquired that for it.
-func TestADroppedEntryIsGone(t *testing.T) {
+func TestDroppedEntry(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	c := New(context.Background(), planWithCache(&now), &Inputs{}, Detached)
 	token := c.plan.Tokens.Put(t.Context(), nil, keyOf("token"), nil, time.Hour, false)
 	c.Found = map[tokencache.Key]tokens.Entry{keyOf("token"): {Handle: token}}
-	_, before := c.CacheGet("token")
+	_, first := c.CacheGet("token")
 	c.CacheDrop("token")
-	if _, after := c.CacheGet("token"); !before || after {
-		t.Errorf("the entry is there before: %t, and after: %t", before, after)
+	if _, second := c.CacheGet("token"); !first || second {
+		t.Errorf("the entry is there before it is dropped: %t, and afterwards: %t", first, second)
 	}
 }
 

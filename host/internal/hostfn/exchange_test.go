@@ -51,7 +51,7 @@ func TestEndpointOfACall(t *testing.T) {
 }
 
 // The refusal of what was signed for another time than the endpoint's does not hold for what is signed for the endpoint's.
-func TestSignedForAnotherTime(t *testing.T) {
+func TestClockOffsetOfAQuestion(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	c := callTo(t, planWithCache(&now))
 	question := func(offset *int64) [32]byte { c.offset = offset; return c.question(nil) }
