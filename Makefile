@@ -27,7 +27,8 @@ WITHOUT_RACE := grep -rl --include='*_test.go' --exclude-dir=server --exclude-di
 # host runs the plugins under it, and packages cmd/keywright and gateway the others.
 ONE_BY_ONE := ./internal/admission ./internal/expr ./internal/pluginbuild ./plugins/... ./sdk/... ./tools/...
 ONE_BY_ONE_OF_SERVER := ./content ./content/client ./content/sample ./gateway/internal/transform ./internal/codings ./internal/onboard/... \
-	./internal/operate/difference ./internal/pkcs12 ./internal/registry/...
+	./internal/operate/difference ./internal/pkcs12 ./internal/registry/artifact ./internal/registry/install ./internal/registry/record \
+	./internal/registry/scaffold ./internal/registry/signature
 # Tests are not vetted before they run: lint does that, for all modules.
 TEST := go test -vet=off -timeout $(HANGS)
 # With the race detector, a program waits at its end for one second unless told otherwise.

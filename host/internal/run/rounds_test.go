@@ -11,7 +11,7 @@ import (
 	"github.com/keywright/keywright/internal/fairqueue"
 )
 
-// A call that another one overtakes, when both are about to replace a token ahead of its end, gives its place back.
+// A call that another one overtakes, when both are about to replace a token ahead of its end, has no place any more.
 func TestOvertakenCallAheadHasNoPlace(t *testing.T) {
 	start, overtake := time.Unix(1_700_000_000, 0), func() {}
 	now := start
