@@ -66,13 +66,13 @@ func TestEchoedGuessOracle(t *testing.T) {
 		w.setSecret("key", secret)
 		w.api.Answer(func(r *http.Request) (*http.Response, error) {
 			response := testworld.Response(status, "")
-			sent, _, _ := strings.Cut(r.Header.Get("X-Send"), "/")
+			text, _, _ := strings.Cut(r.Header.Get("X-Send"), "/")
 			if r.Header.Get("X-Around") != "" {
-				sent = "00" + sent + "000"
+				text = "00" + text + "000"
 			}
-			if sent != "" {
-				response.Header.Set("X-Echo", sent)
-				response.Header.Set("X-Nonce", sent)
+			if text != "" {
+				response.Header.Set("X-Echo", text)
+				response.Header.Set("X-Nonce", text)
 			}
 			return response, nil
 		})
