@@ -3,7 +3,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help screenshots tinygo plugins languages check lint format hook test test-all test-busy bench soak load sizing mutants race plain modules tidy rebuild deps npm clean
+.PHONY: help screenshots tinygo plugins languages check lint format hook test test-all test-busy bench soak load sizing mutants race plain others modules tidy rebuild deps npm clean
 
 PLUGINS := $(patsubst %/main.go,%,$(sort $(wildcard plugins/*/main.go)))
 EXAMPLES := $(sort $(shell find examples -name go.mod -printf "%h\n" 2>/dev/null))
@@ -23,12 +23,9 @@ WORK    := $(CURDIR)/.build/go.work
 GREMLINS := .build/gremlins-$(shell cat tools/gremlins/go.mod tools/gremlins/go.sum | cksum | cut -d' ' -f1)
 # The files of a module with tests that the race detector leaves out, because it would take minutes for them.
 WITHOUT_RACE := grep -rl --include='*_test.go' --exclude-dir=server --exclude-dir=node_modules '^//go:build !race' .
-# The packages of each module in which nothing runs concurrently. With the race detector their tests would take minutes, too. Package
-# host runs the plugins under it, and packages cmd/keywright and gateway the others.
-ONE_BY_ONE := ./internal/admission ./internal/expr ./internal/pluginbuild ./plugins/... ./sdk/... ./tools/...
-ONE_BY_ONE_OF_SERVER := ./content ./content/client ./content/sample ./gateway/internal/transform ./internal/codings ./internal/onboard/... \
-	./internal/operate/difference ./internal/pkcs12 ./internal/registry/artifact ./internal/registry/install ./internal/registry/record \
-	./internal/registry/scaffold ./internal/registry/signature
+# The packages of a module whose code or tests start goroutines. The others are tested without the race detector, which takes minutes.
+CONCURRENT := for dir in $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}' ./... | grep -v '/test/'); do \
+	if grep -qE '\bgo (func|[a-z][A-Za-z.]*\()|\.Go\(' $$dir/*.go; then echo ".$${dir\#$$PWD}"; fi; done
 # Tests are not vetted before they run: lint does that, for all modules.
 TEST := go test -vet=off -timeout $(HANGS)
 # With the race detector, a program waits at its end for one second unless told otherwise.
@@ -60,7 +57,7 @@ test: ## lint, and the tests of both modules: what to run while developing
 	wait $$lint || failed=1; $(MAKE) plain $(ALSO) || failed=1; wait $$race || failed=1; exit $$failed
 
 test-all: ## all tests and checks: those of make test, and with the servers, browsers and languages of others
-	@$(MAKE) test ALSO='tidy rebuild modules'
+	@$(MAKE) test ALSO='tidy rebuild others modules'
 
 test-busy: ## make test-all beside four busy loops, as on a slow machine
 	@loops=; for n in 1 2 3 4; do (while :; do :; done) & loops="$$loops $$!"; done; \
@@ -90,15 +87,17 @@ check: lint rebuild ## linters, go vet's among them, and that the compiled plugi
 
 race: deps
 	@# With the paths of the sources, which a test of package scaffold looks for.
-	$(TEST) -race -trimpath=false $$(go list ./... | grep -vxF "$$(go list $(ONE_BY_ONE))")
-	cd server && $(TEST) -race -trimpath=false $$(go list ./... | grep -vxF "$$(go list ./internal/docs $(ONE_BY_ONE_OF_SERVER))")
+	@for module in $(MAIN); do (cd $$module && $(TEST) -race -trimpath=false $$($(CONCURRENT))) || exit 1; done
 
 plain: deps
-	$(TEST) $(ONE_BY_ONE)
-	cd server && $(TEST) $(ONE_BY_ONE_OF_SERVER)
+	@for module in $(MAIN); do (cd $$module && \
+		$(TEST) $$(go list ./... | grep -v '/test/\|/server/internal/docs$$' | grep -vxF "$$(go list $$($(CONCURRENT)))")) || exit 1; done
 	cd server && $(TEST) -count=1 ./internal/docs # not cached: it reads files of both modules, and go test tracks one
 	@for module in $(MAIN); do (cd $$module && files=$$($(WITHOUT_RACE)) && \
-		$(TEST) -run "^($$(sed -n 's/^func \(Test[^(]*\).*/\1/p' $$files | paste -sd'|'))$$" $$(dirname $$files | sort -u)); done
+		$(TEST) -run "^($$(sed -n 's/^func \(Test[^(]*\).*/\1/p' $$files | paste -sd'|'))$$" $$(dirname $$files | sort -u)) || exit 1; done
+
+others: deps
+	$(TEST) ./test/...
 
 modules: deps
 	@# Two at a time, because some wait for most of their time, faults the longest. The output of each is kept together.
