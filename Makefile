@@ -3,7 +3,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help screenshots tinygo plugins languages check lint format hook test test-all test-busy bench soak load sizing mutants race plain others modules tidy rebuild deps npm clean
+.PHONY: help screenshots tinygo plugins languages check lint format hook test test-all test-busy bench soak load sizing mutants unit race plain others modules tidy rebuild deps npm clean
 
 PLUGINS := $(patsubst %/main.go,%,$(sort $(wildcard plugins/*/main.go)))
 EXAMPLES := $(sort $(shell find examples -name go.mod -printf "%h\n" 2>/dev/null))
@@ -51,13 +51,13 @@ languages: npm ## compile the examples in C and AssemblyScript, and write the co
 	cd examples/acme_hmac_c && clang-19 --config=../../sdk/c/keywright.cfg -o acme_hmac_c.wasm acme_hmac.c && chmod 644 acme_hmac_c.wasm
 	cd examples/acme_hmac_as && npm run build
 
-test: ## lint, and the tests of both modules: what to run while developing
+test: ## lint, and the tests of both modules without the race detector: what to run while developing
+	@$(MAKE) lint & lint=$$!; $(MAKE) unit || { wait $$lint; exit 1; }; wait $$lint
+
+test-all: ## all tests and checks: those of make test, with the race detector, and with the servers, browsers and languages of others
 	@# Two at a time: one package after the other leaves processors idle.
 	@$(MAKE) lint & lint=$$!; $(MAKE) deps || { wait $$lint; exit 1; }; $(MAKE) race & race=$$!; failed=0; \
-	wait $$lint || failed=1; $(MAKE) plain $(ALSO) || failed=1; wait $$race || failed=1; exit $$failed
-
-test-all: ## all tests and checks: those of make test, and with the servers, browsers and languages of others
-	@$(MAKE) test ALSO='tidy rebuild others modules'
+	wait $$lint || failed=1; $(MAKE) plain tidy rebuild others modules || failed=1; wait $$race || failed=1; exit $$failed
 
 test-busy: ## make test-all beside four busy loops, as on a slow machine
 	@loops=; for n in 1 2 3 4; do (while :; do :; done) & loops="$$loops $$!"; done; \
@@ -85,6 +85,11 @@ mutants: $(GREMLINS)/gremlins ## change the code of PKG=./host/internal/seal, on
 
 check: lint rebuild ## linters, go vet's among them, and that the compiled plugins match their sources
 
+unit: deps
+	@# A module on each of two processors. Those of internal/docs are not cached: they read files of both, and go test tracks one.
+	@($(TEST) -p 1 $$(go list ./... | grep -v '/test/') && cd server && $(TEST) -count=1 ./internal/docs) & root=$$!; \
+	(cd server && $(TEST) -p 1 $$(go list ./... | grep -v '/server/internal/docs$$')) || { wait $$root; exit 1; }; wait $$root
+
 race: deps
 	@# With the paths of the sources, which a test of package scaffold looks for.
 	@for module in $(MAIN); do (cd $$module && $(TEST) -race -trimpath=false $$($(CONCURRENT))) || exit 1; done
@@ -92,7 +97,7 @@ race: deps
 plain: deps
 	@for module in $(MAIN); do (cd $$module && \
 		$(TEST) $$(go list ./... | grep -v '/test/\|/server/internal/docs$$' | grep -vxF "$$(go list $$($(CONCURRENT)))")) || exit 1; done
-	cd server && $(TEST) -count=1 ./internal/docs # not cached: it reads files of both modules, and go test tracks one
+	cd server && $(TEST) -count=1 ./internal/docs
 	@for module in $(MAIN); do (cd $$module && files=$$($(WITHOUT_RACE)) && \
 		$(TEST) -run "^($$(sed -n 's/^func \(Test[^(]*\).*/\1/p' $$files | paste -sd'|'))$$" $$(dirname $$files | sort -u)) || exit 1; done
 
