@@ -23,9 +23,12 @@ WORK    := $(CURDIR)/.build/go.work
 GREMLINS := .build/gremlins-$(shell cat tools/gremlins/go.mod tools/gremlins/go.sum | cksum | cut -d' ' -f1)
 # The files of a module with tests that the race detector leaves out, because it would take minutes for them.
 WITHOUT_RACE := grep -rl --include='*_test.go' --exclude-dir=server --exclude-dir=node_modules '^//go:build !race' .
-# The packages of a module whose code or tests start goroutines. The others are tested without the race detector, which takes minutes.
+# The packages of a module whose code or tests start goroutines, serve HTTP, or have locks. The others are tested without the race detector,
+# which takes minutes.
 CONCURRENT := for dir in $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}' ./... | grep -v '/test/'); do \
-	if grep -qE '\bgo (func|[a-z][A-Za-z.]*\()|\.Go\(' $$dir/*.go; then echo ".$${dir\#$$PWD}"; fi; done
+	if grep -qE '\bgo (func|[a-z][A-Za-z.]*\()|\.Go\(|\bsync\.|\batomic\.|httptest\.New' $$dir/*.go; then echo ".$${dir\#$$PWD}"; fi; done
+# The test of package scaffold that looks for the sources, and so needs their paths.
+WITH_PATHS := -trimpath=false ./internal/registry/scaffold
 # Tests are not vetted before they run: lint does that, for all modules.
 TEST := go test -vet=off -timeout $(HANGS)
 # With the race detector, a program waits at its end for one second unless told otherwise.
@@ -87,17 +90,16 @@ check: lint rebuild ## linters, go vet's among them, and that the compiled plugi
 
 unit: deps
 	@# A module on each of two processors. Those of internal/docs are not cached: they read files of both, and go test tracks one.
-	@($(TEST) -p 1 $$(go list ./... | grep -v '/test/') && cd server && $(TEST) -count=1 ./internal/docs) & root=$$!; \
+	@($(TEST) -p 1 $$(go list ./... | grep -v '/test/') && cd server && $(TEST) -count=1 ./internal/docs && $(TEST) $(WITH_PATHS)) & root=$$!; \
 	(cd server && $(TEST) -p 1 $$(go list ./... | grep -v '/server/internal/docs$$')) || { wait $$root; exit 1; }; wait $$root
 
 race: deps
-	@# With the paths of the sources, which a test of package scaffold looks for.
-	@for module in $(MAIN); do (cd $$module && $(TEST) -race -trimpath=false $$($(CONCURRENT))) || exit 1; done
+	@for module in $(MAIN); do (cd $$module && $(TEST) -race $$($(CONCURRENT))) || exit 1; done
 
 plain: deps
 	@for module in $(MAIN); do (cd $$module && \
 		$(TEST) $$(go list ./... | grep -v '/test/\|/server/internal/docs$$' | grep -vxF "$$(go list $$($(CONCURRENT)))")) || exit 1; done
-	cd server && $(TEST) -count=1 ./internal/docs
+	cd server && $(TEST) -count=1 ./internal/docs && $(TEST) $(WITH_PATHS)
 	@for module in $(MAIN); do (cd $$module && files=$$($(WITHOUT_RACE)) && \
 		$(TEST) -run "^($$(sed -n 's/^func \(Test[^(]*\).*/\1/p' $$files | paste -sd'|'))$$" $$(dirname $$files | sort -u)) || exit 1; done
 

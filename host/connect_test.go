@@ -89,7 +89,7 @@ func TestDecision_Configuration_paths_name_the_connector(t *testing.T) {
 	}
 	_, err = w.host.NewConnector(t.Context(), host.ConnectorConfig{Name: "a\nb", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "none"}})
 	if err == nil || strings.Contains(err.Error(), "\n") {
-		t.Errorf("a name with a line break gives %q", err)
+		t.Errorf("a name with a line break results in %q", err)
 	}
 }
 

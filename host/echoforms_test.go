@@ -156,7 +156,7 @@ func TestCredentialsOfTheEmbedder_threats_45(t *testing.T) {
 			w.api.Answer(respond(http.StatusOK, "is "+test.echo))
 			_, err := w.read(c.GuardedTransport(nil).RoundTrip(get(ctx)))
 			if errors.Is(err, host.ErrCredentialInResponse) != test.want {
-				t.Errorf("%s with %v: %s gives %v", authType, test.texts, test.echo, err)
+				t.Errorf("%s with %v: %s results in %v", authType, test.texts, test.echo, err)
 			}
 		}
 	}
@@ -214,7 +214,7 @@ func TestDecodingLimits(t *testing.T) {
 			w.setSecret("s", c.secret)
 			w.api.Answer(respond(http.StatusOK, "is "+c.echo))
 			if _, err := w.read(w.connect("api_key", key(c.value)).GuardedTransport(nil).RoundTrip(get(t.Context()))); errors.Is(err, host.ErrCredentialInResponse) != c.stopped {
-				t.Errorf("%q gives %v", c.echo, err)
+				t.Errorf("%q results in %v", c.echo, err)
 			}
 		})
 	}

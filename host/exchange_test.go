@@ -129,7 +129,7 @@ func TestCloseWaitsForCallsInFlight(t *testing.T) {
 		impatient, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := w.host.Close(impatient); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Close gives %v while a call runs and its own time is over", err)
+			t.Errorf("Close results in %v while a call runs and its own time is over", err)
 		}
 		closed := make(chan error, 1)
 		go func() { closed <- w.host.Close(t.Context()) }()
@@ -150,7 +150,7 @@ func TestCloseWaitsForCallsInFlight(t *testing.T) {
 		}
 		close(g.open)
 		if err := <-closed; err != nil {
-			t.Errorf("Close gives %v", err)
+			t.Errorf("Close results in %v", err)
 		}
 	})
 }

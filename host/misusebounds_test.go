@@ -170,7 +170,7 @@ func TestRefusedDescriptions_threats_8(t *testing.T) {
 	ask := func(env contract.Env) error { env.TimeNow(); return nil }
 	w := newWorld(t, withGuest(&guest{validate: ask}))
 	if got := w.problems("custom", nil); len(got) != 1 || !strings.Contains(got[0], "time_now") {
-		t.Errorf("validate that asks for more than literals gives %q", got)
+		t.Errorf("validate that asks for more than literals results in %q", got)
 	}
 }
 

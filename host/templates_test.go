@@ -54,7 +54,7 @@ func TestDecision_Templates_syntax_functions_variables(t *testing.T) {
 	}
 	uuid := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 	if one, two := w.rendered("{{ uuid() }}"), w.rendered("{{ uuid() }}"); !uuid.MatchString(one) || one == two {
-		t.Errorf("uuid() gives %q and %q", one, two)
+		t.Errorf("uuid() results in %q and %q", one, two)
 	}
 }
 
@@ -186,7 +186,7 @@ func TestTemplateOfAURL(t *testing.T) {
 	} {
 		compiled := must(w.host.Template(source))(t)
 		if got, err := compiled.RenderURL(t.Context()); err != nil || got.Value != want {
-			t.Errorf("%s gives %s (%v), want %s", source, got.Value, err, want)
+			t.Errorf("%s results in %s (%v), want %s", source, got.Value, err, want)
 		}
 	}
 }

@@ -62,7 +62,7 @@ func TestDecision_Tokens_whose_token(t *testing.T) {
 			t.Errorf("%s: %d exchanges, want its own entry to be there", c.name, n)
 		}
 		if got := w.send(base, as(nobodyElse)).Header.Get("Authorization"); got != "Bearer t1" {
-			t.Errorf("after %s the first entry gives %q", c.name, got)
+			t.Errorf("after %s the first entry results in %q", c.name, got)
 		}
 	}
 	old := w.login.Count()

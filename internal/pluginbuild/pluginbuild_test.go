@@ -244,7 +244,7 @@ func TestCompileWithTinyGo(t *testing.T) {
 	guest := testworld.Must(runtime.InstantiateModule(t.Context(), compiled, wazero.NewModuleConfig().WithStartFunctions("_initialize")))(t)
 	got, err := guest.ExportedFunction("authenticate").Call(t.Context())
 	if err != nil || len(got) != 1 || got[0] != 10+6+4 {
-		t.Errorf("authenticate gives %v, %v", got, err)
+		t.Errorf("authenticate results in %v, %v", got, err)
 	}
 }
 

@@ -100,7 +100,7 @@ func TestJoinRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, err := urlpath.Join(base, hostile); err == nil {
-				t.Errorf("%q gives %s", hostile, got)
+				t.Errorf("%q results in %s", hostile, got)
 			}
 		})
 	}

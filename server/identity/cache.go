@@ -28,7 +28,7 @@ var (
 	fileRefresh = refreshPolicy{maxAge: time.Second, blockAfter: time.Second, minInterval: time.Second, initialInterval: time.Second}
 )
 
-// keepKeys limits the use of keys after they were last read. Otherwise who cuts off the issuer could use a revoked key forever.
+// keepKeys limits the use of keys after they were last read. Without it, an attacker who cuts off the issuer could use a revoked key forever.
 const keepKeys = 24 * time.Hour
 
 // keyCache holds the keys. It reads them again when they are old, or when no key fits a token. There is one attempt at a

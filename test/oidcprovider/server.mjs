@@ -1,7 +1,7 @@
 // Runs oidc-provider with the clients that the tests register. It reads a configuration from stdin as JSON, and writes its
 // issuer to stdout. It serves an API as well: /api for tokens of the client credentials grant, and /me, which is the
-// provider's own userinfo endpoint, for those of the other grants. /grant is what a browser would bring about: the consent of a
-// user, of which it returns the refresh token.
+// provider's own userinfo endpoint, for those of the other grants. /grant consents for a user, in place of a browser,
+// and returns the refresh token.
 import { createServer } from 'node:https';
 import { text } from 'node:stream/consumers';
 import { createLocalJWKSet, jwtVerify } from 'jose';

@@ -158,7 +158,7 @@ func TestFailureClassifies(t *testing.T) {
 			}
 			for inner := errors.Unwrap(got); inner != nil; inner = errors.Unwrap(inner) {
 				if strings.Contains(inner.Error(), "canary") {
-					t.Errorf("errors.Unwrap gives %v", inner)
+					t.Errorf("errors.Unwrap results in %v", inner)
 				}
 			}
 		})

@@ -117,7 +117,7 @@ func TestScrubErrorCause(t *testing.T) {
 	}
 	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
 		if strings.Contains(inner.Error(), "the secret value") {
-			t.Errorf("Unwrap gives %v", inner)
+			t.Errorf("Unwrap results in %v", inner)
 		}
 	}
 	if clean := errors.New("clean"); c.ScrubError(clean) != clean { //nolint:errorlint // the very same

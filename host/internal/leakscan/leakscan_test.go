@@ -241,7 +241,7 @@ func TestBodyReader(t *testing.T) {
 	source := &chunks{rest: []string{"", "abc", "", "", "def"}, end: io.EOF}
 	body := f.Body(source, same)
 	if n, err := body.Read(nil); n != 0 || err != nil || len(source.rest) != 5 {
-		t.Errorf("reading nothing gives %d, %v", n, err)
+		t.Errorf("reading nothing results in %d, %v", n, err)
 	}
 	if _, ok := body.(io.WriterTo); ok {
 		t.Error("there is a way past Read")

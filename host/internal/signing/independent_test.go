@@ -85,7 +85,7 @@ func TestIndependentImplementationVerifiesEveryAlgorithm(t *testing.T) {
 	for i, request := range requests {
 		if i%2 == 1 {
 			if !strings.Contains(verdicts[i].Error, "Signature verification failed") {
-				t.Errorf("%s: a changed signature gives %+v", request.Algorithm, verdicts[i])
+				t.Errorf("%s: a changed signature results in %+v", request.Algorithm, verdicts[i])
 			}
 			continue
 		}

@@ -189,7 +189,7 @@ func TestWorkBound(t *testing.T) {
 			_, err := renderObject(object, values(), func(parts []Part) (string, error) { return Join(parts), nil })
 			var e *Error
 			if !errors.As(err, &e) || !strings.Contains(e.Message, "8 MiB") || e.Path == "" || e.Column == 0 {
-				t.Errorf("the object gives %v", err)
+				t.Errorf("the object results in %v", err)
 			}
 		})
 	}

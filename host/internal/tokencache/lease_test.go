@@ -257,7 +257,7 @@ func TestSetWithoutLeaseLeavesALeaseAlone(t *testing.T) {
 		all := wait(t, cache, token, 3)
 		cache.Set(token, "beside", time.Hour)
 		if e, hit, _, _ := cache.Acquire(token); !hit || e.Value != "beside" {
-			t.Errorf("Acquire gives %+v, %t", e, hit)
+			t.Errorf("Acquire results in %+v, %t", e, hit)
 		}
 		e := l.Set("t1", time.Hour, 0)
 		all(tokencache.Outcome[string]{Entry: e})

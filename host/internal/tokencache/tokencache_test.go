@@ -86,7 +86,7 @@ func TestEntryLifetime(t *testing.T) {
 				clock.Advance(c.step)
 				got, ok := cache.Lookup(token)
 				if ok != c.want || ok && got != e {
-					t.Errorf("%s: Get gives %+v, %t, want %t", how, got, ok, c.want)
+					t.Errorf("%s: Get results in %+v, %t, want %t", how, got, ok, c.want)
 				}
 				if !ok && cache.Len() != 0 {
 					t.Errorf("%s: an entry that is over is kept", how)
@@ -130,7 +130,7 @@ func TestSetReplaces(t *testing.T) {
 	second := cache.Set(token, "t2", time.Minute)
 	clock.Advance(45 * time.Second)
 	if got, ok := cache.Lookup(token); !ok || got != second || cache.Len() != 1 {
-		t.Errorf("Get gives %+v, %t of %d", got, ok, cache.Len())
+		t.Errorf("Get results in %+v, %t of %d", got, ok, cache.Len())
 	}
 	if first.Generation == second.Generation {
 		t.Error("two values of one generation")

@@ -44,7 +44,7 @@ func FuzzRun(f *testing.F) {
 				out, isJSON, err := b.Run(ctx, in)
 				check(err)
 				if isJSON && !jsontext.Value(out).IsValid() {
-					t.Errorf("%q over %q gives %q", source, document, out)
+					t.Errorf("%q over %q results in %q", source, document, out)
 				}
 			}
 		}

@@ -135,7 +135,7 @@ func (m *gatewayMetrics) request(e gateway.Event) {
 }
 
 func (m *gatewayMetrics) forget(connector string) {
-	m.Forget("connector", connector) // before Remove: who counts in between must not get for good what is not shown any more
+	m.Forget("connector", connector) // before Remove: after it there may be a new entry, whose metrics count
 	m.connectors.Remove(func(name string) bool { return name == connector })
 }
 
