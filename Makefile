@@ -104,7 +104,7 @@ plain: deps
 		$(TEST) -run "^($$(sed -n 's/^func \(Test[^(]*\).*/\1/p' $$files | paste -sd'|'))$$" $$(dirname $$files | sort -u)) || exit 1; done
 
 others: deps
-	$(TEST) ./test/...
+	$(TEST) -race ./test/...
 
 modules: deps
 	@# Two at a time, because some wait for most of their time, faults the longest. The output of each is kept together.
