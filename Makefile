@@ -90,8 +90,9 @@ check: lint rebuild ## linters, go vet's among them, and that the compiled plugi
 
 unit: deps
 	@# A module on each of two processors. Those of internal/docs are not cached: they read files of both, and go test tracks one.
+	@# The compilers of other languages are for test-all.
 	@($(TEST) -p 1 $$(go list ./... | grep -v '/test/') && cd server && $(TEST) -count=1 ./internal/docs && $(TEST) $(WITH_PATHS)) & root=$$!; \
-	(cd server && $(TEST) -p 1 $$(go list ./... | grep -v '/server/internal/docs$$')) || { wait $$root; exit 1; }; wait $$root
+	(cd server && $(TEST) -p 1 -skip '/^pluginlang$$' $$(go list ./... | grep -v '/server/internal/docs$$')) || { wait $$root; exit 1; }; wait $$root
 
 race: deps
 	@for module in $(MAIN); do (cd $$module && $(TEST) -race $$($(CONCURRENT))) || exit 1; done

@@ -18,11 +18,13 @@ import (
 type evidence struct {
 	mu      sync.Mutex
 	needles []needle
+	// finder finds needles. It is nil when they have changed.
+	finder  *testworld.Finder
 	outputs []output
 	// running counts the requests in flight. Their credentials may not be known yet.
 	running int
 	// memories are copies of guests' memory that have not been searched yet.
-	memories [][]byte
+	memories []string
 	// revealed lists the values that the guest has revealed, which takes the grant reveal.
 	revealed []string
 	found    []string
@@ -31,7 +33,7 @@ type evidence struct {
 // needle is one form of a text that must not leak.
 type needle struct {
 	what, form string
-	text       []byte
+	text       string
 	// original is the text itself.
 	original string
 	// fromRequest is set for a credential of a request that is not known to be one of the host's secrets.
@@ -86,7 +88,8 @@ func (e *evidence) note(what, text string, forms func(string) []testworld.Form, 
 	for _, f := range forms(text) {
 		if !texts[f.Text] {
 			texts[f.Text] = true
-			e.needles = append(e.needles, needle{what: what, form: f.Name, text: []byte(f.Text), original: text, fromRequest: fromRequest})
+			e.finder = nil
+			e.needles = append(e.needles, needle{what: what, form: f.Name, text: f.Text, original: text, fromRequest: fromRequest})
 		}
 	}
 }
@@ -127,7 +130,7 @@ func (e *evidence) memory(memory, blocks []byte) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, part := range [][]byte{memory, blocks} {
-		e.memories = append(e.memories, []byte(testworld.Wide(bytes.TrimRight(part, "\x00"))))
+		e.memories = append(e.memories, testworld.Wide(bytes.TrimRight(part, "\x00")))
 	}
 }
 
@@ -156,12 +159,18 @@ func (e *evidence) searchMemories() {
 }
 
 // search searches a text for all needles that are not allowed, and adds to found.
-func (e *evidence) search(where string, text []byte, allow func(needle) bool) {
-	for _, n := range e.needles {
-		if bytes.Contains(text, n.text) && !allow(n) {
-			e.found = append(e.found, fmt.Sprintf("%s holds %s, %s", where, n.what, n.form))
+func (e *evidence) search(where, text string, allow func(needle) bool) {
+	if e.finder == nil {
+		e.finder = &testworld.Finder{}
+		for _, n := range e.needles {
+			e.finder.Add(n.text)
 		}
 	}
+	e.finder.Find(text, func(n int) {
+		if n := e.needles[n]; !allow(n) {
+			e.found = append(e.found, fmt.Sprintf("%s holds %s, %s", where, n.what, n.form))
+		}
+	})
 }
 
 // settle searches all that came out of the host since it was last called, and returns a sentence for each leak. Of the texts that
@@ -170,7 +179,7 @@ func (e *evidence) settle(keep int) []string {
 	leaks := e.leaks()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.outputs, e.found = nil, nil
+	e.outputs, e.found, e.finder = nil, nil, nil
 	e.needles = e.needles[:min(keep, len(e.needles))]
 	return leaks
 }
@@ -181,7 +190,7 @@ func (e *evidence) leaks() []string {
 	defer e.mu.Unlock()
 	e.searchMemories()
 	for _, o := range e.outputs {
-		e.search(o.where, []byte(o.text), func(needle) bool { return false })
+		e.search(o.where, o.text, func(needle) bool { return false })
 	}
 	slices.Sort(e.found)
 	return slices.Compact(e.found)

@@ -96,13 +96,25 @@ func EachError(err error, f func(error)) {
 func (c *Canaries) Leaks() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var all []string
+	var finder Finder
+	type form struct{ text, what, name string }
+	var forms []form
 	for text, what := range c.hidden {
-		forms := Needles(text)
-		for out := range c.outputs {
-			if i := slices.IndexFunc(forms, func(f Form) bool { return strings.Contains(out.text, f.Text) }); i >= 0 {
-				all = append(all, fmt.Sprintf("%s holds %s, %s", out.where, what, forms[i].Name))
+		for _, f := range Needles(text) {
+			finder.Add(f.Text)
+			forms = append(forms, form{text, what, f.Name})
+		}
+	}
+	var all []string
+	for out := range c.outputs {
+		leaks := map[string]int{} // the number of the first form of each text
+		finder.Find(out.text, func(n int) {
+			if first, found := leaks[forms[n].text]; !found || n < first {
+				leaks[forms[n].text] = n
 			}
+		})
+		for _, n := range leaks {
+			all = append(all, fmt.Sprintf("%s holds %s, %s", out.where, forms[n].what, forms[n].name))
 		}
 	}
 	slices.Sort(all)

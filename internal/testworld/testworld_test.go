@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -93,5 +94,28 @@ func TestAServerKeepsRequests(t *testing.T) {
 	}
 	if got := s.Last(); s.Count() != 2 || got.Form().Get("n") != "1" || got.Method != http.MethodPost || got.URL != "https://login.test/token" {
 		t.Errorf("the server received %+v", got)
+	}
+}
+
+func TestFinder(t *testing.T) {
+	var f testworld.Finder
+	f.Find("abcdefgh", func(int) { t.Error("an empty Finder found a text") })
+	for _, text := range []string{"abcd", "abcdef", "bcde", "zzzz", "\x00\x00\x00\xff"} {
+		f.Add(text)
+	}
+	for text, want := range map[string][]int{
+		"":                     nil,
+		"abc":                  nil,
+		"abcd":                 {0},
+		"xabcdefz":             {0, 1, 2},
+		"abcde abcd":           {0, 2, 0},
+		"zzzzz":                {3, 3},
+		"\x00\x00\x00\x00\xff": {4},
+	} {
+		var got []int
+		f.Find(text, func(n int) { got = append(got, n) })
+		if !slices.Equal(got, want) {
+			t.Errorf("the texts found in %q = %v, want %v", text, got, want)
+		}
 	}
 }
