@@ -128,9 +128,14 @@ type Field struct {
 	// text.
 	PatternMessage string `json:"pattern_message,omitempty"`
 	// AlgorithmField is, for a field of kind [KindKey], the name of the field that holds the key's algorithm. Its values are
-	// names of RFC 7518 section 3.1 or EdDSA (RFC 8037). If the key signs no JWTs, names of RFC 9421 section 3.3 stand for the
-	// same algorithms.
+	// names of RFC 7518 section 3.1 or EdDSA (RFC 8037), or names that its Algorithms map to them.
 	AlgorithmField string `json:"algorithm_field,omitempty"`
+	// Algorithms maps values of the Enum of an algorithm field to the algorithms that they stand for, for protocols with names of
+	// their own.
+	Algorithms map[string]string `json:"algorithms,omitempty"`
+	// EncodingField is, for a field of kind [KindKey], the name of the field that says how the secret of an HMAC is written: text,
+	// base64, base64url, base32 or hex. Without it, the secret is the bytes of the text. Other keys ignore it.
+	EncodingField string `json:"encoding_field,omitempty"`
 	// Purposes are the uses of a key: jwt, http_signature (a signature base, RFC 9421 section 2.5) and message (other data). If it is empty, the key signs JWTs only.
 	Purposes []string `json:"purposes,omitempty"`
 	// Generate reports whether the host makes a key of its own if this field, of kind [KindKey], is absent.
@@ -139,6 +144,12 @@ type Field struct {
 	// host writes a backslash before each of them in the plain values of template expressions, and leaves literal text as it is.
 	// Escape is printable ASCII and has the backslash itself. If it is empty, the host escapes nothing.
 	Escape string `json:"escape,omitempty"`
+	// Composed reports whether the texts of a field of kind [KindString] or [KindObject] are templates of compose. The host checks them when a
+	// connector is loaded, and writes a backslash before \ and { in the plain values of template expressions, as with Escape.
+	Composed bool `json:"composed,omitempty"`
+	// Values are the names of the values that the plugin adds to such templates. A name that ends in .* stands for the members of
+	// an object field, such as parts.*; in that field itself, for the members before one, in the order of their names.
+	Values []string `json:"values,omitempty"`
 	// Suggested lists usual values of a field, for users. It is the place for well-known URLs, since a URL has no default.
 	Suggested []string `json:"suggested,omitempty"`
 	// Doc is one sentence for users.

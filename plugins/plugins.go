@@ -30,8 +30,8 @@ var (
 	tokenexchangeModule string
 	//go:embed dpop/dpop.wasm
 	dpopModule string
-	//go:embed hmac/hmac.wasm
-	hmacModule string
+	//go:embed signature/signature.wasm
+	signatureModule string
 	//go:embed httpsignature/httpsignature.wasm
 	httpsignatureModule string
 	//go:embed oauth1/oauth1.wasm
@@ -86,8 +86,8 @@ func TokenExchange() []byte { return []byte(tokenexchangeModule) }
 // DPoP returns the module of the auth type dpop.
 func DPoP() []byte { return []byte(dpopModule) }
 
-// HMAC returns the module of the auth type hmac.
-func HMAC() []byte { return []byte(hmacModule) }
+// Signature returns the module of the auth type signature, with the alias hmac.
+func Signature() []byte { return []byte(signatureModule) }
 
 // HTTPSignature returns the module of the auth type http_signature.
 func HTTPSignature() []byte { return []byte(httpsignatureModule) }
@@ -123,7 +123,7 @@ func Default() [][]byte {
 func Types() []string {
 	return []string{
 		"none", "api_key", "apikey", "oauth_client_credentials", "jwt", "oauth_jwt_bearer",
-		"basic", "bearer", "login", "oauth_password", "oauth_refresh_token", "token_exchange", "dpop", "hmac", "http_signature", "oauth1", "digest",
+		"basic", "bearer", "login", "oauth_password", "oauth_refresh_token", "token_exchange", "dpop", "signature", "hmac", "http_signature", "oauth1", "digest",
 		"aws_sigv4", "aws_assume_role", "github_app", "google_service_account",
 		"oauth_authorization_code",
 	}
@@ -134,7 +134,7 @@ func Types() []string {
 func Of(authType string) []byte {
 	module := map[string]func() []byte{
 		"none": None, "api_key": APIKey, "apikey": APIKey, "basic": Basic, "bearer": Bearer, "login": Login, "jwt": JWT, "dpop": DPoP,
-		"hmac": HMAC, "http_signature": HTTPSignature, "oauth1": OAuth1, "digest": Digest,
+		"signature": Signature, "hmac": Signature, "http_signature": HTTPSignature, "oauth1": OAuth1, "digest": Digest,
 		"oauth_client_credentials": OAuthClientCredentials, "oauth_jwt_bearer": OAuthJWTBearer, "oauth_password": OAuthPassword,
 		"oauth_refresh_token": OAuthRefreshToken, "oauth_authorization_code": OAuthAuthorizationCode, "token_exchange": TokenExchange,
 		"aws_sigv4": AWSSigV4, "aws_assume_role": AWSAssumeRole, "github_app": GitHubApp, "google_service_account": GoogleServiceAccount,

@@ -39,7 +39,7 @@ var builtIn = []struct {
 	{"oauth_refresh_token", "refreshtoken", 72},
 	{"token_exchange", "tokenexchange", 72},
 	{"dpop", "dpop", 72},
-	{"hmac", "hmac", 72},
+	{"signature", "signature", 72},
 	{"http_signature", "httpsignature", 72},
 	{"oauth1", "oauth1", 72},
 	{"digest", "digest", 72},

@@ -111,6 +111,9 @@ type JWT struct {
 // the sink [ToHeader]. It needs [UsesSign].
 func (c *Call) SignJWT(j JWT) string { return c.env.JWTSign(j.document(contract.ForHeader)) }
 
+// SignQueryJWT is like [Call.SignJWT] for a query parameter of the outgoing request: the sink is [ToQuery].
+func (c *Call) SignQueryJWT(j JWT) string { return c.env.JWTSign(j.document(contract.ForQuery)) }
+
 // SignAssertion signs a JWT for a token request. It returns the compact JWT, RFC 7519, as a sealed value with the sink
 // [ToToken]. It needs [UsesSign].
 func (c *Call) SignAssertion(j JWT) string { return c.env.JWTSign(j.document(contract.ForToken)) }

@@ -30,6 +30,55 @@ func (c *Call) ComposeWith(template string, m Mutation, values ...Pair) string {
 	return c.env.Compose(template, o.b)
 }
 
+// ComposeObject returns a JSON object, such as the value of an [Object], whose texts are what [Call.Compose] returns for them, at any
+// depth. Names of members stay as they are.
+func (c *Call) ComposeObject(object string, values ...Pair) string {
+	b, _ := c.composeValue(nil, object, 0, values)
+	return string(b)
+}
+
+// composeValue appends the JSON value that begins at i, with its texts composed, and returns the index behind it.
+func (c *Call) composeValue(b []byte, s string, i int, values []Pair) (_ []byte, end int) {
+	i = space(s, i)
+	switch {
+	case i >= len(s):
+		return b, i
+	case s[i] == '"':
+		text, end := textAt(s, i)
+		if strings.ContainsAny(text, TemplateEscape) {
+			text = c.Compose(text, values...)
+		}
+		return appendString(b, text), end
+	case s[i] != '{' && s[i] != '[':
+		end = value(s, i)
+		return add(b, s[i:end]), end
+	}
+	opening, separator := s[i], s[i:i+1]
+	end, _ = each(s, i, opening, opening+2, func(name string, i int) (end int, _ error) { // } is two behind {, and ] behind [
+		b = add(b, separator)
+		separator = ","
+		if opening == '{' {
+			b = add(appendString(b, name), ":")
+		}
+		b, end = c.composeValue(b, s, i, values)
+		return end, nil
+	})
+	if separator != "," { // empty
+		b = add(b, separator)
+	}
+	return add(b, s[end-1:end]), end
+}
+
+// Parts returns a value for each member of an object field whose values are templates of [Call.Compose], in the order of their
+// names. A template may use the values of those before it.
+func (c *Call) Parts(field string) (values []Pair, err error) {
+	parts, err := Pairs(c.Config(field))
+	for _, p := range parts {
+		values = append(values, Pair{Name: p.Name, Value: c.Compose(p.Value, values...)})
+	}
+	return values, err
+}
+
 // EscapeTemplate returns text with escapes, so that it stands for itself in a template of [Call.Compose].
 func EscapeTemplate(text string) string {
 	var b []byte
@@ -46,18 +95,12 @@ func EscapeTemplate(text string) string {
 	return string(append(b, text[from:]...))
 }
 
-// CheckTemplate returns what is wrong with a template of [Call.Compose], or "". values are the names of its values. It is for
-// templates of the configuration, which belong into fields with the Escape `\{`.
-func CheckTemplate(template string, values ...string) string {
-	return contract.CheckTemplate(template, values...)
-}
-
 // FormatTime returns a time in UTC, from 1970 on and given in Unix milliseconds, in a format with some of the conversions of
 // strftime: %Y, %m, %d, %H, %M, %S, %a and %b for names in English, %s for Unix seconds, %L for milliseconds, and %%. All else
 // stays as it is.
 func FormatTime(millis int64, format string) string { return contract.FormatTime(millis, format) }
 
-// TemplateEscape is the Escape of a field whose texts have placeholders of [Call.Compose] or [Fill].
+// TemplateEscape is the Escape of a field whose texts have placeholders of [Fill].
 const TemplateEscape = `\{`
 
 // Fill returns a JSON document, such as the value of an [Object], with values in place of {NAME} in its texts and names. There, \\ and

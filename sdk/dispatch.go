@@ -175,9 +175,19 @@ func fieldJSON(f Field) string {
 	o.text("pattern", f.Pattern)
 	o.text("pattern_message", f.PatternMessage)
 	o.text("algorithm_field", f.AlgorithmField)
+	if len(f.Algorithms) > 0 {
+		var names Members
+		for _, p := range f.Algorithms {
+			names.String(p.Name, p.Value)
+		}
+		o.Raw("algorithms", names.JSON())
+	}
+	o.text("encoding_field", f.EncodingField)
 	o.names("purposes", texts(f.Purposes))
 	o.flag("generate", f.Generate)
 	o.text("escape", f.Escape)
+	o.flag("composed", f.Composed)
+	o.names("values", f.Values)
 	o.names("suggested", f.Suggested)
 	o.text("doc", f.Doc)
 	o.text("obtain", f.Obtain)

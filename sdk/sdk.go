@@ -202,8 +202,14 @@ type Field struct {
 	// word". It follows the name of the field, as Message does in a [Problem]. Every Pattern has one.
 	PatternMessage string
 	// AlgorithmField is, for a Key, the name of the field that holds its algorithm. That field is a String with an Enum, such
-	// as [Algorithms], or for a key that signs no JWTs [HTTPSignatureAlgorithms].
+	// as [Algorithms].
 	AlgorithmField string
+	// Algorithms maps values of the Enum of an algorithm field to the algorithms that they stand for, such as
+	// [HTTPSignatureAlgorithms]. A value that is not there stands for the algorithm of that name.
+	Algorithms []Pair
+	// EncodingField is, for a Key, the name of the field that says how the secret of an HMAC is written: a String whose Enum is
+	// [SecretEncodings]. Without it, the secret is the bytes of the text. Other keys ignore it.
+	EncodingField string
 	// Purposes are the uses of a Key: [ForJWT], [ForHTTPSignature], [ForMessage]. If it is empty, the key signs JWTs only.
 	Purposes []Purpose
 	// Generate reports whether the host makes a key of its own if this field, a Key, is absent.
@@ -212,6 +218,12 @@ type Field struct {
 	// replaces placeholders like {time}. In values of template expressions that come in plain, the host writes a backslash before
 	// each of them, so that a user's name is never taken for a placeholder. Escape must have the backslash.
 	Escape string
+	// Composed reports whether the texts of a String or an Object are templates of [Call.Compose]. The host checks them when a connector is
+	// loaded. In values of template expressions that come in plain, it writes a backslash before \ and {, as with Escape.
+	Composed bool
+	// Values are the names of the values that such templates get. A name that ends in .* stands for the members of an Object, such as
+	// parts.*, see [Call.Parts].
+	Values []string
 	// Suggested lists usual values, for users. It is the place for well-known URLs, since a URL has no default.
 	Suggested []string
 	// Doc is one sentence for users.
@@ -323,10 +335,27 @@ func Algorithms() []string {
 	}
 }
 
-// HTTPSignatureAlgorithms returns the algorithms of RFC 9421 section 3.3, for the Enum of an algorithm field.
-func HTTPSignatureAlgorithms() []string {
-	return []string{"hmac-sha256", "ed25519", "ecdsa-p256-sha256", "ecdsa-p384-sha384", "rsa-pss-sha512", "rsa-v1_5-sha256"}
+// HTTPSignatureAlgorithms returns the algorithms of RFC 9421 section 3.3 with the names of RFC 7518 and RFC 8037 for the same
+// signatures, for the Algorithms of an algorithm field.
+func HTTPSignatureAlgorithms() []Pair {
+	return []Pair{
+		{"hmac-sha256", "HS256"}, {"ed25519", "EdDSA"}, {"ecdsa-p256-sha256", "ES256"}, {"ecdsa-p384-sha384", "ES384"},
+		{"rsa-pss-sha512", "PS512"}, {"rsa-v1_5-sha256", "RS256"},
+	}
 }
+
+// Names returns the names of pairs, in their order, for an Enum.
+func Names(pairs []Pair) []string {
+	names := make([]string, len(pairs))
+	for i, p := range pairs {
+		names[i] = p.Name
+	}
+	return names
+}
+
+// SecretEncodings returns the ways in which the secret of an HMAC may be written, for the Enum of an [Field].EncodingField. All but
+// text are formats of [Call.Decode].
+func SecretEncodings() []string { return []string{"text", "base64", "base64url", "base32", "hex"} }
 
 // Header returns a mutation that sets one header.
 func Header(name, value string) Mutation {

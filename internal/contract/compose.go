@@ -9,12 +9,15 @@ import (
 const placeholders = " method scheme host hostname port authority path query target url content_length body timestamp timestamp_ms iso8601 nonce "
 
 // argumentPlaceholders are those that have a colon and an argument.
-const argumentPlaceholders = " header headers header_names query_param time config "
+const argumentPlaceholders = " header headers header_names path query_param time config "
 
 // composeFormats are the words that may follow a placeholder: the algorithms of [UserDigest], the formats of [UserEncode], and
 // [Required].
 const composeFormats = " md5 sha1 sha256 sha384 sha512 sha512_256 base64 base64url base64url_padded base32 hex hex_upper percent form quoted" +
-	" lower upper path_normalized path_percent path_reencoded query_sorted required "
+	" lower upper path_normalized path_percent path_reencoded query_sorted query_joined query_lines nonzero required "
+
+// ComposeEscape are the characters that are special in a template of [UserCompose].
+const ComposeEscape = `\{`
 
 // Required is the word behind a placeholder that ends the call if the request lacks what the placeholder stands for.
 const Required = "required"

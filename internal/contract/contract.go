@@ -160,6 +160,9 @@ const (
 	FormatPathPercent     = "path_percent"     // a path whose segments are encoded as by percent
 	FormatPathReencoded   = "path_reencoded"   // a path that is decoded, and then encoded as by path_percent
 	FormatQuerySorted     = "query_sorted"     // a query whose parameters are decoded, encoded as by percent, and sorted
+	FormatQueryJoined     = "query_joined"     // the same, with the values of a name in one parameter, joined by commas
+	FormatQueryLines      = "query_lines"      // a line break, the name in lower case, a colon and the values for each name of a query, decoded and sorted
+	FormatNonzero         = "nonzero"          // the text, or nothing for 0
 )
 
 // Algorithms of [UserDigest].
@@ -198,6 +201,7 @@ const (
 // Values of [JWTRequest].For. The value is also the only sink of the signed JWT.
 const (
 	ForHeader = "header" // sent to the external API, RFC 6750
+	ForQuery  = "query"  // sent to the external API in the query
 	ForToken  = "token"  // sent to the token endpoint, RFC 7523
 )
 

@@ -46,7 +46,7 @@ func AuthTypes(tokenURL string) map[string]map[string]any {
 			"role_arn": "arn:aws:iam::123456789012:role/reports", "sts_url": tokenURL,
 		},
 		"http_signature": {"private_key": "{{ get_secret('ed') }}", "algorithm": "ed25519"},
-		"hmac":           {"secret": secret, "message": "{method} {path}", "key": "X-Signature"},
+		"signature":      {"secret": secret, "message": "{method} {path}", "key": "X-Signature"},
 		"oauth1":         {"consumer_key": "reports", "consumer_secret": secret, "token": "t-4711", "token_secret": secret},
 		"digest":         {"username": "ann", "password": secret},
 	}

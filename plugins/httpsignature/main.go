@@ -29,7 +29,7 @@ func (plugin) Describe() sdk.Description {
 		Uses:    []sdk.Group{sdk.UsesSign, sdk.UsesBody},
 		Fields: []sdk.Field{
 			{Name: "private_key", Kind: sdk.Key, Required: true, AlgorithmField: "algorithm", Purposes: []sdk.Purpose{sdk.ForHTTPSignature}, Derived: []sdk.Sink{sdk.ToHeader}, Doc: "Signing key in PEM, or the HMAC secret."},
-			{Name: "algorithm", Kind: sdk.String, Required: true, Enum: sdk.HTTPSignatureAlgorithms(), Doc: "Signature algorithm."},
+			{Name: "algorithm", Kind: sdk.String, Required: true, Enum: sdk.Names(sdk.HTTPSignatureAlgorithms()), Algorithms: sdk.HTTPSignatureAlgorithms(), Doc: "Signature algorithm."},
 			{Name: "components", Kind: sdk.String, Default: "@method @target-uri content-digest", Doc: "What is signed: component names of RFC 9421 section 2, separated by spaces."},
 			{Name: "content_digest", Kind: sdk.String, Enum: []string{"sha-256", "sha-512"}, Default: "sha-256", Doc: "Algorithm of the Content-Digest that is added if it is signed and absent (RFC 9530)."},
 			{

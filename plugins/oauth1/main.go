@@ -24,7 +24,7 @@ func (plugin) Describe() sdk.Description {
 	with := func(methods ...string) []sdk.Condition {
 		return []sdk.Condition{{Field: "signature_method", Values: methods}}
 	}
-	hmac, rsa, plain := with("HMAC-SHA1", "HMAC-SHA256"), with("RSA-SHA1"), with("PLAINTEXT")
+	hmac, rsa, plain := with("HMAC-SHA1", "HMAC-SHA256"), with("RSA-SHA1", "RSA-SHA256"), with("PLAINTEXT")
 	return sdk.Description{
 		ABI:     sdk.ABI,
 		Type:    "oauth1",
@@ -37,14 +37,13 @@ func (plugin) Describe() sdk.Description {
 			{Name: "token", Kind: sdk.String, Sinks: signed, Derived: places, Doc: "Access token: oauth_token."},
 			{Name: "token_secret", Kind: sdk.String, OnlyIf: hmac, Sealed: true, Sinks: key, Derived: places, Doc: "Secret of the token."},
 			{
-				Name: "signature_method", Kind: sdk.String, Enum: []string{"HMAC-SHA1", "HMAC-SHA256", "RSA-SHA1", "PLAINTEXT"}, Default: "HMAC-SHA1",
-				Doc: "How requests are signed.",
+				Name: "signature_method", Kind: sdk.String, Enum: []string{"HMAC-SHA1", "HMAC-SHA256", "RSA-SHA1", "RSA-SHA256", "PLAINTEXT"}, Default: "HMAC-SHA1",
+				Algorithms: []sdk.Pair{{Name: "RSA-SHA1", Value: sdk.RS1}, {Name: "RSA-SHA256", Value: "RS256"}}, Doc: "How requests are signed.",
 			},
 			{
-				Name: "private_key", Kind: sdk.Key, RequiredIf: rsa, OnlyIf: rsa, AlgorithmField: "algorithm", Purposes: []sdk.Purpose{sdk.ForMessage},
+				Name: "private_key", Kind: sdk.Key, RequiredIf: rsa, OnlyIf: rsa, AlgorithmField: "signature_method", Purposes: []sdk.Purpose{sdk.ForMessage},
 				Derived: places, Doc: "RSA key in PEM.",
 			},
-			{Name: "algorithm", Kind: sdk.String, OnlyIf: rsa, Enum: []string{sdk.RS1}, Default: sdk.RS1, Doc: "Algorithm of private_key; there is only one."},
 			{Name: "plaintext_consumer_secret", Kind: sdk.String, RequiredIf: plain, OnlyIf: plain, Sealed: true, Sinks: header, Doc: "Secret of the client, which PLAINTEXT sends."},
 			{Name: "plaintext_token_secret", Kind: sdk.String, OnlyIf: plain, Sealed: true, Sinks: header, Doc: "Secret of the token, which PLAINTEXT sends."},
 			{Name: "in", Kind: sdk.String, Enum: []string{"header", "query", "form"}, Default: "header", Doc: "Where the parameters go."},
@@ -107,7 +106,7 @@ func sign(c *sdk.Call, own []sdk.Pair) ([]sdk.Pair, error) {
 	case "PLAINTEXT":
 		both := secrets(c, "plaintext_consumer_secret", "plaintext_token_secret")
 		return append(own, sdk.Pair{Name: "oauth_signature", Value: both}), nil
-	case "HMAC-SHA256":
+	case "HMAC-SHA256", "RSA-SHA256":
 		hash, digest = sdk.MACSHA256, sdk.DigestSHA256
 	}
 	form, isForm := c.BodyForm()
@@ -118,7 +117,7 @@ func sign(c *sdk.Call, own []sdk.Pair) ([]sdk.Pair, error) {
 	if err != nil {
 		return nil, err
 	}
-	if method == "RSA-SHA1" {
+	if strings.HasPrefix(method, "RSA") {
 		return append(own, sdk.Pair{Name: "oauth_signature", Value: c.Base64(c.SignSealed("private_key", sdk.ForMessage, base))}), nil
 	}
 	mac := c.MAC(hash, secrets(c, "consumer_secret", "token_secret"), base)

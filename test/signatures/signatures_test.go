@@ -283,7 +283,7 @@ func TestWebBotAuth(t *testing.T) {
 // The package hawk verifies requests of the type hmac with the configuration that its documentation has.
 func TestHawk(t *testing.T) {
 	const key = "werxhqb98rpaxn39848xrunpaw3489ruxnpa98w4rxn"
-	w := newSigner(t, "hmac", host.MapSecrets{"hawk-key": key})
+	w := newSigner(t, "signature", host.MapSecrets{"hawk-key": key})
 	random := randv2.New(randv2.NewPCG(2104, 1))
 	var requests []signed
 	for range 200 {

@@ -165,7 +165,7 @@ func (t *composition) format(word, value string) (_ string, valid bool) {
 	if _, valid = Formats[word]; !valid {
 		return "", false
 	}
-	if word == contract.FormatQuerySorted {
+	if strings.HasPrefix(word, "query_") {
 		t.count(sortWeight * len(value))
 	}
 	return t.call.Encode(word, value), true
@@ -228,6 +228,8 @@ func (t *composition) appendNamed(b []byte, name, argument string) (_ []byte, fo
 		value, found = contract.FormatTime(t.now(), argument), true
 	case "config":
 		value, found = t.call.ConfigGet(argument)
+	case "path":
+		value, found = t.below(argument), true
 	case "header":
 		if contract.Unseen(argument) {
 			return b, false, false

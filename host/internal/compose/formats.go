@@ -53,6 +53,9 @@ var Formats = map[string]Format{
 	contract.FormatPathPercent:    canonical(pathPercent, 3, false),
 	contract.FormatPathReencoded:  canonical(pathReencoded, 3, false),
 	contract.FormatQuerySorted:    canonical(querySorted, 4, false),
+	contract.FormatQueryJoined:    canonical(queryJoined, 4, false),
+	contract.FormatQueryLines:     canonical(queryLines, 3, false),
+	contract.FormatNonzero:        canonical(nonzero, 1, true),
 }
 
 var quotedPairs = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
@@ -115,32 +118,63 @@ func pathPercent(path string) string {
 // encode the key of the object that a request names.
 func pathReencoded(path string) string { return pathPercent(urlpath.Decode(path)) }
 
-// querySorted returns a query with its names and values decoded and percent-encoded anew, sorted by name and then by value.
-func querySorted(query string) string {
-	if query == "" {
-		return ""
-	}
-	var parameters []abi.Pair
+// parameters returns the decoded parameters of a query, sorted by what encode makes of their names, and then of their values.
+func parameters(query string, encode func(string) string) []abi.Pair {
+	var list []abi.Pair
 	for p := range strings.SplitSeq(query, "&") {
 		if p != "" {
 			name, value, _ := strings.Cut(p, "=")
-			parameters = append(parameters, abi.Pair{Name: urlpath.Percent(formDecode(name)), Value: urlpath.Percent(formDecode(value))})
+			list = append(list, abi.Pair{Name: encode(formDecode(name)), Value: encode(formDecode(value))})
 		}
 	}
-	slices.SortFunc(parameters, func(a, b abi.Pair) int {
+	slices.SortFunc(list, func(a, b abi.Pair) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Value, b.Value))
 	})
+	return list
+}
+
+// querySorted returns a query with its names and values decoded and percent-encoded anew, sorted by name and then by value.
+func querySorted(query string) string { return joinParameters(parameters(query, urlpath.Percent)) }
+
+// queryJoined returns a query like querySorted, with one parameter for each name, whose values are joined by commas, as Atlassian's
+// query string hash has them.
+func queryJoined(query string) string {
+	return joinParameters(mergePairs(parameters(query, urlpath.Percent)))
+}
+
+// joinParameters returns the query of encoded parameters.
+func joinParameters(list []abi.Pair) string {
 	var b strings.Builder
-	b.Grow(len(query) + len(parameters))
-	for i, p := range parameters {
+	for i, p := range list {
 		if i > 0 {
 			b.WriteByte('&')
 		}
-		b.WriteString(p.Name)
-		b.WriteByte('=')
-		b.WriteString(p.Value)
+		b.WriteString(p.Name + "=" + p.Value)
 	}
 	return b.String()
+}
+
+// queryLines returns the names of a query in lower case with their values as lines, as Azure Storage's canonicalized resource has
+// them. Each begins with a line break.
+func queryLines(query string) string {
+	list := parameters(query, func(text string) string { return text })
+	for i := range list {
+		list[i].Name = strings.ToLower(list[i].Name)
+	}
+	slices.SortStableFunc(list, func(a, b abi.Pair) int { return strings.Compare(a.Name, b.Name) })
+	var b strings.Builder
+	for _, p := range mergePairs(list) {
+		b.WriteString("\n" + p.Name + ":" + p.Value)
+	}
+	return b.String()
+}
+
+// nonzero returns a number, or nothing for 0.
+func nonzero(text string) string {
+	if text == "0" {
+		return ""
+	}
+	return text
 }
 
 // cased returns text with the ASCII letters from first to last in the other case.

@@ -201,6 +201,15 @@ func (t *composition) appendTarget(b []byte) []byte {
 	return b
 }
 
+// below returns the path without a path in front of it, and without a slash at its end. It is at least a slash.
+func (t *composition) below(base string) string {
+	path := t.read().path
+	if rest, ok := strings.CutPrefix(path, strings.TrimRight(base, "/")); ok && (rest == "" || rest[0] == '/') {
+		path = rest
+	}
+	return cmp.Or(strings.TrimRight(path, "/"), "/")
+}
+
 // header returns the values of a header as it will be sent, without space around them, joined by a comma and a space (RFC 9110
 // section 5.3).
 func (t *composition) header(name string) (value string, found bool) {

@@ -115,6 +115,7 @@ func (k *checker) field(f *hostfn.Field, value any) {
 		}
 		f.Object = object
 		k.names(f, object.Names())
+		k.composed(f, value)
 		return
 	}
 	text, ok := scalar(f.Kind, value)
@@ -143,6 +144,60 @@ func (k *checker) field(f *hostfn.Field, value any) {
 	}
 	if literal, ok := compiled.Literal(); ok {
 		k.literal(f, literal)
+		k.composed(f, literal)
+	}
+}
+
+// composed checks the templates of compose in a field. It leaves out texts with template expressions, which are checked when a request is
+// made.
+func (k *checker) composed(f *hostfn.Field, value any) {
+	if !f.Composed {
+		return
+	}
+	object, isObject := value.(map[string]any)
+	if !isObject {
+		k.placeholders(k.plan.Path(f.Name), value, k.valuesOf(f, ""))
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		k.placeholders(k.plan.Path(f.Name)+"."+name, object[name], k.valuesOf(f, name))
+	}
+}
+
+// valuesOf returns the names of the values that the plugin adds to the templates of a field. member is the member with the template,
+// if the field is an object.
+func (k *checker) valuesOf(f *hostfn.Field, member string) (names []string) {
+	for _, name := range f.Values {
+		field, isObject := strings.CutSuffix(name, ".*")
+		if !isObject {
+			names = append(names, name)
+			continue
+		}
+		object, _ := plainValue(k.plan.Values[field]).(map[string]any)
+		for name := range object {
+			if field != f.Name || name < member {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// placeholders checks the templates of compose in a value, at any depth.
+func (k *checker) placeholders(path string, value any, names []string) {
+	switch value := value.(type) {
+	case string:
+		if message := contract.CheckTemplate(value, names...); message != "" && !strings.Contains(value, "{{") {
+			k.Wrong(path, "%s", message)
+		}
+	case []any:
+		for i, element := range value {
+			k.placeholders(indexed(path, i), element, names)
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			k.placeholders(path+"."+name, value[name], names)
+		}
 	}
 }
 

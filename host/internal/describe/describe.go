@@ -17,6 +17,7 @@ import (
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/expr"
+	"github.com/keywright/keywright/internal/jws"
 	"github.com/keywright/keywright/internal/printable"
 )
 

@@ -12,6 +12,7 @@ import (
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/expr"
+	"github.com/keywright/keywright/internal/jws"
 )
 
 // checkField checks a field of the description, and returns it with its reach and its matcher.
@@ -24,6 +25,9 @@ func checkField(d *abi.Description, f *abi.Field, patterns *expr.Source) (field 
 	field.Sinks, field.Derived = r.sinks, r.derived
 	if field.Matcher, err = checkPattern(f, patterns); err != nil {
 		return field, err
+	}
+	if f.Composed {
+		field.Escape = contract.ComposeEscape
 	}
 	if f.Default != "" {
 		if err := hostfn.CheckValue(&field, f.Default); err != nil {
@@ -50,10 +54,18 @@ func checkRules(d *abi.Description, f *abi.Field) (reach, error) {
 		if !slices.ContainsFunc(d.Fields, func(a abi.Field) bool { return a.Name == f.AlgorithmField && len(a.Enum) > 0 }) {
 			return reach{}, errors.New("a key needs an algorithm_field that names a field with an enum")
 		}
+		if f.EncodingField != "" && !slices.ContainsFunc(d.Fields, func(e abi.Field) bool { return e.Name == f.EncodingField && isEncoding(e.Enum) }) {
+			return reach{}, fmt.Errorf("its encoding_field names no field whose enum has some of %s, and nothing else", strings.Join(secretEncodings, ", "))
+		}
+	}
+	for name, algorithm := range f.Algorithms {
+		if !slices.Contains(f.Enum, name) || algorithm != contract.SignRS1 && jws.Method(algorithm) == nil {
+			return reach{}, fmt.Errorf("algorithms: %q is not in the enum, or does not stand for an algorithm of a key", printableText(name))
+		}
 	}
 	switch {
-	case f.Kind != abi.KindKey && (f.AlgorithmField != "" || len(f.Purposes) > 0 || f.Generate):
-		return reach{}, errors.New("only a key has an algorithm_field or purposes, or is generated")
+	case f.Kind != abi.KindKey && (f.AlgorithmField != "" || f.EncodingField != "" || len(f.Purposes) > 0 || f.Generate):
+		return reach{}, errors.New("only a key has an algorithm_field, an encoding_field or purposes, or is generated")
 	case f.Generate && (f.Required || len(f.RequiredIf) > 0):
 		return reach{}, errors.New("a key that is generated if it is absent is not required")
 	case f.Kind != abi.KindString && len(f.Enum) > 0:
@@ -93,12 +105,23 @@ func checkRules(d *abi.Description, f *abi.Field) (reach, error) {
 	return r, nil
 }
 
+// secretEncodings are the ways in which the secret of an HMAC may be written.
+var secretEncodings = []string{"text", contract.FormatBase64, contract.FormatBase64URL, contract.FormatBase32, contract.FormatHex}
+
+// isEncoding reports whether an enum has ways in which a secret may be written, and nothing else.
+func isEncoding(enum []string) bool {
+	return len(enum) > 0 && !slices.ContainsFunc(enum, func(name string) bool { return !slices.Contains(secretEncodings, name) })
+}
+
 // checkEscape returns an error if a field has an Escape that the host cannot honor.
 func checkEscape(f *abi.Field) error {
 	switch {
-	case f.Escape == "":
+	case len(f.Values) > 0 && !f.Composed || f.Composed && f.Escape != "":
+		return errors.New("only a field that is composed has values, and it has no escape of its own")
+	case f.Escape == "" && !f.Composed:
 	case f.Kind != abi.KindString && f.Kind != abi.KindObject, f.Sealed, len(f.Enum) > 0:
-		return errors.New("only an object, or a string that is not sealed and has no enum, has escape")
+		return errors.New("only an object, or a string that is not sealed and has no enum, has escape or is composed")
+	case f.Composed:
 	case strings.ContainsFunc(f.Escape, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return errors.New("escape holds a character that is not printable ASCII, or a space")
 	case !strings.Contains(f.Escape, `\`):

@@ -195,7 +195,7 @@ func (c *keyUse) storeMAC(algorithm string, key seal.Key, data string) ([]byte, 
 	if signing.SignatureSize(algorithm, nil) == 0 || !isMAC(algorithm) {
 		c.end(StageSign, signing.ErrMACAlgorithm)
 	}
-	buffer := &boundedBuffer{room: maxStoreData - c.sealed.Rounding(data)}
+	buffer := &boundedBuffer{room: maxStoreData - c.sealed.Rounding(data), full: errTooMuch}
 	v, _ := c.hash("the data of mac", data, buffer)
 	return c.storeSigns(c.fieldOf(key), key, algorithm, buffer.bytes), v
 }
@@ -210,15 +210,16 @@ func (c *keyUse) fieldOf(key seal.Key) string {
 	return "the key of mac"
 }
 
-// boundedBuffer is a writer of up to room bytes.
+// boundedBuffer holds up to room bytes. With more, full is the error.
 type boundedBuffer struct {
 	bytes []byte
 	room  int
+	full  error
 }
 
 func (b *boundedBuffer) Write(p []byte) (int, error) {
 	if len(b.bytes)+len(p) > b.room {
-		return 0, errTooMuch
+		return 0, b.full
 	}
 	b.bytes = append(b.bytes, p...)
 	return len(p), nil

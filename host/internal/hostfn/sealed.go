@@ -99,7 +99,7 @@ func (c *core) hash(where, data string, w io.Writer) (seal.Value, bool) {
 	switch {
 	case errors.As(err, &misuse):
 		c.endf(StagePlugin, "%s: %w", where, err)
-	case errors.Is(err, errTooMuch):
+	case errors.Is(err, errTooMuch), errors.Is(err, errTooLong):
 		c.endf(StageSign, "%s: %w", where, err)
 	case err != nil:
 		c.endf(StageBody, "the request's body cannot be read: %w", c.ScrubError(err))
@@ -110,6 +110,12 @@ func (c *core) hash(where, data string, w io.Writer) (seal.Value, bool) {
 
 // errTooMuch is the error for data that is too long for a store of keys.
 var errTooMuch = fmt.Errorf("more than %d bytes are to be signed by the store of keys, which are sent to it: sign a digest of the data, such as that of the body, or use get_secret", maxStoreData)
+
+// maxSignedData is the maximum length of data that a key of the host signs, in bytes. All of it is in memory then.
+const maxSignedData = 1 << 20
+
+// errTooLong is the error for data that is too long to be signed.
+var errTooLong = fmt.Errorf("more than %d bytes are to be signed: sign a digest of the body, such as {body|sha256|hex}", maxSignedData)
 
 // masked returns a text of the mutation as a person may see it. After Reveal it also scrubs the text, because the guest
 // may have put a credential in without a reference.

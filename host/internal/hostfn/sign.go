@@ -1,18 +1,22 @@
 package hostfn
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/compose"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/signing"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/internal/contract"
+	"github.com/keywright/keywright/internal/jws"
 )
 
 // JWTSign returns a compact JWT (RFC 7519) as a sealed value. It signs with a key field of the configuration and the
@@ -24,10 +28,12 @@ func (c *keyUse) JWTSign(document []byte) string {
 	sink := seal.Header
 	switch request.For {
 	case contract.ForHeader:
+	case contract.ForQuery:
+		sink = seal.Query
 	case contract.ForToken:
 		sink = seal.Token
 	default:
-		c.endf(StagePlugin, `the request of jwt_sign: "for" is neither "header" nor "token"`)
+		c.endf(StagePlugin, `the request of jwt_sign: "for" is neither "header" nor "query" nor "token"`)
 	}
 	mask := "<jwt>"
 	if c.explains() {
@@ -175,8 +181,7 @@ func (c *keyUse) signs(name, purpose string) signingKey {
 }
 
 // key returns the key of a field and the algorithm that the configuration names for it. It ends the call unless the
-// description lists the purpose for the key. For any purpose but a JWT, the configuration may name the algorithm as RFC 9421
-// does; key returns its name of RFC 7518.
+// description lists the purpose for the key.
 func (c *keyUse) key(name, purpose string) signingKey {
 	c.rejectSealed("the name of a key", name)
 	f := c.plan.Fields[name]
@@ -186,12 +191,12 @@ func (c *keyUse) key(name, purpose string) signingKey {
 	if purpose != "" && !slices.Contains(f.purposes(), purpose) {
 		c.endf(StagePlugin, "%s is not a key for this: the plugin's description does not list %q in its purposes", f.Name, purpose)
 	}
-	k := signingKey{field: f.Name, algorithm: c.algorithm(f, purpose), storedKey: c.storedKey(f)}
+	k := signingKey{field: f.Name, algorithm: c.algorithm(f), storedKey: c.storedKey(f)}
 	switch {
 	case k.storedKey != nil:
 		return k
 	case f.Text != nil:
-		k.text = c.plainText(f)
+		k.text = c.decodedSecret(f, k.algorithm)
 		return k
 	case !f.Generate:
 		c.endf(StageSign, "%s is not set", f.Name)
@@ -204,15 +209,32 @@ func (c *keyUse) key(name, purpose string) signingKey {
 	return k
 }
 
-// algorithm returns the algorithm that the configuration names for a key.
-func (c *keyUse) algorithm(f *Field, purpose string) (algorithm string) {
-	if a := c.plan.Fields[f.AlgorithmField]; a != nil {
-		algorithm = c.plainText(a)
+// algorithm returns the algorithm that the configuration names for a key, under its name of RFC 7518 or RFC 8037.
+func (c *keyUse) algorithm(f *Field) string {
+	a := c.plan.Fields[f.AlgorithmField]
+	if a == nil {
+		return ""
 	}
-	if name := httpAlgorithms[algorithm]; name != "" && purpose != contract.PurposeJWT {
-		return name
+	name := c.plainText(a)
+	return cmp.Or(a.Algorithms[name], name)
+}
+
+// decodedSecret returns the text of a key. If the key is the secret of an HMAC, it is decoded as the configuration says.
+func (c *keyUse) decodedSecret(f *Field, algorithm string) string {
+	text, encoding := c.plainText(f), c.plan.Fields[f.EncodingField]
+	if encoding == nil || !jws.Symmetric(algorithm) {
+		return text
 	}
-	return algorithm
+	format := c.plainText(encoding)
+	decode := compose.Formats[format].Decode
+	if decode == nil { // text, or a default that names no format
+		return text
+	}
+	secret, err := decode(strings.TrimRight(strings.TrimSpace(text), "="))
+	if err != nil { // its text would quote the secret
+		c.endField(StageConfig, f.Name, "is not in %s, as %s says", format, encoding.Name)
+	}
+	return string(secret)
 }
 
 // MAC returns the HMAC of data (RFC 2104) as a sealed value of raw bytes. Its sinks are the derived sinks of its key, as far
@@ -257,19 +279,13 @@ func (c *keyUse) macKey(key string) (k seal.Value) {
 	return k
 }
 
-// httpAlgorithms maps the algorithms of RFC 9421 section 3.3 to the names of RFC 7518 and RFC 8037 for the same signatures.
-var httpAlgorithms = map[string]string{
-	"hmac-sha256": "HS256", "rsa-v1_5-sha256": "RS256", "rsa-pss-sha512": "PS512",
-	"ecdsa-p256-sha256": "ES256", "ecdsa-p384-sha384": "ES384", "ed25519": "EdDSA",
-}
-
 // CheckKey asks the store of keys about the key that a field names with get_key. It returns a failure unless the key is there
 // and fits its algorithm.
 func (c *keyUse) CheckKey(f *Field) *Failure {
 	return c.try(func() {
 		algorithm := "HS256" // of a secret for mac, whose algorithm the plugin chooses
 		if f.Kind == abi.KindKey {
-			algorithm = c.algorithm(f, "")
+			algorithm = c.algorithm(f)
 		}
 		c.describe(f.Name, seal.Key(*f.Text.Key()), algorithm)
 	})
@@ -283,26 +299,36 @@ func (c *keyUse) SignSealed(field, purpose, data string) string {
 	c.impure = true
 	c.rejectSealed("the purpose of sign_sealed", purpose)
 	k := c.signs(field, purpose)
-	v, sealed := c.concat("the data of sign_sealed", data)
-	derived := seal.All
-	if sealed {
-		if v.Sinks&seal.Digest == 0 {
-			c.end(StagePlugin, &seal.Error{Reason: seal.OutOfReach, Sinks: v.Sinks, Sink: seal.Digest})
+	for v := range c.sealed.In(data) {
+		if v.Stream != nil && purpose != contract.PurposeMessage { // its lines would count as those of a signature base
+			c.endf(StagePlugin, "%s: %w", signedData, &seal.Error{Reason: seal.OnlyHashed})
 		}
-		derived = v.Derived
 	}
 	if k.algorithm == contract.SignRS1 && purpose != contract.PurposeMessage {
 		c.endf(StagePlugin, "a key with the algorithm %s signs for %q only", contract.SignRS1, contract.PurposeMessage)
 	}
-	if problem := signing.CheckPurpose(purpose, data, c.sealed.Before(data)); problem != "" {
-		c.endf(StagePlugin, "the data of sign_sealed %s", problem)
+	buffer := &boundedBuffer{room: maxSignedData, full: errTooLong}
+	if k.storedKey != nil {
+		buffer = &boundedBuffer{room: maxStoreData - c.sealed.Rounding(data), full: errTooMuch}
 	}
-	signature := c.signature(k, v.Text)
+	// The body is the caller's, and so it is plain text where the form of the data is concerned.
+	open, rest := c.sealed.CutSecret(data)
+	v, _ := c.hash(signedData, open, buffer)
+	begin := string(buffer.bytes)
+	if problem := signing.CheckPurpose(purpose, begin+rest, begin); problem != "" {
+		c.endf(StagePlugin, "%s %s", signedData, problem)
+	}
+	if rest != "" {
+		v, _ = c.hash(signedData, rest, buffer)
+	}
+	signature := c.signature(k, string(buffer.bytes))
 	c.explainSigned("sign_sealed "+k.algorithm, data)
-	derived &= c.plan.Fields[field].Derived
-	mask := "signature(" + k.algorithm + ", " + v.Mask + ")"
+	derived := v.Derived & c.plan.Fields[field].Derived
+	mask := "signature(" + k.algorithm + ", " + c.sealed.Mask(data) + ")"
 	return c.seal(seal.Value{Text: string(signature), Sinks: derived, Derived: derived, Mask: mask, Raw: true, From: v.From})
 }
+
+const signedData = "the data of sign_sealed"
 
 // PublicKey returns the public half of a key, or a certificate, in a form of package contract. It is plain text, because it is
 // public by nature.

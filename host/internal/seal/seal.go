@@ -261,7 +261,7 @@ func (e *Error) Error() string {
 	case TooLong:
 		return fmt.Sprintf("sealed values are too long: a text may have %d bytes, and all that a call seals %d", MaxText, MaxHeld)
 	case OnlyHashed:
-		return "the body of the request may only be hashed, by digest or mac"
+		return "the body of the request may only be hashed, by digest or mac, or signed as a message"
 	case OnlySigns:
 		return "the bytes of the key are wanted, but it stays in its store (get_key): use get_secret, or an auth type that takes the key as it is"
 	}

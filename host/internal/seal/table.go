@@ -276,12 +276,15 @@ func (t *Table) Plain(text string) error {
 	return nil
 }
 
-// Before returns the part of text in front of its first reference, live or dead. It is text if there is none.
-func (t *Table) Before(text string) string {
-	if i := next(text); i >= 0 {
-		return text[:i]
+// CutSecret divides text in front of its first reference, live or dead, that is not one to a Stream. secret is empty if there is none.
+func (t *Table) CutSecret(text string) (open, secret string) {
+	for plain, part := range t.parts(text) {
+		if part != nil && (part == dead || part.Stream == nil) {
+			return open, text[len(open):]
+		}
+		open = text[:len(open)+len(plain)]
 	}
-	return text
+	return text, ""
 }
 
 // Split divides text into pieces that a cache can keep beyond this call. No piece is empty plain text. Join returns the

@@ -20,7 +20,7 @@ import (
 	"github.com/keywright/keywright/plugins/internal/plugintest"
 )
 
-var run = plugintest.Of(plugin{}, "hmac.wasm")
+var run = plugintest.Of(plugin{}, "signature.wasm")
 
 // config returns a configuration with the secret "key" that signs message. Further fields are pairs of name and value.
 func config(message string, pairs ...any) hosttest.Config {
