@@ -159,18 +159,23 @@ type Field struct {
 	Obtain string `json:"obtain,omitempty"`
 }
 
-// Condition holds if a field has one of some values, or if it is present.
+// Condition holds if a field has one of some values, if it is present, or if it is absent.
 type Condition struct {
 	// Field is the name of another field.
 	Field string `json:"field"`
 	// Values are the values, of that field's Enum. In a RequiredIf, the field may have no RequiredIf itself. If Values is empty,
 	// the condition holds if the field is present.
 	Values []string `json:"values,omitempty"`
+	// Absent makes the condition hold if the field is absent. There are no Values then.
+	Absent bool `json:"absent,omitempty"`
 }
 
 // String returns the condition in words, such as "grant_type is jwt_bearer".
 func (c Condition) String() string {
-	if len(c.Values) == 0 {
+	switch {
+	case c.Absent:
+		return c.Field + " is absent"
+	case len(c.Values) == 0:
 		return c.Field + " is there"
 	}
 	return c.Field + " is " + strings.Join(c.Values, " or ")

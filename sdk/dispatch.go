@@ -198,5 +198,6 @@ func conditionJSON(c Condition) string {
 	var o Members
 	o.String("field", c.Field)
 	o.names("values", c.Values)
+	o.flag("absent", c.Absent)
 	return o.JSON()
 }

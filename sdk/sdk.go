@@ -232,13 +232,15 @@ type Field struct {
 	Obtain string
 }
 
-// Condition holds if a field has one of some values, or if it is present.
+// Condition holds if a field has one of some values, if it is present, or if it is absent.
 type Condition struct {
 	// Field is the name of another field.
 	Field string
 	// Values are the values, of that field's Enum. In a RequiredIf, the field may have no RequiredIf itself. If Values is empty,
 	// the condition holds if the field is present.
 	Values []string
+	// Absent makes the condition hold if the field is absent. There are no Values then.
+	Absent bool
 }
 
 // Mutation is the set of changes to a request.

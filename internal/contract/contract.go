@@ -268,6 +268,7 @@ const (
 const (
 	FromJSON   = "json:"   // a JSON pointer into the body, RFC 6901
 	FromXML    = "xml:"    // the local names of elements of the body, from the root, each behind a slash
+	FromText   = "text:"   // all of the body, without the white space around it: a token alone
 	FromForm   = "form:"   // a member of the body, application/x-www-form-urlencoded
 	FromHeader = "header:" // a header
 	FromCookie = "cookie:" // the value of a cookie that is set

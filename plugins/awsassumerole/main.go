@@ -31,9 +31,7 @@ type plugin struct{}
 // API only.
 func (plugin) Describe() sdk.Description {
 	token, digested := []sdk.Sink{sdk.ToToken}, []sdk.Sink{sdk.ToToken, sdk.ToDigest}
-	places := []sdk.Sink{sdk.ToHeader, sdk.ToQuery, sdk.ToDigest}
-	const inXML = "xml:/AssumeRoleResponse/AssumeRoleResult/Credentials/" // as STS documents it; it answers in JSON to who accepts that
-	const inJSON = "json:/AssumeRoleResponse/AssumeRoleResult/Credentials/"
+	signed := []sdk.Condition{{Field: "web_identity_token", Absent: true}}
 	return sdk.Description{
 		ABI:     sdk.ABI,
 		Type:    "aws_assume_role",
@@ -41,18 +39,19 @@ func (plugin) Describe() sdk.Description {
 		Summary: "A signature of AWS, Signature Version 4, with the credentials of an assumed role, cached until a minute before they expire.",
 		Uses:    []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign, sdk.UsesBody},
 		Fields: sdk.Fields([]sdk.Field{
-			{Name: "access_key_id", Kind: sdk.String, Required: true, Sinks: token, Doc: "Access key ID of the credentials that assume the role."},
+			{Name: "access_key_id", Kind: sdk.String, RequiredIf: signed, OnlyIf: signed, Sinks: token, Doc: "Access key ID of the credentials that assume the role."},
 			{
-				Name: "secret_access_key", Kind: sdk.String, Required: true, Sealed: true,
+				Name: "secret_access_key", Kind: sdk.String, RequiredIf: signed, OnlyIf: signed, Sealed: true,
 				Sinks: []sdk.Sink{sdk.ToSign}, Derived: []sdk.Sink{sdk.ToSign, sdk.ToToken}, Doc: "Their secret access key.",
 			},
-			{Name: "session_token", Kind: sdk.String, Sealed: true, Sinks: digested, Doc: "Their session token, if they are temporary."},
+			{Name: "session_token", Kind: sdk.String, OnlyIf: signed, Sealed: true, Sinks: digested, Doc: "Their session token, if they are temporary."},
+			{Name: "web_identity_token", Kind: sdk.String, Sealed: true, Sinks: token, Doc: "Token of an OpenID provider, in place of these credentials."},
 			{
 				Name: "role_arn", Kind: sdk.String, Required: true, Sinks: digested, Doc: "ARN of the role.",
 				Pattern: `arn:[^\n]*:role/[^\n]*`, PatternMessage: "is not the ARN of a role: write it as in arn:aws:iam::123456789012:role/reports",
 			},
 			{Name: "role_session_name", Kind: sdk.String, Default: "keywright", Sinks: digested, Doc: "Name of the session, which AWS logs."},
-			{Name: "external_id", Kind: sdk.String, Sinks: digested, Doc: "External ID that the role's trust policy asks for."},
+			{Name: "external_id", Kind: sdk.String, OnlyIf: signed, Sinks: digested, Doc: "External ID that the role's trust policy asks for."},
 			{Name: "duration_seconds", Kind: sdk.Integer, Default: "3600", Minimum: sdk.Limit(900), Maximum: sdk.Limit(longest), Doc: "Lifetime of the session in seconds, at most that of the role."},
 			{Name: "policy", Kind: sdk.String, Sinks: digested, Doc: "Session policy in JSON, which narrows what the role may do."},
 			{
@@ -62,27 +61,52 @@ func (plugin) Describe() sdk.Description {
 			{Name: "sts_region", Kind: sdk.String, Pattern: sigv4.Name, PatternMessage: sigv4.NotName, Doc: "Region of sts_url; region unless given."},
 		}, sigv4.Fields()),
 		Answers: []sdk.Answer{
-			{
-				Name: "access_key_id", From: inJSON + "AccessKeyId", Alternative: inXML + "AccessKeyId", Kind: sdk.AnswerSealed, Required: true,
-				Sinks: places,
-			},
-			{
-				Name: "secret_access_key", From: inJSON + "SecretAccessKey", Alternative: inXML + "SecretAccessKey", Kind: sdk.AnswerSealed, Required: true,
-				Sinks: []sdk.Sink{sdk.ToSign}, Derived: []sdk.Sink{sdk.ToSign, sdk.ToHeader, sdk.ToQuery},
-			},
-			{
-				Name: "session_token", From: inJSON + "SessionToken", Alternative: inXML + "SessionToken", Kind: sdk.AnswerSealed, Required: true,
-				Sinks: places,
-			},
-			{Name: "expiration", From: inJSON + "Expiration", Alternative: inXML + "Expiration", Kind: sdk.AnswerTime, Required: true},
+			sealedAnswer("access_key_id", assumeRole, "AccessKeyId"), sealedAnswer("web_access_key_id", withWebIdentity, "AccessKeyId"),
+			keyAnswer("secret_access_key", assumeRole), keyAnswer("web_secret_access_key", withWebIdentity),
+			sealedAnswer("session_token", assumeRole, "SessionToken"), sealedAnswer("web_session_token", withWebIdentity, "SessionToken"),
+			timeAnswer("expiration", assumeRole), timeAnswer("web_expiration", withWebIdentity),
 			{Name: "date", From: "header:Date", Kind: sdk.AnswerTime},
 			{Name: "error", From: "json:/Error/Code", Alternative: "xml:/ErrorResponse/Error/Code", Kind: sdk.AnswerEnum, Enum: []string{
-				"AccessDenied", "ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId", "MalformedPolicyDocument", "PackedPolicyTooLarge",
-				"RegionDisabledException", "SignatureDoesNotMatch", "ValidationError",
+				"AccessDenied", "ExpiredToken", "ExpiredTokenException", "IDPCommunicationError", "IDPRejectedClaim", "InvalidClientTokenId",
+				"InvalidIdentityToken", "MalformedPolicyDocument", "PackedPolicyTooLarge", "RegionDisabledException", "SignatureDoesNotMatch", "ValidationError",
 			}},
 		},
 		Challenge: sigv4.Challenge(),
 	}
+}
+
+// Actions of STS. The second takes a token in place of a signature
+// (docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRoleWithWebIdentity.html).
+const (
+	assumeRole      = "AssumeRole"
+	withWebIdentity = "AssumeRoleWithWebIdentity"
+)
+
+// places returns the places of a member of the credentials in the answer to an action: as XML, which STS documents, and as the JSON that
+// it sends to who accepts that.
+func places(action, name string) (json, xml string) {
+	path := ":/" + action + "Response/" + action + "Result/Credentials/" + name
+	return "json" + path, "xml" + path
+}
+
+func sealedAnswer(name, action, member string) sdk.Answer {
+	from, alternative := places(action, member)
+	return sdk.Answer{
+		Name: name, From: from, Alternative: alternative, Kind: sdk.AnswerSealed, Required: true,
+		Sinks: []sdk.Sink{sdk.ToHeader, sdk.ToQuery, sdk.ToDigest},
+	}
+}
+
+// keyAnswer returns the secret access key, which only signs.
+func keyAnswer(name, action string) sdk.Answer {
+	a := sealedAnswer(name, action, "SecretAccessKey")
+	a.Sinks, a.Derived = []sdk.Sink{sdk.ToSign}, []sdk.Sink{sdk.ToSign, sdk.ToHeader, sdk.ToQuery}
+	return a
+}
+
+func timeAnswer(name, action string) sdk.Answer {
+	from, alternative := places(action, "Expiration")
+	return sdk.Answer{Name: name, From: from, Alternative: alternative, Kind: sdk.AnswerTime, Required: true}
 }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
@@ -112,7 +136,7 @@ func assumed(c *sdk.Call) (sigv4.Key, error) {
 	now := c.Now() + c.ClockOffset()
 	status, answers := assume(c, now)
 	if date := answers.Time("date"); date != 0 {
-		if status >= 400 && sigv4.Apart(date, now) { // STS may have refused the time of the signature
+		if status >= 400 && sigv4.Apart(date, now) && webPrefix(c) == "" { // STS may have refused the time of the signature
 			status, answers = assume(c, date)
 		}
 		now = date
@@ -123,8 +147,9 @@ func assumed(c *sdk.Call) (sigv4.Key, error) {
 		}
 		return sigv4.Key{}, errors.New("AWS STS answered " + strconv.Itoa(status) + " to AssumeRole")
 	}
-	key := sigv4.Key{ID: answers["access_key_id"], Secret: answers["secret_access_key"], Token: answers["session_token"]}
-	ttl := time.Duration(answers.Time("expiration")-now-margin) * time.Second
+	prefix := webPrefix(c)
+	key := sigv4.Key{ID: answers[prefix+"access_key_id"], Secret: answers[prefix+"secret_access_key"], Token: answers[prefix+"session_token"]}
+	ttl := time.Duration(answers.Time(prefix+"expiration")-now-margin) * time.Second
 	c.Cache("credentials", strings.Join([]string{key.ID, key.Secret, key.Token, c.Random(8), strconv.FormatInt(c.Now(), 10)}, " "), ttl)
 	if entry, ok := cachedKey(c); ok { // only an entry that a call has read can be dropped after the API's answer
 		key = entry
@@ -142,18 +167,36 @@ func cachedKey(c *sdk.Call) (key sigv4.Key, ok bool) {
 	return sigv4.Key{ID: parts[0], Secret: parts[1], Token: parts[2], CachedAs: "signing key " + parts[3]}, true
 }
 
+// webPrefix returns what the names of the answers to the action begin with.
+func webPrefix(c *sdk.Call) string {
+	if c.Config("web_identity_token") != "" {
+		return "web_"
+	}
+	return ""
+}
+
 // assume asks STS for credentials of the role. now is the time of the signature.
 func assume(c *sdk.Call, now int64) (status int, answers sdk.Answers) {
+	action, prefix, web := assumeRole, webPrefix(c), c.Config("web_identity_token")
+	if web != "" {
+		action = withWebIdentity
+	}
 	form := sdk.Present([]sdk.Pair{
-		{Name: "Action", Value: "AssumeRole"},
+		{Name: "Action", Value: action},
 		{Name: "Version", Value: "2011-06-15"},
 		{Name: "RoleArn", Value: c.Config("role_arn")},
 		{Name: "RoleSessionName", Value: c.Config("role_session_name")},
 		{Name: "DurationSeconds", Value: c.Config("duration_seconds")},
 		{Name: "ExternalId", Value: c.Config("external_id")},
 		{Name: "Policy", Value: c.Config("policy")},
+		{Name: "WebIdentityToken", Value: web},
 	})
-	region, url := c.First("sts_region", "region"), c.Config("sts_url")
-	base := sigv4.Key{ID: c.Config("access_key_id"), Secret: c.Config("secret_access_key"), Token: c.Config("session_token")}
-	return c.Exchange(sdk.Exchange{URL: url, Form: form, Headers: sigv4.Form(c, base, url, region, "sts", form, now)})
+	exchange := sdk.Exchange{URL: c.Config("sts_url"), Form: form, Answers: []string{
+		prefix + "access_key_id", prefix + "secret_access_key", prefix + "session_token", prefix + "expiration", "date", "error",
+	}}
+	if web == "" {
+		base := sigv4.Key{ID: c.Config("access_key_id"), Secret: c.Config("secret_access_key"), Token: c.Config("session_token")}
+		exchange.Headers = sigv4.Form(c, base, exchange.URL, c.First("sts_region", "region"), "sts", form, now)
+	}
+	return c.Exchange(exchange)
 }

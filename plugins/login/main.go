@@ -21,7 +21,10 @@ const refusal = `(40[013]|419|440|498)`
 
 func (plugin) Describe() sdk.Description {
 	token, requests, escape := []sdk.Sink{sdk.ToToken}, []string{"json", "form", "query"}, sdk.TemplateEscape
-	two, extra := []sdk.Condition{{Field: "second_url"}}, []sdk.Condition{{Field: "extra_header"}}
+	two, extra := []sdk.Condition{{Field: "second_url"}}, []sdk.Condition{{Field: "extra_from"}}
+	placed := func(name string, sink sdk.Sink, doc string) sdk.Field {
+		return sdk.Field{Name: name, Kind: sdk.Object, Sinks: []sdk.Sink{sink}, Composed: true, Values: []string{"token", "extra", "first_answer"}, Doc: doc}
+	}
 	return sdk.Description{
 		ABI:     sdk.ABI,
 		Type:    "login",
@@ -42,8 +45,11 @@ func (plugin) Describe() sdk.Description {
 			{Name: "in", Kind: sdk.String, Enum: []string{"header", "cookie", "query"}, Default: "header", Doc: "Where the API wants the token."},
 			{Name: "key", Kind: sdk.String, Required: true, Doc: "Name of the header, cookie or query parameter."},
 			{Name: "prefix", Kind: sdk.String, OnlyIf: []sdk.Condition{{Field: "in", Values: []string{"header"}}}, Doc: "Word in front of the token in the header, such as Bearer."},
-			{Name: "extra_header", Kind: sdk.String, Doc: "Name of a header with another value that the API wants, such as a CSRF token."},
-			{Name: "extra_from", Kind: sdk.String, RequiredIf: extra, OnlyIf: extra, Doc: "Place of that value in the answer."},
+			{Name: "extra_header", Kind: sdk.String, OnlyIf: extra, Doc: "Name of a header with another value that the API wants, such as a CSRF token."},
+			{Name: "extra_from", Kind: sdk.String, Doc: "Place of that value in the answer."},
+			placed("headers", sdk.ToHeader, "Further headers, with {token}, {extra} and {first_answer}."),
+			placed("cookies", sdk.ToHeader, "Further cookies, with the same placeholders."),
+			placed("query", sdk.ToQuery, "Further query parameters, with the same placeholders."),
 			{Name: "expires_in_from", Kind: sdk.String, Doc: "Place of the token's lifetime in seconds."},
 			{Name: "expires_at_from", Kind: sdk.String, Doc: "Place of the time at which the token ends."},
 			{Name: "token_ttl", Kind: sdk.Integer, Default: "3600", Minimum: sdk.Limit(1), Doc: "Lifetime of the token in seconds if the answer has none."},
@@ -53,9 +59,9 @@ func (plugin) Describe() sdk.Description {
 			},
 		},
 		Answers: []sdk.Answer{
-			{Name: "first_answer", FromField: "first_answer_from", Kind: sdk.AnswerSealed, Sinks: token, Required: true},
+			{Name: "first_answer", FromField: "first_answer_from", Kind: sdk.AnswerSealed, Sinks: []sdk.Sink{sdk.ToToken, sdk.ToHeader, sdk.ToQuery}, Required: true},
 			{Name: "token", FromField: "token_from", Kind: sdk.AnswerSealed, Sinks: []sdk.Sink{sdk.ToHeader, sdk.ToQuery}, Required: true},
-			{Name: "extra", FromField: "extra_from", Kind: sdk.AnswerSealed, Sinks: []sdk.Sink{sdk.ToHeader}, Required: true},
+			{Name: "extra", FromField: "extra_from", Kind: sdk.AnswerSealed, Sinks: []sdk.Sink{sdk.ToHeader, sdk.ToQuery}, Required: true},
 			{Name: "expires_in", FromField: "expires_in_from", Kind: sdk.AnswerInteger},
 			{Name: "expires_at", FromField: "expires_at_from", Kind: sdk.AnswerTime},
 		},
@@ -71,6 +77,8 @@ func (plugin) Validate(c *sdk.Config) []sdk.Problem {
 			problems = append(problems, c.CheckPairs(step+"_body")...)
 		}
 	}
+	problems = append(problems, c.CheckHeaders("headers")...)
+	problems = append(problems, c.CheckPairs("cookies", "query")...)
 	return append(problems, c.CheckName("extra_header", "header")...)
 }
 
@@ -87,19 +95,39 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	if err != nil {
 		return sdk.Mutation{}, err
 	}
-	token, extra, _ := strings.Cut(session, "\n")
+	token, rest, _ := strings.Cut(session, "\n")
+	extra, first, _ := strings.Cut(rest, "\n")
+	values := []sdk.Pair{{Name: "token", Value: token}, {Name: "extra", Value: extra}, {Name: "first_answer", Value: first}}
 	in := c.Config("in")
 	if in == "header" {
 		token = strings.TrimPrefix(c.Config("prefix")+" "+token, " ")
 	}
 	m := sdk.Place(in, sdk.Pair{Name: c.Config("key"), Value: token})
-	if extra != "" {
-		m.Headers = append(m.Headers, sdk.Pair{Name: c.Config("extra_header"), Value: extra})
+	if name := c.Config("extra_header"); name != "" {
+		m.Headers = append(m.Headers, sdk.Pair{Name: name, Value: extra})
+	}
+	for _, field := range []string{"headers", "cookies", "query"} {
+		pairs, err := sdk.Pairs(c.Config(field))
+		if err != nil {
+			return sdk.Mutation{}, err
+		}
+		for i := range pairs {
+			pairs[i].Value = c.Compose(pairs[i].Value, values...)
+		}
+		switch field {
+		case "headers":
+			m.Headers = append(m.Headers, pairs...)
+		case "cookies":
+			m.Cookies = append(m.Cookies, pairs...)
+		default:
+			m.Query = append(m.Query, pairs...)
+		}
 	}
 	return m, nil
 }
 
-// login returns a new session: the token, a line break, and the extra value if there is one. It also returns how long it lasts.
+// login returns a new session: the token, the extra value and the part of the first answer, on a line each. It also returns how long
+// it lasts.
 func login(c *sdk.Call) (session string, lifetime time.Duration, err error) {
 	usual := c.Seconds("token_ttl") // read first: if it is not a number, the call ends before anything is sent
 	step, first := "login", ""
@@ -111,11 +139,11 @@ func login(c *sdk.Call) (session string, lifetime time.Duration, err error) {
 		step, first = "second", answers["first_answer"]
 	}
 	names := []string{"token", "expires_in", "expires_at"}
-	if c.Config("extra_header") != "" {
+	if c.Config("extra_from") != "" {
 		names = append(names, "extra")
 	}
 	answers, err := exchange(c, step, first, names...)
-	return answers["token"] + "\n" + answers["extra"], c.Lifetime(answers, usual), err
+	return answers["token"] + "\n" + answers["extra"] + "\n" + first, c.Lifetime(answers, usual), err
 }
 
 // exchange sends the request of a step, login or second, and returns the answers. In the second step, first replaces

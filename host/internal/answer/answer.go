@@ -56,8 +56,12 @@ func ParseSource(text string) (s Source, err error) {
 	prefix, rest, found := strings.Cut(text, ":")
 	s = Source{From: prefix + ":", Name: rest}
 	switch {
-	case !found || rest == "" && s.From != contract.FromJSON || len(text) > maxSource:
+	case !found || rest == "" && s.From != contract.FromJSON && s.From != contract.FromText || len(text) > maxSource:
 		return Source{}, errSource
+	case s.From == contract.FromText:
+		if rest != "" {
+			return Source{}, fmt.Errorf("%s is the whole body: nothing stands behind it", contract.FromText)
+		}
 	case s.From == contract.FromJSON:
 		s.Name = ""
 		if s.Pointer, err = pointerTokens(rest); err != nil {
@@ -91,10 +95,10 @@ func ParseSource(text string) (s Source, err error) {
 
 // InBody reports whether the place is in the body.
 func (s *Source) InBody() bool {
-	return s.From == contract.FromJSON || s.From == contract.FromXML || s.From == contract.FromForm
+	return s.From == contract.FromJSON || s.From == contract.FromXML || s.From == contract.FromText || s.From == contract.FromForm
 }
 
-var errSource = errors.New("is no place in an answer: write json:/POINTER, xml:/ELEMENT/ELEMENT, form:NAME, header:NAME, cookie:NAME, auth:SCHEME/PARAMETER or info:PARAMETER")
+var errSource = errors.New("is no place in an answer: write json:/POINTER, xml:/ELEMENT/ELEMENT, text:, form:NAME, header:NAME, cookie:NAME, auth:SCHEME/PARAMETER or info:PARAMETER")
 
 // pointerTokens returns the tokens of a JSON pointer (RFC 6901 section 4). The empty pointer is that of the whole document.
 func pointerTokens(pointer string) ([]string, error) {
@@ -184,9 +188,12 @@ func (a *Part) Value(text string) seal.Value {
 	return seal.Value{Text: text, Sinks: a.Sinks, Derived: a.Derived, Mask: "<" + a.Name + ">"}
 }
 
-// CheckSources returns an error if a sealed answer and one that is not have the same source.
+// CheckSources returns an error if a sealed answer and one that is not have the same source, or if one that is not is a whole body.
 func CheckSources(list []Part) error {
 	for i := range list {
+		if a := &list[i]; a.Kind != contract.AnswerSealed && (a.Source.From == contract.FromText || a.Alternative.From == contract.FromText) {
+			return fmt.Errorf("%s is not sealed, and %s would show the guest what may be a credential", a.Name, contract.FromText)
+		}
 		for j := range list {
 			a, b := &list[i], &list[j]
 			if a.Kind == contract.AnswerSealed && b.Kind != contract.AnswerSealed && a.shares(b) {

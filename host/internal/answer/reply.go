@@ -1,12 +1,7 @@
 package answer
 
 import (
-	"bytes"
-	"encoding/json"
-	"encoding/xml"
-	"errors"
-	"io"
-	"maps"
+	"mime"
 	"net/http"
 	"net/url"
 	"slices"
@@ -80,6 +75,9 @@ func (r *Reply) valueAt(s *Source) (value any, ok bool) {
 			r.xml, r.xmlRead = readXML(r.Body), true
 		}
 		return below(r.xml, s.Pointer)
+	case contract.FromText:
+		text := strings.TrimSpace(string(r.Body))
+		return text, isToken(text) && !isPage(r.Header)
 	case contract.FromForm:
 		if r.form == nil {
 			var err error
@@ -113,6 +111,21 @@ func (r *Reply) valueAt(s *Source) (value any, ok bool) {
 		return value, ok
 	}
 	return nil, false
+}
+
+// maxText is the maximum length of a text that is a whole body, in bytes.
+const maxText = 8 << 10
+
+// isToken reports whether a body is a token alone: printable characters of ASCII without spaces.
+func isToken(text string) bool {
+	return text != "" && len(text) <= maxText && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+// isPage reports whether an answer is a page for people. vManage answers a login that failed with one, and with the status 200
+// (developer.cisco.com/docs/sdwan, Authentication).
+func isPage(header http.Header) bool {
+	kind, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
+	return kind == "text/html"
 }
 
 // JSON returns the value at a JSON pointer.

@@ -16,6 +16,7 @@ import (
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/template"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/expr"
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/internal/urlcheck"
@@ -331,7 +332,7 @@ func (k *checker) effective(f *hostfn.Field) bool {
 func (k *checker) condition(condition *abi.Condition) (value string, ok, certain bool) {
 	source, present := k.plan.Values[condition.Field]
 	if len(condition.Values) == 0 {
-		return "", present, true
+		return "", present != condition.Absent, true
 	}
 	fields := k.in.Plugin.Fields
 	f := &fields[slices.IndexFunc(fields, func(f hostfn.Field) bool { return f.Name == condition.Field })]

@@ -141,6 +141,8 @@ func checkConditions(d *abi.Description, f *abi.Field) error {
 		switch {
 		case index < 0 || condition.Field == f.Name:
 			return fmt.Errorf("%s names no other field", member)
+		case condition.Absent && len(condition.Values) > 0:
+			return fmt.Errorf("%s: a field that is absent has no values", member)
 		case i < len(f.RequiredIf) && len(condition.Values) > 0 && len(d.Fields[index].RequiredIf) > 0: // so that no conditions go in circles
 			return errors.New("required_if names a field that has required_if itself")
 		}

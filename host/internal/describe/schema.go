@@ -146,6 +146,10 @@ func fieldOf(d *abi.Description, name string) *abi.Field {
 // conditionSchema returns a schema of the configurations for which a condition holds.
 func conditionSchema(d *abi.Description, condition *abi.Condition) schema {
 	f := fieldOf(d, condition.Field)
+	if condition.Absent {
+		there := present(f)
+		return schema{Not: &there}
+	}
 	match := schema{Properties: map[string]schema{}}
 	if !slices.Contains(condition.Values, f.Default) { // otherwise the condition holds without the field
 		match = present(f)

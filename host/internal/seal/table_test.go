@@ -274,13 +274,16 @@ func TestRepeatedSealingBound(t *testing.T) {
 	refused(t, err, seal.Error{Reason: seal.TooLong}, "too long")
 }
 
-// The text in front of the first reference has no part of any reference.
-func TestTextBeforeTheFirstReference(t *testing.T) {
+// A text is cut in front of its first secret. A body is none.
+func TestCutSecret(t *testing.T) {
 	table := newTable()
 	ref := sealed(t, table, "S", seal.Header)
-	for text, want := range map[string]string{"": "", "kw_x": "kw_x", "a" + ref: "a", ref + "a": "", "ab" + ref + "c" + ref: "ab"} {
-		if got := table.Before(text); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
+	body := testworld.Must(table.Seal(seal.Value{Sinks: seal.Digest, Stream: stream("B")}))(t)
+	for text, want := range map[string]string{
+		"": "", "kw_x": "kw_x", "a" + ref: "a", ref + "a": "", "ab" + ref + "c" + ref: "ab", "a" + body: "a" + body, body + "b" + ref + body: body + "b",
+	} {
+		if open, secret := table.CutSecret(text); open != want || open+secret != text {
+			t.Errorf("%q: %q and %q, want %q first", text, open, secret, want)
 		}
 	}
 }
