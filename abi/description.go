@@ -83,6 +83,9 @@ type Challenge struct {
 	Answers []Answer `json:"answers,omitempty"`
 	// Keep is the time in seconds for which answers with Keep stay available to later calls.
 	Keep int64 `json:"keep,omitempty"`
+	// OnlyIf limits the challenge to connectors for which one of the conditions holds. Others are as without one. If it is empty, it
+	// is for all.
+	OnlyIf []Condition `json:"only_if,omitempty"`
 }
 
 // Field describes one field of an auth type's configuration.

@@ -103,7 +103,7 @@ func (h *Host) newTransport(c *Connector, d *dialer) *send.Transport {
 	t := &send.Transport{
 		Runner: c.runner, CrossOriginRedirects: c.config.CrossOriginRedirects, UserAgent: h.config.UserAgent,
 		BodyBytes: cmp.Or(c.config.BodyBytes, h.config.Limits.BodyBytes),
-		API:       d.api, Challenge: c.plugin.info.Challenge, Warn: c.log.warn,
+		API:       d.api, Warn: c.log.warn,
 	}
 	if c.plan.TLS != nil {
 		t.TLS = &send.TLS{

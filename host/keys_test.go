@@ -296,7 +296,7 @@ func TestAlgorithmsHaveTheirNamesOfHTTPMessageSignatures(t *testing.T) {
 	if listed := sdk.HTTPSignatureAlgorithms(); len(listed) != len(names) {
 		t.Errorf("the SDK lists %q", listed)
 	}
-	for _, name := range sdk.HTTPSignatureAlgorithms() {
+	for _, name := range sdk.Names(sdk.HTTPSignatureAlgorithms()) {
 		for _, algorithm := range []string{name, names[name]} {
 			t.Run(algorithm, func(t *testing.T) {
 				w, c, public := keyGuestWorld(t, keyGuest(algorithm, func(env contract.Env) (string, error) {
@@ -311,7 +311,7 @@ func TestAlgorithmsHaveTheirNamesOfHTTPMessageSignatures(t *testing.T) {
 
 // The names of RFC 9421 are none for a JWT, whose header has the name.
 func TestJWTsHaveNoAlgorithmsOfHTTPMessageSignatures(t *testing.T) {
-	if slices.ContainsFunc(sdk.HTTPSignatureAlgorithms(), func(name string) bool { return jws.Method(name) != nil }) {
+	if slices.ContainsFunc(sdk.Names(sdk.HTTPSignatureAlgorithms()), func(name string) bool { return jws.Method(name) != nil }) {
 		t.Error("a name is that of a JWS algorithm")
 	}
 	w, c, _ := keyGuestWorld(t, keyGuest("ed25519", func(env contract.Env) (string, error) {

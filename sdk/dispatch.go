@@ -97,6 +97,7 @@ func challengeJSON(c *Challenge) string {
 	if c.Keep != 0 {
 		o.Integer("keep", int64(c.Keep/time.Second))
 	}
+	addList(&o, "only_if", c.OnlyIf, conditionJSON)
 	return o.JSON()
 }
 

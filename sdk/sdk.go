@@ -158,6 +158,9 @@ type Challenge struct {
 	Answers []Answer
 	// Keep is the time for which answers with Keep stay available to later calls, in whole seconds.
 	Keep time.Duration
+	// OnlyIf limits the challenge to connectors for which one of the conditions holds. Others are as without one, and [Call.Challenge]
+	// returns nothing. If it is empty, the challenge is for all.
+	OnlyIf []Condition
 }
 
 // Field describes a field of the configuration.

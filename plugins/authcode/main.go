@@ -20,20 +20,24 @@ type plugin struct{}
 const accessToken, noPKCE = "access_token", "none"
 
 func (plugin) Describe() sdk.Description {
-	client := oauth.Client("", oauth.Post, oauth.Basic, oauth.PrivateKeyJWT, oauth.TLS, oauth.None)
+	client := oauth.Client("", oauth.Ways(oauth.Post, true)...)
 	client[0].Required, client[0].RequiredIf = true, nil // a browser sees it, whatever the client is
-	answers := oauth.Answers()
-	answers[0].State, answers[0].Sinks = accessToken, []sdk.Sink{sdk.ToHeader, sdk.ToToken} // a state as well, because there may be no other
+	answers := oauth.Answers(oauth.RefreshAnswer())
+	answers[0].State, answers[0].Sinks = accessToken, []sdk.Sink{sdk.ToHeader, sdk.ToDigest, sdk.ToToken} // a state as well, because there may be no other
 	return sdk.Description{
 		ABI:     sdk.ABI,
 		Type:    "oauth_authorization_code",
-		Version: "1.0.0",
+		Version: "1.1.0",
 		Summary: "A bearer token that each user grants in a browser, with the OAuth 2.0 authorization code grant and PKCE.",
 		Uses:    []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign, sdk.UsesState},
 		Consent: true,
-		Fields:  sdk.Fields(fields(), client, oauth.Dialect(), oauth.Key(oauth.Signs(""))),
-		State:   []sdk.State{{Name: oauth.RefreshToken}, {Name: accessToken}},
-		Answers: answers,
+		Fields: sdk.Fields(
+			fields(), client, oauth.Dialect(), []sdk.Field{oauth.RefreshFrom(), oauth.Lifetime()}, oauth.Key(oauth.Signs("")),
+			oauth.Sender(false, oauth.Senders()...), oauth.Bearer(),
+		),
+		State:     []sdk.State{{Name: oauth.RefreshToken}, {Name: accessToken}},
+		Answers:   answers,
+		Challenge: oauth.Challenge(),
 	}
 }
 
@@ -59,7 +63,7 @@ func fields() []sdk.Field {
 }
 
 func (plugin) Validate(c *sdk.Config) []sdk.Problem {
-	problems := append(oauth.HeaderProblems(c), oauth.DialectProblems(c)...)
+	problems := append(oauth.AssertionProblems(c), oauth.DialectProblems(c)...)
 	for _, field := range []string{"parameters", "refresh_parameters"} {
 		problems = append(problems, oauth.ParameterProblems(c, field, "scope", "resource", "code", "code_verifier", "redirect_uri", oauth.RefreshToken)...)
 	}
@@ -74,29 +78,17 @@ func (plugin) Validate(c *sdk.Config) []sdk.Problem {
 }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
-	if token, ok := c.Cached(accessToken); ok {
-		return oauth.Send(c, token), nil
-	}
-	if refresh, ok := c.State(oauth.RefreshToken); ok {
-		return renew(c, refresh)
-	}
-	token, ok := c.State(accessToken)
-	if !ok {
-		return sdk.Mutation{}, errors.New("the grant has no token: connect again")
-	}
-	c.Cache(accessToken, token, time.Hour) // the grant keeps it longer
-	return oauth.Send(c, token), nil
-}
-
-// renew requests a token with a refresh token, RFC 6749 section 6, and returns the mutation that sends it.
-func renew(c *sdk.Call, refresh string) (sdk.Mutation, error) {
-	url, parameters := c.First("refresh_url", "token_url"), c.First("refresh_parameters", "parameters")
-	grant := []sdk.Pair{{Name: "grant_type", Value: "refresh_token"}, {Name: "refresh_token", Value: refresh}}
-	token, err := oauth.OfClient(c, func() (sdk.Token, error) { return request(c, url, parameters, grant...) })
-	if err != nil {
-		return sdk.Mutation{}, err
-	}
-	return oauth.SendNew(c, token)
+	return oauth.Authenticate(c, func() (sdk.Token, error) {
+		if refresh, ok := c.State(oauth.RefreshToken); ok {
+			return redeem(c, c.First("refresh_url", "token_url"), c.First("refresh_parameters", "parameters"),
+				sdk.Pair{Name: "grant_type", Value: "refresh_token"}, sdk.Pair{Name: "refresh_token", Value: refresh})
+		}
+		token, ok := c.State(accessToken)
+		if !ok {
+			return sdk.Token{}, errors.New("the grant has no token: connect again")
+		}
+		return oauth.Known(c, token, time.Hour), nil // the grant keeps it longer
+	})
 }
 
 func (plugin) Consent(c *sdk.Call) (sdk.Consent, error) {
@@ -116,32 +108,30 @@ func (plugin) Connect(c *sdk.Call, code sdk.Code) error {
 		{Name: c.Config("token_code_parameter"), Value: code.Code},
 		{Name: "redirect_uri", Value: code.RedirectURI},
 	}
-	token, err := request(c, c.Config("token_url"), c.Config("parameters"), oauth.Optional(grant, "code_verifier", code.Verifier)...)
+	token, err := redeem(c, c.Config("token_url"), c.Config("parameters"), oauth.Optional(grant, "code_verifier", code.Verifier)...)
 	if err != nil {
 		return err
 	}
 	if _, ok := c.State(oauth.RefreshToken); !ok && token.ExpiresIn > 0 {
 		c.Warn("the authorization server issued a token that expires, and no refresh token: users must connect again then. Many servers want the scope offline_access, or access_type=offline in authorization_parameters")
 	}
-	_, err = oauth.Mutation(c, token) // which refuses another type of token
-	return err
+	return oauth.CheckType(c, token)
 }
 
-// request asks a token endpoint for a token. The scope is that of the consent, so it is not repeated.
-func request(c *sdk.Call, url, parameters string, grant ...sdk.Pair) (sdk.Token, error) {
-	form, headers := oauth.Authenticate(c, "", url, grant)
-	members, err := sdk.Parameters(parameters)
-	if err != nil {
-		return sdk.Token{}, err
-	}
-	return oauth.Redeem(c, sdk.TokenRequest{URL: url, Form: append(oauth.Words(c, form, "resource"), members...), Headers: headers})
+// redeem asks a token endpoint for a token. The scope is that of the consent, so it is not repeated.
+func redeem(c *sdk.Call, url, parameters string, grant ...sdk.Pair) (sdk.Token, error) {
+	return oauth.Redeem(c, oauth.Grant{State: true, Request: func() (sdk.TokenRequest, error) {
+		form, headers := oauth.AuthenticateClient(c, "", url, grant)
+		members, err := sdk.Parameters(parameters)
+		return sdk.TokenRequest{URL: url, Form: append(oauth.Words(c, form, "resource"), members...), Headers: headers}, err
+	}})
 }
 
 func (plugin) Disconnect(c *sdk.Call) error {
 	url := c.Config("revocation_url")
 	for _, hint := range []string{oauth.RefreshToken, accessToken} {
 		if token, ok := c.State(hint); ok && url != "" {
-			form, headers := oauth.Authenticate(c, "", c.Config("token_url"), []sdk.Pair{{Name: "token", Value: token}, {Name: "token_type_hint", Value: hint}})
+			form, headers := oauth.AuthenticateClient(c, "", c.Config("token_url"), []sdk.Pair{{Name: "token", Value: token}, {Name: "token_type_hint", Value: hint}})
 			_, err := c.ExchangeOK("the revocation endpoint", sdk.Exchange{URL: url, Form: form, Headers: headers, Answers: []string{"token_type"}})
 			return err
 		}

@@ -57,7 +57,9 @@ func TestWebIdentityRefused(t *testing.T) {
 		h.Canary("token")
 		h.TokenEndpoint(stsURL, answer(http.StatusBadRequest, `<ErrorResponse><Error><Code>InvalidIdentityToken</Code></Error></ErrorResponse>`, h.Now().Add(time.Hour)))
 		plugintest.Refuses(t, h, webConfig(), hosttest.GET("https://api.test/v1"), "", "AWS STS answered 400")
-		plugintest.Warns(t, h, "InvalidIdentityToken")
+		if warnings := strings.Join(h.Warnings(), "\n"); !strings.Contains(warnings, "InvalidIdentityToken") {
+			t.Errorf("warnings = %s, want the reason InvalidIdentityToken", warnings)
+		}
 		plugintest.Exchanges(t, h, 1)
 	})
 }

@@ -203,13 +203,13 @@ func TestNonceOfTheAPI(t *testing.T) {
 				t.Errorf("%d attempts, the last with the nonce %q, answered %d", got.Attempts, used, got.Response.StatusCode)
 			}
 		}
-		h.API(refusal(useNonce, "first-nonce"), hosttest.JSON(200, `{}`))
+		h.API(refusal("use_dpop_nonce", "first-nonce"), hosttest.JSON(200, `{}`))
 		ask(2, "first-nonce")
 		ask(1, "first-nonce")
 		h.API(plugintest.Headed(hosttest.JSON(200, `{}`), "DPoP-Nonce", "second-nonce"), hosttest.JSON(200, `{}`))
 		ask(1, "first-nonce")
 		ask(1, "second-nonce")
-		h.API(refusal(useNonce, "third-nonce"), hosttest.JSON(200, `{}`))
+		h.API(refusal("use_dpop_nonce", "third-nonce"), hosttest.JSON(200, `{}`))
 		ask(2, "third-nonce")
 		h.Advance(59 * time.Minute)
 		ask(1, "third-nonce")
@@ -223,7 +223,7 @@ func TestNonceOfTheAPI(t *testing.T) {
 func TestEverNewNonces(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.TokenEndpoint(endpoint, bound(theToken))
-		h.API(refusal(useNonce, "first-nonce"), refusal(useNonce, "second-nonce"))
+		h.API(refusal("use_dpop_nonce", "first-nonce"), refusal("use_dpop_nonce", "second-nonce"))
 		got := h.Authenticate(config(), hosttest.GET(api))
 		if got.Attempts != 2 || got.Response.StatusCode != http.StatusUnauthorized || len(h.Exchanges()) != 1 {
 			t.Errorf("%d attempts, answered %d, %d token requests", got.Attempts, got.Response.StatusCode, len(h.Exchanges()))

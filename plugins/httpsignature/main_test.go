@@ -81,7 +81,7 @@ func verify(t *testing.T, algorithm string, key any, base string, signature []by
 
 // Every algorithm of RFC 9421 section 3.3 signs. With alg, the signature names it.
 func TestEveryAlgorithm(t *testing.T) {
-	for _, algorithm := range sdk.HTTPSignatureAlgorithms() {
+	for _, algorithm := range sdk.Names(sdk.HTTPSignatureAlgorithms()) {
 		run.Case(t, algorithm, func(t *testing.T, h *hosttest.Harness) {
 			key := h.Key("key", jose[algorithm])
 			got := h.Authenticate(config(algorithm, "components", "@method", "keyid", "k1", "alg", true), hosttest.GET("https://api.test/"))

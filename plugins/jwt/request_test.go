@@ -50,7 +50,7 @@ func TestFixedClaims(t *testing.T) {
 			c := config(map[string]any{"a": "b"}, "request_headers", map[string]any{name: "{header:X-Key}"})
 			plugintest.Problems(t, h, c, "request_headers."+name)
 		}
-		plugintest.Problems(t, h, config(map[string]any{"a": "b"}, "request_claims", map[string]any{"a": "{path}", "b": []any{"{verb}"}}), "request_claims.b request_claims.a")
+		plugintest.Problems(t, h, config(map[string]any{"a": "b"}, "request_claims", map[string]any{"a": "{path}", "b": []any{"{verb}"}}), "request_claims.b[0] request_claims.a")
 		plugintest.Problems(t, h, config(map[string]any{"a": "b"}, "parts", map[string]any{"a": "{b}", "b": "{a}"}), "parts.a")
 	})
 }
@@ -94,7 +94,7 @@ func TestKeyEncoding(t *testing.T) {
 			t.Errorf("err = %v, want a signature with the decoded secret", err)
 		}
 		h.Secret("key", "not hex")
-		plugintest.Refuses(t, h, c, hosttest.GET("https://api.test/v1"), "", "private_key is not in hex, as key_encoding says")
+		plugintest.Refuses(t, h, c, hosttest.GET("https://api.test/v1"), "", "private_key: is not in hex, as key_encoding says")
 		plugintest.Problems(t, h, config(map[string]any{"a": "b"}, "key_encoding", "hex"), "key_encoding")
 	})
 }

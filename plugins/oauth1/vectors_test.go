@@ -158,7 +158,7 @@ func TestProblems(t *testing.T) {
 			{"plaintext_consumer_secret", without("signature_method", "PLAINTEXT")},
 			{"consumer_secret token_secret private_key", config("signature_method", "RSA-SHA1")},
 			{"consumer_secret token_secret", config("signature_method", "PLAINTEXT", "plaintext_consumer_secret", "s")},
-			{"private_key algorithm plaintext_consumer_secret plaintext_token_secret", config("private_key", "k", "algorithm", "RS1",
+			{"private_key plaintext_consumer_secret plaintext_token_secret algorithm", config("private_key", "k", "algorithm", "RS1",
 				"plaintext_consumer_secret", "s", "plaintext_token_secret", "t")},
 			{"", config("signature_method", "{{ get_variable('method') }}", "private_key", "k", "plaintext_consumer_secret", "s")},
 			{"signature_method in body_hash", config("signature_method", "HMAC-SHA512", "in", "cookie", "body_hash", "maybe")},

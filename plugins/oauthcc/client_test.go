@@ -213,7 +213,7 @@ func TestProblemsOfTheClient(t *testing.T) {
 			"jwt_headers: has no effect unless client_auth is private_key_jwt: remove it, or change that":                             config("jwt_headers", map[string]any{"kid": "k"}),
 			"certificate: has no effect unless client_auth is private_key_jwt: remove it, or change that":                             config("certificate", "c"),
 			"client_assertion_audience: has no effect unless client_auth is private_key_jwt: remove it, or change that":               config("client_assertion_audience", "a"),
-			"client_auth: is none of client_secret_post, client_secret_basic, private_key_jwt, tls_client_auth":                       config("client_auth", "none"),
+			"client_auth: is none of client_secret_post, client_secret_basic, private_key_jwt, assertion, tls_client_auth":            config("client_auth", "none"),
 			"parameters.scope: is set by the type or by another field, remove it":                                                     config("parameters", map[string]any{"scope": "a"}),
 			"parameters.grant_type: is set by the type or by another field, remove it":                                                config("parameters", map[string]any{"grant_type": "a"}),
 			"parameters: cannot be sent: a is no text, number, true or false, nor a list of these":                                    config("parameters", map[string]any{"a": map[string]any{}}),

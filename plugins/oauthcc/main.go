@@ -14,25 +14,19 @@ type plugin struct{}
 
 func (plugin) Describe() sdk.Description {
 	return sdk.Description{
-		ABI:     sdk.ABI,
-		Type:    "oauth_client_credentials",
-		Version: "1.1.0",
-		Summary: "A bearer token from the OAuth 2.0 client credentials grant, cached until a minute before it expires.",
-		Uses:    []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
-		Fields: sdk.Fields(
-			oauth.Client("", oauth.Post, oauth.Basic, oauth.PrivateKeyJWT, oauth.TLS),
-			oauth.Request(),
-			oauth.Key(oauth.Signs("")),
-			[]sdk.Field{oauth.TokenType()},
-		),
+		ABI:       sdk.ABI,
+		Type:      "oauth_client_credentials",
+		Version:   "1.2.0",
+		Summary:   "A bearer token from the OAuth 2.0 client credentials grant, cached until a minute before it expires.",
+		Uses:      []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
+		Fields:    oauth.Fields(nil, oauth.Ways(oauth.Post, false), true),
+		Answers:   oauth.Answers(),
+		Challenge: oauth.Challenge(),
 	}
 }
 
 func (plugin) Validate(c *sdk.Config) []sdk.Problem { return oauth.Problems(c) }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
-	if token, ok := c.Cached("access_token"); ok {
-		return sdk.Bearer(token), nil
-	}
-	return oauth.Exchange(c, sdk.Pair{Name: "grant_type", Value: "client_credentials"})
+	return oauth.Exchange(c, func() []sdk.Pair { return []sdk.Pair{{Name: "grant_type", Value: "client_credentials"}} })
 }

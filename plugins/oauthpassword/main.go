@@ -20,31 +20,23 @@ func (plugin) Describe() sdk.Description {
 		{Name: "password", Kind: sdk.String, Required: true, Sealed: true, Sinks: token, Doc: "Password of the resource owner."},
 	}
 	return sdk.Description{
-		ABI:     sdk.ABI,
-		Type:    "oauth_password",
-		Version: "1.0.0",
-		Summary: "A bearer token from the OAuth 2.0 password grant, cached until a minute before it expires.",
-		Uses:    []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
-		Fields: sdk.Fields(
-			owner,
-			oauth.Request(),
-			oauth.Client("", oauth.Post, oauth.Basic, oauth.PrivateKeyJWT, oauth.TLS, oauth.None),
-			oauth.Key(oauth.Signs("")),
-			[]sdk.Field{oauth.TokenType()},
-		),
+		ABI:       sdk.ABI,
+		Type:      "oauth_password",
+		Version:   "1.1.0",
+		Summary:   "A bearer token from the OAuth 2.0 password grant, cached until a minute before it expires.",
+		Uses:      []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
+		Fields:    oauth.Fields(owner, oauth.Ways(oauth.Post, true), true),
+		Answers:   oauth.Answers(),
+		Challenge: oauth.Challenge(),
 	}
 }
 
 func (plugin) Validate(c *sdk.Config) []sdk.Problem { return oauth.Problems(c, "username", "password") }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
-	if token, ok := c.Cached("access_token"); ok {
-		return sdk.Bearer(token), nil
-	}
-	return oauth.Exchange(
-		c,
-		sdk.Pair{Name: "grant_type", Value: "password"},
-		sdk.Pair{Name: "username", Value: c.Config("username")},
-		sdk.Pair{Name: "password", Value: c.Config("password")},
-	)
+	return oauth.Exchange(c, func() []sdk.Pair {
+		return []sdk.Pair{
+			{Name: "grant_type", Value: "password"}, {Name: "username", Value: c.Config("username")}, {Name: "password", Value: c.Config("password")},
+		}
+	})
 }

@@ -2,6 +2,8 @@
 package main
 
 import (
+	"errors"
+
 	"github.com/keywright/keywright/plugins/internal/oauth"
 	"github.com/keywright/keywright/sdk"
 )
@@ -13,35 +15,36 @@ func main() {} // a reactor module never runs it
 type plugin struct{}
 
 func (plugin) Describe() sdk.Description {
-	seed := []sdk.Field{{
-		Name: oauth.RefreshToken, Kind: sdk.String, Required: true, Sealed: true, Sinks: []sdk.Sink{sdk.ToToken},
-		Doc: "Refresh token to begin with. Those that the token endpoint answers with take its place.",
-	}}
+	own := []sdk.Field{
+		{
+			Name: oauth.RefreshToken, Kind: sdk.String, Required: true, Sealed: true, Sinks: []sdk.Sink{sdk.ToToken},
+			Doc: "Refresh token to begin with. Those that the token endpoint answers with take its place.",
+		},
+		oauth.RefreshFrom(),
+	}
 	return sdk.Description{
-		ABI:     sdk.ABI,
-		Type:    "oauth_refresh_token",
-		Version: "1.0.0",
-		Summary: "A bearer token from the OAuth 2.0 refresh token grant, cached until a minute before it expires. The refresh token may rotate.",
-		Uses:    []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign, sdk.UsesState},
-		Fields: sdk.Fields(
-			seed,
-			oauth.Request(),
-			oauth.Dialect(),
-			oauth.Client("", oauth.Post, oauth.Basic, oauth.PrivateKeyJWT, oauth.TLS, oauth.None),
-			oauth.Key(oauth.Signs("")),
-		),
-		Answers: oauth.Answers(),
-		State:   []sdk.State{{Name: oauth.RefreshToken, Seed: oauth.RefreshToken}},
+		ABI:       sdk.ABI,
+		Type:      "oauth_refresh_token",
+		Version:   "1.1.0",
+		Summary:   "A bearer token from the OAuth 2.0 refresh token grant, cached until a minute before it expires. The refresh token may rotate.",
+		Uses:      []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign, sdk.UsesState},
+		Fields:    oauth.Fields(own, oauth.Ways(oauth.Post, true), false),
+		Answers:   oauth.Answers(oauth.RefreshAnswer()),
+		Challenge: oauth.Challenge(),
+		State:     []sdk.State{{Name: oauth.RefreshToken, Seed: oauth.RefreshToken}},
 	}
 }
 
-func (plugin) Validate(c *sdk.Config) []sdk.Problem {
-	return append(oauth.Problems(c, oauth.RefreshToken), oauth.DialectProblems(c)...)
-}
+func (plugin) Validate(c *sdk.Config) []sdk.Problem { return oauth.Problems(c, oauth.RefreshToken) }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
-	if token, ok := c.Cached("access_token"); ok {
-		return oauth.Send(c, token), nil
-	}
-	return oauth.Refresh(c)
+	return oauth.Authenticate(c, func() (sdk.Token, error) {
+		refresh, ok := c.State(oauth.RefreshToken)
+		if !ok {
+			return sdk.Token{}, errors.New("the grant has no refresh token")
+		}
+		return oauth.Redeem(c, oauth.Grant{State: true, Request: func() (sdk.TokenRequest, error) {
+			return oauth.TokenRequest(c, sdk.Pair{Name: "grant_type", Value: "refresh_token"}, sdk.Pair{Name: "refresh_token", Value: refresh})
+		}})
+	})
 }

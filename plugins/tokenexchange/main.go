@@ -26,22 +26,23 @@ func (plugin) Describe() sdk.Description {
 	return sdk.Description{
 		ABI:     sdk.ABI,
 		Type:    "token_exchange",
-		Version: "1.0.0",
+		Version: "1.1.0",
 		Summary: "A bearer token that another token, such as the user's, is exchanged for (RFC 8693), cached until a minute before it expires.",
 		Uses:    []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
 		Fields: sdk.Fields(
 			tokens(),
 			oauth.Request("https://sts.googleapis.com/v1/token"),
-			oauth.Client("", oauth.Post, oauth.Basic, oauth.PrivateKeyJWT, oauth.TLS, oauth.None),
+			oauth.Client("", oauth.Ways(oauth.Post, true)...),
 			assertion(),
-			oauth.Client("assertion_", oauth.None, oauth.Post, oauth.Basic, oauth.PrivateKeyJWT, oauth.TLS),
+			oauth.Client("assertion_", oauth.Ways(oauth.None, true)...),
 			oauth.Key(oauth.Signs(""), oauth.Signs("assertion_")),
-			[]sdk.Field{oauth.TokenType()},
+			oauth.Dialect(), []sdk.Field{oauth.Lifetime()}, oauth.Sender(true, oauth.Senders()...), oauth.Bearer(),
 		),
-		Answers: []sdk.Answer{
-			{Name: "assertion", From: "json:/access_token", Kind: sdk.AnswerSealed, Sinks: []sdk.Sink{sdk.ToToken}, Required: true},
-			{Name: "token_type", From: "json:/token_type", Kind: sdk.AnswerEnum, Enum: []string{"N_A", "Bearer", "BearerToken", "DPoP"}},
-		},
+		Answers: oauth.Answers(
+			sdk.Answer{Name: "assertion", From: "json:/access_token", Kind: sdk.AnswerSealed, Sinks: []sdk.Sink{sdk.ToToken}, Required: true},
+			sdk.Answer{Name: "issued", From: "json:/token_type", Kind: sdk.AnswerEnum, Enum: []string{oauth.NoToken, "Bearer", "BearerToken", "DPoP"}},
+		),
+		Challenge: oauth.Challenge(),
 	}
 }
 
@@ -82,50 +83,42 @@ func (plugin) Validate(c *sdk.Config) []sdk.Problem {
 }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
-	if token, ok := c.Cached("access_token"); ok {
-		return sdk.Bearer(token), nil
-	}
-	token, err := oauth.OfClient(c, func() (sdk.Token, error) { return exchange(c) })
-	if err != nil {
-		return sdk.Mutation{}, err
-	}
-	if token.TokenType == "n_a" && c.Config("requested_token_type") != "" { // RFC 8693 section 2.2.1
-		token.TokenType = ""
-	}
-	return oauth.Bearer(c, token)
+	return oauth.Authenticate(c, func() (sdk.Token, error) {
+		if c.Config("assertion_url") != "" {
+			return inTwoSteps(c)
+		}
+		token, err := oauth.Redeem(c, oauth.Grant{Request: func() (sdk.TokenRequest, error) { return oauth.TokenRequest(c, grant(c)...) }})
+		if token.TokenType == oauth.NoToken && c.Config("requested_token_type") != "" { // RFC 8693 section 2.2.1
+			token.TokenType = ""
+		}
+		return token, err
+	})
 }
 
-// exchange returns the token for the API, which one endpoint or two have issued.
-func exchange(c *sdk.Call) (sdk.Token, error) {
-	request, err := oauth.TokenRequest(c, grant(c)...)
-	if err != nil {
-		return sdk.Token{}, err
-	}
-	if c.Config("assertion_url") == "" {
-		return c.RequestToken(request)
-	}
-	answers, err := c.ExchangeOK("the token endpoint", sdk.Exchange{URL: request.URL, Form: request.Form, Headers: request.Headers})
+// inTwoSteps returns the token that assertion_url has issued for the assertion of token_url. The first endpoint has no dialect.
+func inTwoSteps(c *sdk.Call) (sdk.Token, error) {
+	answers, err := oauth.OfClient(c, func() (sdk.Answers, error) {
+		r, err := oauth.TokenRequest(c, grant(c)...)
+		if err != nil {
+			return nil, err
+		}
+		return c.ExchangeOK("the token endpoint", sdk.Exchange{URL: r.URL, Form: r.Form, Headers: r.Headers, Answers: []string{"assertion", "issued"}})
+	})
 	switch {
 	case err != nil:
 		return sdk.Token{}, err
-	case answers["token_type"] != "" && answers["token_type"] != "N_A" && answers["token_type"] != "other":
+	case answers["issued"] != "" && answers["issued"] != oauth.NoToken && answers["issued"] != "other":
 		// An access token is for the servers of the first endpoint, and none of the second's business.
 		return sdk.Token{}, errors.New("token_url answered with an access token in place of an assertion for assertion_url: set requested_token_type")
 	}
-	return redeem(c, answers["assertion"])
-}
-
-// redeem sends an assertion to assertion_url, and returns the token for the API.
-func redeem(c *sdk.Call, assertion string) (sdk.Token, error) {
-	further, err := sdk.Parameters(c.Config("assertion_parameters"))
-	if err != nil {
-		return sdk.Token{}, err
-	}
-	url := c.Config("assertion_url")
-	form, headers := oauth.Authenticate(c, "assertion_", url, []sdk.Pair{
-		{Name: "grant_type", Value: oauth.JWTBearer}, {Name: "assertion", Value: assertion},
-	})
-	return c.RequestToken(sdk.TokenRequest{URL: url, Form: append(form, further...), Headers: headers})
+	return oauth.Redeem(c, oauth.Grant{Request: func() (sdk.TokenRequest, error) {
+		url := c.Config("assertion_url")
+		form, headers := oauth.AuthenticateClient(c, "assertion_", url, []sdk.Pair{
+			{Name: "grant_type", Value: oauth.JWTBearer}, {Name: "assertion", Value: answers["assertion"]},
+		})
+		further, err := sdk.Parameters(c.Config("assertion_parameters"))
+		return sdk.TokenRequest{URL: url, Form: append(form, further...), Headers: headers}, err
+	}})
 }
 
 // grant returns the parameters of the grant: those of RFC 8693 section 2.1, or those of Microsoft Entra.

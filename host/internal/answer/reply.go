@@ -1,6 +1,12 @@
 package answer
 
 import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"

@@ -220,9 +220,6 @@ func (k *checker) calls() {
 	calls.Uses, calls.Grants, calls.Anonymous = p.Uses, p.Grants, p.Description.Anonymous
 	calls.Owner, calls.Partition = k.in.Name, plan.partition
 	calls.CheckURL, calls.ListsHost = k.in.CheckURL, k.in.UserTokenHosts.Lists
-	if challenge := p.Description.Challenge; challenge != nil {
-		calls.Statuses, calls.Keep = challenge.Statuses, time.Duration(challenge.Keep)*time.Second
-	}
 	warn := calls.Warn
 	calls.Warn = func(ctx context.Context, field, text string) { warn(ctx, plan.Path(field), text) }
 }

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/answer"
@@ -138,7 +139,12 @@ func (d *Digest) Sum() [32]byte { return sha256.Sum256(d.input) }
 // which must be literal: what a plugin takes of an answer must not depend on a request.
 func (k *checker) answers() {
 	plan := k.plan
-	plan.Answers, plan.ChallengeAnswers = slices.Clone(k.in.Plugin.Answers), k.in.Plugin.Challenge
+	plan.Answers = slices.Clone(k.in.Plugin.Answers)
+	challenge := k.in.Plugin.Description.Challenge
+	if plan.HasChallenge = challenge != nil; challenge != nil && k.challenges(challenge.OnlyIf) {
+		plan.Learns, plan.ChallengeAnswers = true, k.in.Plugin.Challenge
+		plan.Statuses, plan.Keep = challenge.Statuses, time.Duration(challenge.Keep)*time.Second
+	}
 	for i := range plan.Answers {
 		a := &plan.Answers[i]
 		if a.FromField == "" {
@@ -164,6 +170,20 @@ func (k *checker) answers() {
 			k.wrongField(f, "%v", err)
 		}
 	}
+}
+
+// challenges reports whether one of the conditions of a challenge holds. It does not depend on a request.
+func (k *checker) challenges(conditions []abi.Condition) bool {
+	for i := range conditions {
+		_, ok, certain := k.condition(&conditions[i])
+		if !certain {
+			k.wrongField(k.plan.Fields[conditions[i].Field], "may not hold a template: what the plugin does about the API's answers depends on it")
+		}
+		if ok {
+			return true
+		}
+	}
+	return len(conditions) == 0
 }
 
 // GrantOwner is the scope of a grant: the tenant, the user, the user in the tenant, or, if neither is set, everybody.

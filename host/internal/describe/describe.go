@@ -17,7 +17,6 @@ import (
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/expr"
-	"github.com/keywright/keywright/internal/jws"
 	"github.com/keywright/keywright/internal/printable"
 )
 
@@ -181,6 +180,9 @@ func checkChallenge(d *abi.Description) ([]answer.Part, error) {
 		if a.Required || a.FromField != "" || a.Alternative != "" || a.State != "" {
 			return nil, fmt.Errorf("%s: only an answer of an exchange is required, has a from_field or an alternative, or is a state", printableText(a.Name))
 		}
+	}
+	if err := checkConditions(d, "only_if", "", d.Challenge.OnlyIf); err != nil {
+		return nil, err
 	}
 	return checkAnswers(d, d.Challenge.Answers)
 }

@@ -94,8 +94,10 @@ func checkRules(d *abi.Description, f *abi.Field) (reach, error) {
 	if err := checkEscape(f); err != nil {
 		return reach{}, err
 	}
-	if err := checkConditions(d, f); err != nil {
-		return reach{}, err
+	for member, conditions := range map[string][]abi.Condition{"required_if": f.RequiredIf, "only_if": f.OnlyIf} {
+		if err := checkConditions(d, member, f.Name, conditions); err != nil {
+			return reach{}, err
+		}
 	}
 	for _, purpose := range f.Purposes {
 		if !slices.Contains(contract.Purposes, purpose) {
@@ -130,20 +132,17 @@ func checkEscape(f *abi.Field) error {
 	return nil
 }
 
-// checkConditions returns an error unless each condition of f names another field, and only values of its enum.
-func checkConditions(d *abi.Description, f *abi.Field) error {
-	for i, condition := range slices.Concat(f.RequiredIf, f.OnlyIf) {
-		member := "required_if"
-		if i >= len(f.RequiredIf) {
-			member = "only_if"
-		}
-		index := slices.IndexFunc(d.Fields, func(f2 abi.Field) bool { return f2.Name == condition.Field })
+// checkConditions returns an error unless each condition of a member names a field, other than one of a name, and only values of its
+// enum.
+func checkConditions(d *abi.Description, member, name string, conditions []abi.Condition) error {
+	for _, condition := range conditions {
+		index := slices.IndexFunc(d.Fields, func(f abi.Field) bool { return f.Name == condition.Field })
 		switch {
-		case index < 0 || condition.Field == f.Name:
+		case index < 0 || condition.Field == name:
 			return fmt.Errorf("%s names no other field", member)
 		case condition.Absent && len(condition.Values) > 0:
 			return fmt.Errorf("%s: a field that is absent has no values", member)
-		case i < len(f.RequiredIf) && len(condition.Values) > 0 && len(d.Fields[index].RequiredIf) > 0: // so that no conditions go in circles
+		case member == "required_if" && len(condition.Values) > 0 && len(d.Fields[index].RequiredIf) > 0: // so that no conditions go in circles
 			return errors.New("required_if names a field that has required_if itself")
 		}
 		for _, value := range condition.Values {

@@ -260,7 +260,7 @@ func keptValues(pieces []seal.Piece) map[string]string {
 // kept of earlier answers.
 func (c *Call) Challenge() []byte {
 	c.requireGroup(contract.UserChallenge)
-	if len(c.plan.ChallengeAnswers) == 0 && len(c.plan.Statuses) == 0 {
+	if !c.plan.HasChallenge {
 		c.endf(StagePlugin, "challenge was called, but the plugin's description has no challenge")
 	}
 	c.rejectAfterRead("challenge", "ask for the challenge first") // what is kept was learnt from other requests

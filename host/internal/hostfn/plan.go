@@ -89,6 +89,9 @@ type Plan struct {
 	Begin  func(ctx context.Context, seed []byte, resend bool) (Turn, error)
 	// Answers are the parts of answers that the plugin's description names, of exchanges and of the challenge.
 	Answers, ChallengeAnswers []answer.Part
+	// HasChallenge reports whether the plugin's description has a challenge, and Learns whether it is for this connector. If it is not,
+	// there are no Statuses and no ChallengeAnswers, and Keep is 0.
+	HasChallenge, Learns bool
 	// Statuses are those of the API after which a call runs again.
 	Statuses []int
 	// Keep is the time for which kept answers of the API are available.

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/event"
@@ -37,8 +36,6 @@ type Transport struct {
 	TLS *TLS
 	// API sends requests without the certificate of the connector.
 	API http.RoundTripper
-	// Challenge is nil if the plugin learns nothing from answers of the API.
-	Challenge *abi.Challenge
 	// Warn logs a warning.
 	Warn func(ctx context.Context, path, text string)
 }
@@ -202,7 +199,7 @@ func (t *Transport) record(trace *event.Trace, response *http.Response, took tim
 	var body []byte
 	if response != nil {
 		status, header = response.StatusCode, response.Header
-		body = t.beginning(response, t.Challenge != nil && slices.Contains(t.Challenge.Statuses, status))
+		body = t.beginning(response, slices.Contains(t.Plan.Statuses, status))
 	}
 	trace.Answer(t.Plan.ChallengeAnswers, status, header, body, took, err)
 }
@@ -305,10 +302,10 @@ func (b *repeated) credentials() []string {
 // would see it, and there is no other call.
 func (t *Transport) checkRetry(attempt exchanged, earlier []string, canRetry func() bool) (answer *hostfn.APIAnswer, retry bool) {
 	response, repeated := attempt.response, ""
-	if challenge := t.Challenge; challenge != nil {
+	if t.Plan.Learns {
 		t.Plan.Offset.Learn(response.StatusCode, response.Header, t.Plan.Clock())
-		declared := slices.Contains(challenge.Statuses, response.StatusCode)
-		if declared || challenge.Keep > 0 {
+		declared := slices.Contains(t.Plan.Statuses, response.StatusCode)
+		if declared || t.Plan.Keep > 0 {
 			answer, repeated = attempt.out.Call.Learn(response, t.beginning(response, declared), declared, attempt.out.Mutation, earlier)
 		}
 		if repeated != "" {

@@ -1,6 +1,10 @@
 package oauth
 
-import "github.com/keywright/keywright/sdk"
+import (
+	"cmp"
+
+	"github.com/keywright/keywright/sdk"
+)
 
 // Values of the field client_auth. They are the registered names of the ways in which a client authenticates (RFC 7591 section
 // 2, RFC 8705 section 2.1.1).
@@ -8,12 +12,28 @@ const (
 	Post          = "client_secret_post"  // client_id and client_secret in the form, RFC 6749 section 2.3.1
 	Basic         = "client_secret_basic" // both in the Authorization header, RFC 6749 section 2.3.1
 	PrivateKeyJWT = "private_key_jwt"     // an assertion that the client signs, RFC 7523 section 2.2
+	Assertion     = "assertion"           // an assertion that the configuration has, RFC 7521 section 4.2
 	TLS           = "tls_client_auth"     // client_id, beside the connector's client certificate, RFC 8705 section 2
 	None          = "none"                // client_id if there is one: the client does not authenticate
 )
 
-// Client returns the fields of a client: client_id, client_secret and client_auth, with prefix before each name. ways are
-// the values of client_auth. The first of them is its default.
+// assertionType is the type of a client assertion that is a JWT, RFC 7523 section 2.2.
+const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+
+// Ways returns the values of client_auth. The first of them is the default. optional reports whether None is among them.
+func Ways(first string, optional bool) []string {
+	ways := []string{first, Post, Basic, PrivateKeyJWT, Assertion, TLS, None}
+	list := make([]string, 0, len(ways)) // not grown, so that TinyGo can run it while it compiles
+	for i, way := range ways {
+		if (i == 0 || way != first) && (optional || way != None) {
+			list = append(list, way)
+		}
+	}
+	return list
+}
+
+// Client returns the fields of a client: client_id, client_secret, client_auth, client_assertion and client_assertion_type, with prefix
+// before each name. ways are those of [Ways].
 func Client(prefix string, ways ...string) []sdk.Field {
 	sentence := "."
 	if prefix != "" {
@@ -21,11 +41,10 @@ func Client(prefix string, ways ...string) []sdk.Field {
 	}
 	auth := prefix + "client_auth"
 	secret := []sdk.Condition{{Field: auth, Values: []string{Post, Basic}}}
-	id := sdk.Field{Name: prefix + "client_id", Kind: sdk.String, Sinks: []sdk.Sink{sdk.ToToken, sdk.ToClaim}, Doc: "OAuth client identifier" + sentence}
-	if authenticated := remove(ways, None); len(authenticated) < len(ways) {
-		id.RequiredIf = []sdk.Condition{{Field: auth, Values: authenticated}}
-	} else {
-		id.Required = true
+	assertion := []sdk.Condition{{Field: auth, Values: []string{Assertion}}}
+	id := sdk.Field{
+		Name: prefix + "client_id", Kind: sdk.String, RequiredIf: []sdk.Condition{{Field: auth, Values: []string{Post, Basic, PrivateKeyJWT, TLS}}},
+		Sinks: []sdk.Sink{sdk.ToToken, sdk.ToClaim}, Doc: "OAuth client identifier" + sentence,
 	}
 	fields := []sdk.Field{
 		id,
@@ -34,23 +53,20 @@ func Client(prefix string, ways ...string) []sdk.Field {
 			Doc: "OAuth client secret" + sentence,
 		},
 		{Name: auth, Kind: sdk.String, Enum: ways, Default: ways[0], Doc: "How the client authenticates" + sentence},
+		{
+			Name: prefix + "client_assertion", Kind: sdk.String, RequiredIf: assertion, OnlyIf: assertion, Sealed: true, Sinks: []sdk.Sink{sdk.ToToken},
+			Doc: "Assertion that another party has signed for the client" + sentence,
+		},
+		{
+			Name: prefix + "client_assertion_type", Kind: sdk.String, OnlyIf: assertion, Sinks: []sdk.Sink{sdk.ToToken}, Default: assertionType,
+			Suggested: []string{assertionType, "urn:ietf:params:oauth:client-assertion-type:jwt-spiffe"}, Doc: "Type of that assertion.",
+		},
 	}
 	if prefix != "" {
 		here := []sdk.Condition{{Field: prefix + "url"}}
 		fields[0].OnlyIf, fields[2].OnlyIf = here, here
 	}
 	return fields
-}
-
-// remove returns a list without one of its texts.
-func remove(list []string, text string) []string {
-	rest := make([]string, 0, len(list)) // not grown, so that TinyGo can run it while it compiles
-	for _, element := range list {
-		if element != text {
-			rest = append(rest, element)
-		}
-	}
-	return rest
 }
 
 // Signs returns the condition that the client with a prefix signs assertions.
@@ -68,7 +84,7 @@ func Key(needed ...sdk.Condition) []sdk.Field {
 		{Name: "algorithm", Kind: sdk.String, OnlyIf: needed, Enum: sdk.Algorithms(), Default: "RS256", Doc: "Signature algorithm."},
 		{Name: "jwt_headers", Kind: sdk.Object, OnlyIf: needed, Sinks: []sdk.Sink{sdk.ToClaim}, Doc: "Further header members of assertions, such as kid."},
 		TTL(needed...),
-	}, Assertion(needed...))
+	}, Assertions(needed...))
 }
 
 // TTL returns the field for the lifetime of assertions, for whom any of the conditions holds. Box refuses more than 60 seconds
@@ -80,20 +96,28 @@ func TTL(needed ...sdk.Condition) sdk.Field {
 	}
 }
 
-// Assertion returns further fields of assertions. The certificate belongs to those for which any of the conditions holds.
-func Assertion(needed ...sdk.Condition) []sdk.Field {
+// Assertions returns further fields of assertions. The certificate belongs to those for which any of the conditions holds.
+func Assertions(needed ...sdk.Condition) []sdk.Field {
+	signs, claim := []sdk.Condition{Signs("")}, []sdk.Sink{sdk.ToClaim}
 	return []sdk.Field{
 		{Name: "certificate", Kind: sdk.Certificate, OnlyIf: needed, Sealed: true, Doc: "Certificate of private_key in PEM, for the header x5t#S256."},
+		{Name: "client_assertion_audience", Kind: sdk.String, OnlyIf: signs, Sinks: claim, Doc: "The aud of the client's assertion, if it is not token_url."},
+		{Name: "client_assertion_issuer", Kind: sdk.String, OnlyIf: signs, Sinks: claim, Doc: "The iss of the client's assertion, if it is not client_id."},
+		{Name: "client_assertion_claims", Kind: sdk.Object, OnlyIf: signs, Sinks: claim, Doc: "Further claims of the client's assertion."},
 		{
-			Name: "client_assertion_audience", Kind: sdk.String, OnlyIf: []sdk.Condition{Signs("")}, Sinks: []sdk.Sink{sdk.ToClaim},
-			Doc: "The aud of the client's assertion, if it is not token_url.",
+			Name: "client_assertion_parameter", Kind: sdk.String, OnlyIf: signs, Enum: []string{assertionParameter, secretParameter}, Default: assertionParameter,
+			Doc: "Parameter that has the client's assertion. Apple takes it as client_secret.",
 		},
 	}
 }
 
-// Authenticate returns the form of a request to the token endpoint url with what authenticates the client, and the headers
+// Values of the field client_assertion_parameter. The second is that of Apple
+// (developer.apple.com/documentation/accountorganizationaldatasharing/creating-a-client-secret).
+const assertionParameter, secretParameter = "client_assertion", "client_secret"
+
+// AuthenticateClient returns the form of a request to the token endpoint url with what authenticates the client, and the headers
 // that belong to it. The names of the client's fields begin with prefix.
-func Authenticate(c *sdk.Call, prefix, url string, form []sdk.Pair) (_, headers []sdk.Pair) {
+func AuthenticateClient(c *sdk.Call, prefix, url string, form []sdk.Pair) (_, headers []sdk.Pair) {
 	way, id := c.Config(prefix+"client_auth"), c.Config(prefix+"client_id")
 	if way == Basic {
 		credentials := c.FormEncode(id) + ":" + c.FormEncode(c.Config(prefix+"client_secret"))
@@ -104,17 +128,25 @@ func Authenticate(c *sdk.Call, prefix, url string, form []sdk.Pair) (_, headers 
 	case Post:
 		form = append(form, sdk.Pair{Name: "client_secret", Value: c.Config(prefix + "client_secret")})
 	case PrivateKeyJWT:
-		if audience := c.Config("client_assertion_audience"); audience != "" && prefix == "" {
-			url = audience
+		issuer, claims, parameter := id, "", assertionParameter
+		if prefix == "" {
+			url, issuer = cmp.Or(c.Config("client_assertion_audience"), url), cmp.Or(c.Config("client_assertion_issuer"), id)
+			claims, parameter = c.Config("client_assertion_claims"), c.Config("client_assertion_parameter")
 		}
-		form = append(form, sdk.Pair{Name: "client_assertion_type", Value: "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
-			sdk.Pair{Name: "client_assertion", Value: Sign(c, id, id, url)})
+		if parameter == assertionParameter {
+			form = append(form, sdk.Pair{Name: "client_assertion_type", Value: assertionType})
+		}
+		form = append(form, sdk.Pair{Name: parameter, Value: Sign(c, issuer, id, url, claims)})
+	case Assertion:
+		form = append(form, sdk.Pair{Name: "client_assertion_type", Value: c.Config(prefix + "client_assertion_type")},
+			sdk.Pair{Name: "client_assertion", Value: c.Config(prefix + "client_assertion")})
 	}
 	return form, nil
 }
 
-// Sign returns a signed assertion, RFC 7523 section 3. Its key and its header are those of the fields of [Key].
-func Sign(c *sdk.Call, issuer, subject, audience string) string {
+// Sign returns a signed assertion, RFC 7523 section 3. Its key and its header are those of the fields of [Key]. further is an object
+// with more claims, or "".
+func Sign(c *sdk.Call, issuer, subject, audience, further string) string {
 	var header, claims sdk.Members
 	if c.Config("certificate") != "" {
 		header.String("x5t#S256", c.PublicKey("certificate", sdk.X5T))
@@ -127,5 +159,6 @@ func Sign(c *sdk.Call, issuer, subject, audience string) string {
 	claims.String("jti", c.Random(16))
 	claims.Integer("iat", now)
 	claims.Integer("exp", now+c.Integer("assertion_ttl"))
+	_ = claims.Append(further)
 	return c.SignAssertion(sdk.JWT{Key: "private_key", Header: header.JSON(), Claims: claims.JSON()})
 }

@@ -1,20 +1,20 @@
 package oauth
 
-import (
-	"strings"
-	"time"
-
-	"github.com/keywright/keywright/sdk"
-)
+import "github.com/keywright/keywright/sdk"
 
 // Values of fields of [Dialect].
 const (
 	formRequest, jsonRequest = "form", "json"
 	bearerToken, anyToken    = "bearer", "any"
+	usualToken               = "json:/access_token"
+	usualLifetime            = "json:/expires_in"
 	// apigeeToken is the token_type of Apigee (cloud.google.com/apigee/docs/api-platform/security/oauth/access-tokens), whose tokens
 	// are those of RFC 6750.
 	apigeeToken = "BearerToken"
 )
+
+// NoToken is the token_type of what is no access token, RFC 8693 section 2.2.1.
+const NoToken = "n_a"
 
 // Dialect returns the fields for servers that take a token request, answer it, or want the token at the API in another way than
 // RFC 6749 and RFC 6750 describe.
@@ -22,41 +22,43 @@ func Dialect() []sdk.Field {
 	return []sdk.Field{
 		{Name: "token_request", Kind: sdk.String, Enum: []string{formRequest, jsonRequest}, Default: formRequest, Doc: "How the token request is sent."},
 		{Name: "token_headers", Kind: sdk.Object, Sinks: []sdk.Sink{sdk.ToToken}, Doc: "Further headers of the token request."},
-		{Name: "token_from", Kind: sdk.String, Default: "json:/access_token", Doc: "Place of the access token in the answer."},
-		{Name: "refresh_token_from", Kind: sdk.String, Default: "json:/refresh_token", Doc: "Place of the refresh token in the answer."},
-		{Name: "expires_in_from", Kind: sdk.String, Default: "json:/expires_in", Doc: "Place of the token's lifetime in seconds."},
+		{Name: "token_from", Kind: sdk.String, Default: usualToken, Doc: "Place of the access token in the answer."},
+		{Name: "expires_in_from", Kind: sdk.String, Default: usualLifetime, Doc: "Place of the token's lifetime in seconds."},
 		{Name: "expires_at_from", Kind: sdk.String, Doc: "Place of the time at which the token ends."},
-		{Name: "token_ttl", Kind: sdk.Integer, Minimum: sdk.Limit(1), Doc: "Lifetime of the token in seconds if the answer has none."},
-		TokenType(),
-		{Name: "key", Kind: sdk.String, Default: "Authorization", Doc: "Name of the header that the API wants the token in."},
-		{Name: "prefix", Kind: sdk.String, Default: "Bearer", Doc: "Word in front of the token in the header. Empty: none."},
 	}
 }
 
-// TokenType returns the field for the token_type of the answer.
-func TokenType() sdk.Field {
-	return sdk.Field{Name: "token_type", Kind: sdk.String, Enum: []string{bearerToken, anyToken}, Default: bearerToken, Doc: "Which token_type the answer may have."}
+// Lifetime returns the field for the lifetime of tokens whose answer has none.
+func Lifetime() sdk.Field {
+	return sdk.Field{Name: "token_ttl", Kind: sdk.Integer, Minimum: sdk.Limit(1), Doc: "Lifetime of the token in seconds if the answer has none."}
 }
 
-// Mutation returns the mutation that sends a token as bearer, and an error if its type is none that the field of [TokenType] takes.
-func Mutation(c *sdk.Call, token sdk.Token) (sdk.Mutation, error) {
-	if token.TokenType == apigeeToken || c.Config("token_type") == anyToken {
-		token.TokenType = ""
+// RefreshFrom returns the field for the place of the refresh token.
+func RefreshFrom() sdk.Field {
+	return sdk.Field{Name: "refresh_token_from", Kind: sdk.String, Default: "json:/refresh_token", Doc: "Place of the refresh token in the answer."}
+}
+
+// Bearer returns the fields for the token_type of the answer, and for the header that has the token.
+func Bearer() []sdk.Field {
+	return []sdk.Field{
+		{
+			Name: "token_type", Kind: sdk.String, OnlyIf: sends(bearerToken), Enum: []string{bearerToken, anyToken}, Default: bearerToken,
+			Doc: "Which token_type the answer may have.",
+		},
+		{Name: "key", Kind: sdk.String, OnlyIf: sends(bearerToken), Default: "Authorization", Doc: "Name of the header that the API wants the token in."},
+		{Name: "prefix", Kind: sdk.String, OnlyIf: sends(bearerToken), Default: "Bearer", Doc: "Word in front of the token in the header. Empty: none."},
 	}
-	return token.Bearer()
 }
 
-// DialectProblems returns the problems of the fields of [Dialect].
+// DialectProblems returns the problems of the fields of [Dialect], [Bearer] and [Sender].
 func DialectProblems(c *sdk.Config) (problems []sdk.Problem) {
 	if way, _ := c.Literal("client_auth"); way == Basic {
 		problems = c.Reserved("token_headers", "is set by client_auth", "authorization")
 	}
+	if sender, _ := c.Literal("sender"); sender == DPoP {
+		return append(problems, c.Reserved("token_headers", "is set by sender", "dpop")...)
+	}
 	return append(problems, c.CheckName("key", "header")...)
-}
-
-// Send returns the mutation that sends an access token as the fields of [Dialect] say.
-func Send(c *sdk.Call, token string) sdk.Mutation {
-	return sdk.Header(c.Config("key"), strings.TrimPrefix(c.Config("prefix")+" "+token, " "))
 }
 
 // request returns the exchange that a token request is in the server's dialect.
@@ -95,21 +97,4 @@ func named(form []sdk.Pair, name string) (values []string) {
 		}
 	}
 	return values
-}
-
-// token returns the token of an answer.
-func token(c *sdk.Call, answers sdk.Answers) sdk.Token {
-	lifetime := answers.Time("expires_in")
-	if end := answers.Time("expires_at"); lifetime == 0 && end != 0 {
-		lifetime = end - c.Now()
-		if offset := c.ClockOffset(); lifetime > offset { // a new token is not over: the host's clock was set right since it was learnt
-			lifetime -= offset
-		}
-	} else if lifetime == 0 {
-		lifetime = c.Integer("token_ttl")
-	}
-	return sdk.Token{
-		AccessToken: answers["access_token"], TokenType: answers["token_type"],
-		ExpiresIn: time.Duration(min(lifetime, 1<<31)) * time.Second,
-	}
 }

@@ -10,6 +10,12 @@ import (
 // JWTBearer is the grant type of an assertion, RFC 7523 section 2.1.
 const JWTBearer = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
+// Fields returns the fields of a type with own fields, a client and a key for its assertions. ways are the client's, and generated is that
+// of [Sender].
+func Fields(own []sdk.Field, ways []string, generated bool) []sdk.Field {
+	return sdk.Fields(own, Client("", ways...), Request(), Key(Signs("")), Dialect(), []sdk.Field{Lifetime()}, Sender(generated, Senders()...), Bearer())
+}
+
 // Request returns the fields of a token request: the endpoint, what the token is for, and any other parameters. usual are usual
 // endpoints.
 func Request(usual ...string) []sdk.Field {
@@ -31,20 +37,11 @@ func Parameters(name string) sdk.Field {
 	}
 }
 
-// Exchange requests a token with a grant, caches the token until a minute before it expires, and returns the mutation that sends
-// it.
-func Exchange(c *sdk.Call, grant ...sdk.Pair) (sdk.Mutation, error) {
-	token, err := OfClient(c, func() (sdk.Token, error) {
-		request, err := TokenRequest(c, grant...)
-		if err != nil {
-			return sdk.Token{}, err
-		}
-		return c.RequestToken(request)
+// Exchange returns the mutation that sends the token of the cache, or one that it requests with the grant that grant returns.
+func Exchange(c *sdk.Call, grant func() []sdk.Pair) (sdk.Mutation, error) {
+	return Authenticate(c, func() (sdk.Token, error) {
+		return Redeem(c, Grant{Request: func() (sdk.TokenRequest, error) { return TokenRequest(c, grant()...) }})
 	})
-	if err != nil {
-		return sdk.Mutation{}, err
-	}
-	return Bearer(c, token)
 }
 
 // InTime returns what send does, which sends a request with an assertion. If the endpoint refuses it, and shows by its Date that its
@@ -70,7 +67,7 @@ func OfClient[T any](c *sdk.Call, send func() (T, error)) (T, error) {
 // TokenRequest returns the request that the fields of [Request] and of the [Client] describe. grant has its first parameters.
 func TokenRequest(c *sdk.Call, grant ...sdk.Pair) (r sdk.TokenRequest, err error) {
 	r.URL = c.Config("token_url")
-	r.Form, r.Headers = Authenticate(c, "", r.URL, grant)
+	r.Form, r.Headers = AuthenticateClient(c, "", r.URL, grant)
 	r.Form = Optional(r.Form, "scope", strings.Join(strings.Fields(c.Config("scope")), " ")) // RFC 6749 section 3.3
 	r.Form = Words(c, r.Form, "audience", "resource")
 	parameters, err := sdk.Parameters(c.Config("parameters"))
@@ -96,10 +93,11 @@ func Optional(form []sdk.Pair, name, value string) []sdk.Pair {
 	return append(form, sdk.Pair{Name: name, Value: value})
 }
 
-// Problems returns the problems of jwt_headers and parameters, where no parameter may have one of the reserved names. They are
-// those that the plugin sets itself, beside those of [Request] and the [Client].
+// Problems returns the problems of the fields of [Key], [Dialect] and [Request]. No member of parameters may have one of the reserved names.
+// They are those that the plugin sets itself, beside those of [Request] and the [Client].
 func Problems(c *sdk.Config, reserved ...string) []sdk.Problem {
-	problems := append(HeaderProblems(c), ParameterProblems(c, "parameters", "scope", "audience", "resource")...)
+	problems := append(AssertionProblems(c), DialectProblems(c)...)
+	problems = append(problems, ParameterProblems(c, "parameters", "scope", "audience", "resource")...)
 	return append(problems, c.Reserved("parameters", isSet, reserved...)...)
 }
 
@@ -116,17 +114,8 @@ func ParameterProblems(c *sdk.Config, field string, reserved ...string) []sdk.Pr
 	return problems
 }
 
-// HeaderProblems returns the problems of the field jwt_headers.
-func HeaderProblems(c *sdk.Config) []sdk.Problem {
-	return append(c.Reserved("jwt_headers", "is fixed by the host", sdk.ReservedHeaders()...), c.Misspelled("jwt_headers", "typ")...)
-}
-
-// Bearer returns the mutation that sends a token, and caches the token until a minute before it expires.
-func Bearer(c *sdk.Call, token sdk.Token) (sdk.Mutation, error) {
-	mutation, err := Mutation(c, token)
-	if err != nil {
-		return sdk.Mutation{}, err
-	}
-	c.CacheToken("access_token", token.AccessToken, token.ExpiresIn)
-	return mutation, nil
+// AssertionProblems returns the problems of the fields jwt_headers and client_assertion_claims.
+func AssertionProblems(c *sdk.Config) []sdk.Problem {
+	problems := append(c.Reserved("jwt_headers", "is fixed by the host", sdk.ReservedHeaders()...), c.Misspelled("jwt_headers", "typ")...)
+	return append(problems, c.Reserved("client_assertion_claims", isSet, "iss", "sub", "aud", "iat", "exp", "jti")...)
 }
