@@ -369,6 +369,23 @@ func TestProblemsOfTheClient(t *testing.T) {
 	})
 }
 
+// The assertion may be one that another party has signed, such as a workload's identity.
+func TestGivenAssertion(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Secret("given", "header.claims.signature")
+		h.TokenEndpoint(endpoint, hosttest.Token("the-access-token", 3600))
+		c := hosttest.Config{"token_url": endpoint, "assertion": "{{ get_secret('given') }}", "token_request": "json", "parameters": map[string]any{"rule": "r"}}
+		if got := h.Authenticate(c, get()).Header("Authorization"); got != "Bearer the-access-token" {
+			t.Errorf("Authorization = %s, want the token", got)
+		}
+		want := `{"assertion":"header.claims.signature","grant_type":"urn:ietf:params:oauth:grant-type:jwt-bearer","rule":"r"}`
+		if got := h.Exchanges()[0].Body; got != want {
+			t.Errorf("body = %s, want %s", got, want)
+		}
+		plugintest.Problems(t, h, plugintest.With(c, "subject", "s", "audience", "a", "additional_claims", map[string]any{"b": "c"}), "subject audience additional_claims")
+	})
+}
+
 // refusedAt returns a refusal by a server whose clock is ahead by a time.
 func refusedAt(h *hosttest.Harness, lead time.Duration) hosttest.Answer {
 	return plugintest.Dated(h, hosttest.JSON(http.StatusBadRequest, `{"error":"invalid_grant"}`), lead)

@@ -337,3 +337,23 @@ func TestProblemsOfTheDialect(t *testing.T) {
 		plugintest.Problems(t, h, basic, "token_headers.authorization")
 	})
 }
+
+// A refresh token may be bound to a key, which is the operator's: one that the host makes would be another with the next version of the
+// plugin.
+func TestBoundTokens(t *testing.T) {
+	run(t, func(t *testing.T, h *hosttest.Harness) {
+		h.Canary("crm")
+		h.Canary("refresh")
+		h.Key("proof", "ES256")
+		h.TokenEndpoint(endpoint, plugintest.Headed(hosttest.JSON(400, `{"error":"use_dpop_nonce"}`), "DPoP-Nonce", "the-nonce"),
+			hosttest.JSON(200, `{"access_token":"the-bound-token","token_type":"DPoP","expires_in":300,"refresh_token":"the-second-refresh-token"}`))
+		got := h.Authenticate(config("sender", "dpop", "proof_key", "{{ get_secret('proof') }}"), get())
+		if _, claims := h.JWT(got.Header("DPoP")); got.Header("Authorization") != "DPoP the-bound-token" || claims["ath"] == nil {
+			t.Errorf("headers = %v, want a token with its proof", got.Request.Header)
+		}
+		if _, claims := h.JWT(h.Exchanges()[1].Header.Get("DPoP")); claims["nonce"] != "the-nonce" {
+			t.Errorf("claims = %v, want the endpoint's nonce", claims)
+		}
+		plugintest.Problem(t, h, config("sender", "dpop"), "proof_key: is missing, and sender is dpop")
+	})
+}
