@@ -30,8 +30,8 @@ func (c *Call) ComposeWith(template string, m Mutation, values ...Pair) string {
 	return c.env.Compose(template, o.b)
 }
 
-// ComposeObject returns a JSON object, such as the value of an [Object], whose texts are what [Call.Compose] returns for them, at any
-// depth. Names of members stay as they are.
+// ComposeObject composes the texts of a JSON object, such as the value of an [Object], at any depth, as [Call.Compose] does. Names of
+// members stay as they are.
 func (c *Call) ComposeObject(object string, values ...Pair) string {
 	b, _ := c.composeValue(nil, object, 0, values)
 	return string(b)

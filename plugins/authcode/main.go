@@ -87,7 +87,7 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 		if !ok {
 			return sdk.Token{}, errors.New("the grant has no token: connect again")
 		}
-		return oauth.Known(c, token, time.Hour), nil // the grant keeps it longer
+		return oauth.KnownToken(c, token, time.Hour), nil // the grant keeps it longer
 	})
 }
 

@@ -17,7 +17,7 @@ func (plugin) Describe() sdk.Description {
 	claim, parts := []sdk.Sink{sdk.ToClaim}, []string{"parts.*"}
 	composed := []sdk.Sink{sdk.ToClaim, sdk.ToDigest}
 	secret := []sdk.Condition{{Field: "algorithm", Values: []string{"HS256", "HS384", "HS512"}}}
-	named := []sdk.Condition{{Field: "in", Values: []string{"query", "cookie"}}}
+	hasName := []sdk.Condition{{Field: "in", Values: []string{"query", "cookie"}}}
 	return sdk.Description{
 		ABI:     sdk.ABI,
 		Type:    "jwt",
@@ -37,7 +37,7 @@ func (plugin) Describe() sdk.Description {
 				Doc: "Texts with placeholders, whose names are placeholders of request_claims and request_headers.",
 			},
 			{Name: "in", Kind: sdk.String, Enum: []string{"header", "query", "cookie"}, Default: "header", Doc: "Where the JWT goes."},
-			{Name: "key", Kind: sdk.String, RequiredIf: named, Doc: "Name of the header, the query parameter or the cookie. Of a header, Authorization unless given."},
+			{Name: "key", Kind: sdk.String, RequiredIf: hasName, Doc: "Name of the header, the query parameter or the cookie. Of a header, Authorization unless given."},
 			{
 				Name: "prefix", Kind: sdk.String, OnlyIf: []sdk.Condition{{Field: "in", Values: []string{"header"}}}, Default: "Bearer",
 				Doc: "Word in front of the JWT in the header. It may be empty.",
@@ -85,15 +85,15 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	return sdk.Header(name, token), nil
 }
 
-// twice returns a problem for each member of an object field that another has too.
-func twice(c *sdk.Config, field, other string) (problems []sdk.Problem) {
-	object, _ := c.Literal(other)
+// twice returns a problem for each member of an object field that the one with fixed members has too.
+func twice(c *sdk.Config, field, fixed string) (problems []sdk.Problem) {
+	object, _ := c.Literal(fixed)
 	var names []string
 	_ = sdk.EachMember(object, func(name, _ string) error { names = append(names, name); return nil })
 	object, _ = c.Literal(field)
 	_ = sdk.EachMember(object, func(name, _ string) error {
 		if slices.Contains(names, name) {
-			problems = append(problems, sdk.Problem{Field: field + "." + name, Message: "stands in " + other + " too, remove one of them"})
+			problems = append(problems, sdk.Problem{Field: field + "." + name, Message: "stands in " + fixed + " too, remove one of them"})
 		}
 		return nil
 	})
@@ -118,11 +118,11 @@ func addRequest(c *sdk.Call, jwt *sdk.JWT) error {
 }
 
 // merged returns an object with the members of two.
-func merged(object, other string) (string, error) {
+func merged(object, addition string) (string, error) {
 	var o sdk.Members
 	if err := o.Append(object); err != nil {
 		return "", err
 	}
-	err := o.Append(other)
+	err := o.Append(addition)
 	return o.JSON(), err
 }

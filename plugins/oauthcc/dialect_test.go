@@ -11,7 +11,7 @@ import (
 )
 
 // A server may want JSON and headers of its own, and answer in its own way. An API may want the token in another header
-// (specification.md 3.36).
+// (specification.md 3.46).
 func TestServerDialect(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Secret("crm", "the-client-secret")
@@ -22,10 +22,10 @@ func TestServerDialect(t *testing.T) {
 		if got.Header("X-Token") != "the-access-token" || len(got.Request.Header) != 1 {
 			t.Errorf("headers = %v, want X-Token alone", got.Request.Header)
 		}
-		sent := h.Exchanges()[0]
+		exchange := h.Exchanges()[0]
 		want := `{"client_id":"me","client_secret":"the-client-secret","grant_type":"client_credentials","resource":["urn:a","urn:b"]}`
-		if sent.Body != want || sent.Header.Get("X-Tenant") != "t" {
-			t.Errorf("body = %s, headers = %v, want %s and X-Tenant", sent.Body, sent.Header, want)
+		if exchange.Body != want || exchange.Header.Get("X-Tenant") != "t" {
+			t.Errorf("body = %s, headers = %v, want %s and X-Tenant", exchange.Body, exchange.Header, want)
 		}
 		h.Advance(239 * time.Second)
 		h.Authenticate(c, get())
@@ -89,14 +89,14 @@ func TestClientAssertions(t *testing.T) {
 			exchanges := h.Exchanges()
 			return exchanges[len(exchanges)-1].Form
 		}
-		given := hosttest.Config{"token_url": endpoint, "client_auth": "assertion", "client_assertion": "{{ get_secret('given') }}"}
+		assertion := hosttest.Config{"token_url": endpoint, "client_auth": "assertion", "client_assertion": "{{ get_secret('given') }}"}
 		want := map[string][]string{
 			"grant_type": {"client_credentials"}, "client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"}, "client_assertion": {"header.claims.signature"},
 		}
-		if got := form(given); !maps.EqualFunc(got, want, func(a, b []string) bool { return a[0] == b[0] }) {
+		if got := form(assertion); !maps.EqualFunc(got, want, func(a, b []string) bool { return a[0] == b[0] }) {
 			t.Errorf("form = %v, want %v", got, want)
 		}
-		got := form(plugintest.With(given, "client_id", "me", "client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-spiffe"))
+		got := form(plugintest.With(assertion, "client_id", "me", "client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-spiffe"))
 		if got["client_id"][0] != "me" || got["client_assertion_type"][0] != "urn:ietf:params:oauth:client-assertion-type:jwt-spiffe" {
 			t.Errorf("form = %v, want the client and the type of SPIFFE", got)
 		}
@@ -108,8 +108,8 @@ func TestClientAssertions(t *testing.T) {
 		}
 		for want, c := range map[string]hosttest.Config{
 			"client_assertion_claims.aud: is set by the type or by another field, remove it": assertionConfig("client_assertion_claims", map[string]any{"aud": "a"}),
-			"client_assertion: is missing, and client_auth is assertion":                     plugintest.With(maps.Clone(given), "client_assertion", nil),
-			"client_secret: has no effect unless client_auth":                                plugintest.With(maps.Clone(given), "client_secret", "{{ get_secret('given') }}"),
+			"client_assertion: is missing, and client_auth is assertion":                     plugintest.With(maps.Clone(assertion), "client_assertion", nil),
+			"client_secret: has no effect unless client_auth":                                plugintest.With(maps.Clone(assertion), "client_secret", "{{ get_secret('given') }}"),
 			"token_headers.Authorization: is set by client_auth":                             config("client_auth", "client_secret_basic", "token_headers", map[string]any{"Authorization": "a"}),
 		} {
 			plugintest.Problem(t, h, c, want)

@@ -7,9 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/golang-jwt/jwt/v5"
+
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
-	"github.com/keywright/keywright/internal/jws"
 	"github.com/keywright/keywright/plugins/internal/plugintest"
 )
 
@@ -33,7 +34,7 @@ func TestPrivateKey(t *testing.T) {
 			if err != nil {
 				t.Fatalf("X-Signature = %s, want Base64", got.Header("X-Signature"))
 			}
-			if err := jws.Method(algorithm).Verify("POST\n/v3/pay?a=b\n1767323045\n{\"amount\":1}\n", signature, key); err != nil {
+			if err := jwt.GetSigningMethod(algorithm).Verify("POST\n/v3/pay?a=b\n1767323045\n{\"amount\":1}\n", signature, key); err != nil {
 				t.Errorf("err = %v, want a signature that verifies", err)
 			}
 		})
@@ -41,7 +42,7 @@ func TestPrivateKey(t *testing.T) {
 }
 
 // A caller cannot have a message of another protocol signed by what it sends (threats.md 85).
-func TestBodyOfAnotherProtocol_threats_85(t *testing.T) {
+func TestForeignBody_threats_85(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "RS256")
 		for _, body := range []string{

@@ -19,12 +19,12 @@ func TestTextBody(t *testing.T) {
 	} {
 		for kind, page := range map[string]bool{"": false, "text/plain; charset=utf-8": false, "application/octet-stream": false, "text/html": true, "Text/HTML;charset=utf-8": true} {
 			r := Reply{Status: 200, Header: http.Header{"Content-Type": {kind}}, Body: []byte(body), List: []Part{part}}
-			wanted := want
+			token := want
 			if page {
-				wanted = ""
+				token = ""
 			}
-			if got := r.Find(nil, MaxSealed)["token"]; got != wanted {
-				t.Errorf("%.20q as %q: got = %.20q, want %.20q", body, kind, got, wanted)
+			if got := r.Find(nil, MaxSealed)["token"]; got != token {
+				t.Errorf("%.20q as %q: got = %.20q, want %.20q", body, kind, got, token)
 			}
 		}
 	}

@@ -141,9 +141,10 @@ func (k *checker) answers() {
 	plan := k.plan
 	plan.Answers = slices.Clone(k.in.Plugin.Answers)
 	challenge := k.in.Plugin.Description.Challenge
-	if plan.HasChallenge = challenge != nil; challenge != nil && k.challenges(challenge.OnlyIf) {
-		plan.Learns, plan.ChallengeAnswers = true, k.in.Plugin.Challenge
-		plan.Statuses, plan.Keep = challenge.Statuses, time.Duration(challenge.Keep)*time.Second
+	if plan.Challenge.InDescription = challenge != nil; challenge != nil && k.challenges(challenge.OnlyIf) {
+		plan.Challenge = hostfn.Challenge{
+			InDescription: true, Applies: true, Statuses: challenge.Statuses, Answers: k.in.Plugin.Challenge, Keep: time.Duration(challenge.Keep) * time.Second,
+		}
 	}
 	for i := range plan.Answers {
 		a := &plan.Answers[i]

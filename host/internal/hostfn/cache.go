@@ -182,7 +182,7 @@ var keptName = "kept answers" + string(make([]byte, maxCacheKey))
 // that. body is the beginning of the answer's body, or nil. m is the mutation of the call, and earlier are the texts of an earlier
 // attempt. If the answer repeats a text of these, Learn keeps nothing and returns the name of that part.
 func (c *Call) Learn(response *http.Response, body []byte, replaced bool, m *Mutation, earlier []string) (api *APIAnswer, repeated string) {
-	list := c.plan.ChallengeAnswers
+	list := c.plan.Challenge.Answers
 	reply := &answer.Reply{Header: response.Header, Body: body, List: list}
 	found := reply.Find(nil, maxChallenge)
 	if len(found) > 0 {
@@ -219,8 +219,8 @@ func (c *Call) knownAnswers() []map[string]string {
 // requests with a nonce must not begin anew when the API repeats the nonce (RFC 7616 section 3.4).
 func (c *Call) keep(found map[string]string, replaced bool) {
 	values := map[string]string{}
-	for i := range c.plan.ChallengeAnswers {
-		a := &c.plan.ChallengeAnswers[i]
+	for i := range c.plan.Challenge.Answers {
+		a := &c.plan.Challenge.Answers[i]
 		if value, ok := found[a.Name]; ok && a.Keep {
 			values[a.Name] = value
 		}
@@ -244,7 +244,7 @@ func (c *Call) keep(found map[string]string, replaced bool) {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		pieces = append(pieces, seal.Piece{Text: name}, seal.Piece{Sealed: true, Value: seal.Value{Text: values[name]}})
 	}
-	c.plan.Tokens.Put(c.ctx, nil, key, pieces, c.ttl(c.plan.Keep), false)
+	c.plan.Tokens.Put(c.ctx, nil, key, pieces, c.ttl(c.plan.Challenge.Keep), false)
 }
 
 // keptValues returns the answers in an entry of the cache.
@@ -260,12 +260,12 @@ func keptValues(pieces []seal.Piece) map[string]string {
 // kept of earlier answers.
 func (c *Call) Challenge() []byte {
 	c.requireGroup(contract.UserChallenge)
-	if !c.plan.HasChallenge {
+	if !c.plan.Challenge.InDescription {
 		c.endf(StagePlugin, "challenge was called, but the plugin's description has no challenge")
 	}
 	c.rejectAfterRead("challenge", "ask for the challenge first") // what is kept was learnt from other requests
 	reply := contract.ChallengeReply{Answers: map[string]string{}}
-	if c.plan.Keep > 0 && c.mode != Explaining {
+	if c.plan.Challenge.Keep > 0 && c.mode != Explaining {
 		c.impure = true
 		if c.inputs.keptAnswers == nil {
 			c.inputs.keptAnswers = c.readKept(true)
@@ -275,7 +275,7 @@ func (c *Call) Challenge() []byte {
 	}
 	switch earlier := c.inputs.Answer; {
 	case c.answerMadeUp():
-		reply.Status, reply.Answers = c.plan.Statuses[0], answer.MadeUp(c.plan.ChallengeAnswers, nil, c.plan.Clock())
+		reply.Status, reply.Answers = c.plan.Challenge.Statuses[0], answer.MadeUp(c.plan.Challenge.Answers, nil, c.plan.Clock())
 	case earlier != nil:
 		c.impure = true
 		reply.Status = earlier.Status
@@ -284,7 +284,7 @@ func (c *Call) Challenge() []byte {
 		}
 		maps.Copy(reply.Answers, earlier.found)
 	}
-	reply.Answers = c.sealAnswers(c.plan.ChallengeAnswers, reply.Answers)
+	reply.Answers = c.sealAnswers(c.plan.Challenge.Answers, reply.Answers)
 	return c.marshal(reply)
 }
 

@@ -103,10 +103,10 @@ func TestKeptAnswers(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	for _, keep := range []time.Duration{0, time.Minute} {
 		plan := planWithCache(&now)
-		plan.Statuses, plan.Keep = []int{401}, keep
-		plan.ChallengeAnswers = []answer.Part{headerPart(t, contract.AnswerEnum, "X-Mode"), headerPart(t, contract.AnswerSealed, "X-Text")}
-		plan.ChallengeAnswers[1].Name = "text"
-		plan.ChallengeAnswers[0].Enum, plan.ChallengeAnswers[0].Keep = []string{"fast"}, keep > 0
+		plan.Challenge.Statuses, plan.Challenge.Keep = []int{401}, keep
+		plan.Challenge.Answers = []answer.Part{headerPart(t, contract.AnswerEnum, "X-Mode"), headerPart(t, contract.AnswerSealed, "X-Text")}
+		plan.Challenge.Answers[1].Name = "text"
+		plan.Challenge.Answers[0].Enum, plan.Challenge.Answers[0].Keep = []string{"fast"}, keep > 0
 		call := func(mode Mode) *Call { return New(context.Background(), plan, &Inputs{Unanswered: true}, mode) }
 		header := http.Header{"X-Mode": {"fast"}, "X-Text": {"a\tb"}}
 		api, _ := call(Inline).Learn(&http.Response{StatusCode: http.StatusOK, Header: header}, nil, false, &Mutation{}, nil)
@@ -141,7 +141,7 @@ func TestMadeUpAnswers(t *testing.T) {
 		"a first attempt": {[]int{401}, answers, Explaining, true, false},
 		"a real call":     {[]int{401}, answers, Inline, false, false},
 	} {
-		plan := &Plan{Statuses: c.statuses, ChallengeAnswers: c.answers}
+		plan := &Plan{Challenge: Challenge{Statuses: c.statuses, Answers: c.answers}}
 		if got := New(context.Background(), plan, &Inputs{Unanswered: c.unanswered}, c.mode).answerMadeUp(); got != c.want {
 			t.Errorf("%s: got = %t", name, got)
 		}

@@ -344,5 +344,5 @@ func (c *core) ClockOffset() int64 {
 // answerMadeUp reports whether an explained call gets made-up answers of the API. It does so to show the request as most are
 // sent, such as one with a nonce.
 func (c *core) answerMadeUp() bool {
-	return c.mode == Explaining && len(c.plan.Statuses) > 0 && len(c.plan.ChallengeAnswers) > 0 && !c.inputs.Unanswered
+	return c.mode == Explaining && len(c.plan.Challenge.Statuses) > 0 && len(c.plan.Challenge.Answers) > 0 && !c.inputs.Unanswered
 }

@@ -73,6 +73,19 @@ func (f *Field) purposes() []string {
 	return f.Purposes
 }
 
+// Challenge describes what the plugin learns from answers of the API. If there is none, or its condition does not hold for the connector,
+// there are no Statuses and no Answers, and Keep is 0.
+type Challenge struct {
+	// InDescription reports whether the plugin's description has a challenge, and Applies whether it is for the connector.
+	InDescription, Applies bool
+	// Statuses are those of the API after which a call runs again.
+	Statuses []int
+	// Answers are the parts of answers that the description names.
+	Answers []answer.Part
+	// Keep is the time for which kept answers are available.
+	Keep time.Duration
+}
+
 // Plan holds the data and functions that all calls of one connector share. It must not be changed once a call uses it.
 type Plan struct {
 	// Codings are the content codings of answers that are undone, beside those of package answers.
@@ -87,15 +100,9 @@ type Plan struct {
 	// configured state. If again is not set, it does not take that of states that may have been sent.
 	States []State
 	Begin  func(ctx context.Context, seed []byte, resend bool) (Turn, error)
-	// Answers are the parts of answers that the plugin's description names, of exchanges and of the challenge.
-	Answers, ChallengeAnswers []answer.Part
-	// HasChallenge reports whether the plugin's description has a challenge, and Learns whether it is for this connector. If it is not,
-	// there are no Statuses and no ChallengeAnswers, and Keep is 0.
-	HasChallenge, Learns bool
-	// Statuses are those of the API after which a call runs again.
-	Statuses []int
-	// Keep is the time for which kept answers of the API are available.
-	Keep time.Duration
+	// Answers are the parts of answers of exchanges that the plugin's description names.
+	Answers   []answer.Part
+	Challenge Challenge
 	// Uses is the set of the groups of host functions that the plugin's description names.
 	Uses      map[string]bool
 	Grants    map[string]bool

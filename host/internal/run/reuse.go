@@ -129,7 +129,7 @@ func (rn *Runner) lookup(values []string, subject *inputs.Subject) *Outcome {
 // store keeps the outcome of a call for later requests, if it is not too large and the same inputs would have the same outcome.
 func (rn *Runner) store(values []string, subject inputs.Subject, call *hostfn.Call, out *Outcome) {
 	if rn.NoReuse || !rn.Deterministic || !call.Cacheable() || call.Size() > maxMutation || out.Err != nil ||
-		rn.Plan.Keep > 0 { // each answer of the API may change what the next call gets
+		rn.Plan.Challenge.Keep > 0 { // each answer of the API may change what the next call gets
 		return
 	}
 	call.DropRequest() // the outcome's ScrubError needs only the sealed values

@@ -199,9 +199,9 @@ func (t *Transport) record(trace *event.Trace, response *http.Response, took tim
 	var body []byte
 	if response != nil {
 		status, header = response.StatusCode, response.Header
-		body = t.beginning(response, slices.Contains(t.Plan.Statuses, status))
+		body = t.beginning(response, slices.Contains(t.Plan.Challenge.Statuses, status))
 	}
-	trace.Answer(t.Plan.ChallengeAnswers, status, header, body, took, err)
+	trace.Answer(t.Plan.Challenge.Answers, status, header, body, took, err)
 }
 
 // AddCredential returns a clone of a request with its credential, for callers that send it themselves.
@@ -302,10 +302,10 @@ func (b *repeated) credentials() []string {
 // would see it, and there is no other call.
 func (t *Transport) checkRetry(attempt exchanged, earlier []string, canRetry func() bool) (answer *hostfn.APIAnswer, retry bool) {
 	response, repeated := attempt.response, ""
-	if t.Plan.Learns {
+	if t.Plan.Challenge.Applies {
 		t.Plan.Offset.Learn(response.StatusCode, response.Header, t.Plan.Clock())
-		declared := slices.Contains(t.Plan.Statuses, response.StatusCode)
-		if declared || t.Plan.Keep > 0 {
+		declared := slices.Contains(t.Plan.Challenge.Statuses, response.StatusCode)
+		if declared || t.Plan.Challenge.Keep > 0 {
 			answer, repeated = attempt.out.Call.Learn(response, t.beginning(response, declared), declared, attempt.out.Mutation, earlier)
 		}
 		if repeated != "" {
@@ -331,7 +331,7 @@ const maxRead = 64 << 10
 // beginning returns the body of an answer, without its codings, if a part of the challenge is in it and it is not longer than maxRead,
 // and otherwise nil. The caller of the API gets the whole body in any case.
 func (t *Transport) beginning(response *http.Response, declared bool) []byte {
-	if !declared || response.Body == nil || !slices.ContainsFunc(t.Plan.ChallengeAnswers, func(a answer.Part) bool { return a.Source.InBody() }) {
+	if !declared || response.Body == nil || !slices.ContainsFunc(t.Plan.Challenge.Answers, func(a answer.Part) bool { return a.Source.InBody() }) {
 		return nil
 	}
 	read, err := files.ReadAll(response.Body, maxRead)

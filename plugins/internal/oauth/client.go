@@ -144,9 +144,9 @@ func AuthenticateClient(c *sdk.Call, prefix, url string, form []sdk.Pair) (_, he
 	return form, nil
 }
 
-// Sign returns a signed assertion, RFC 7523 section 3. Its key and its header are those of the fields of [Key]. further is an object
+// Sign returns a signed assertion, RFC 7523 section 3. Its key and its header are those of the fields of [Key]. extra is an object
 // with more claims, or "".
-func Sign(c *sdk.Call, issuer, subject, audience, further string) string {
+func Sign(c *sdk.Call, issuer, subject, audience, extra string) string {
 	var header, claims sdk.Members
 	if c.Config("certificate") != "" {
 		header.String("x5t#S256", c.PublicKey("certificate", sdk.X5T))
@@ -159,6 +159,6 @@ func Sign(c *sdk.Call, issuer, subject, audience, further string) string {
 	claims.String("jti", c.Random(16))
 	claims.Integer("iat", now)
 	claims.Integer("exp", now+c.Integer("assertion_ttl"))
-	_ = claims.Append(further)
+	_ = claims.Append(extra)
 	return c.SignAssertion(sdk.JWT{Key: "private_key", Header: header.JSON(), Claims: claims.JSON()})
 }

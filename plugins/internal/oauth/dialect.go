@@ -28,7 +28,7 @@ func Dialect() []sdk.Field {
 	}
 }
 
-// Lifetime returns the field for the lifetime of tokens whose answer has none.
+// Lifetime returns the field for the lifetime of tokens that an answer does not state.
 func Lifetime() sdk.Field {
 	return sdk.Field{Name: "token_ttl", Kind: sdk.Integer, Minimum: sdk.Limit(1), Doc: "Lifetime of the token in seconds if the answer has none."}
 }

@@ -37,7 +37,7 @@ func RefreshAnswer() sdk.Answer {
 	return sdk.Answer{Name: RefreshToken, FromField: "refresh_token_from", Kind: sdk.AnswerSealed, Sinks: []sdk.Sink{sdk.ToToken}, State: RefreshToken}
 }
 
-// Grant is what a token is requested with.
+// Grant is a way to get a token.
 type Grant struct {
 	// Request returns the token request. It is called for each attempt, because servers accept an assertion only once.
 	Request func() (sdk.TokenRequest, error)
@@ -85,11 +85,11 @@ func requestToken(c *sdk.Call, g Grant) (sdk.Token, error) {
 	if err != nil {
 		return sdk.Token{}, err
 	}
-	further, err := sdk.Pairs(c.Config("token_headers"))
+	headers, err := sdk.Pairs(c.Config("token_headers"))
 	if err != nil {
 		return sdk.Token{}, err
 	}
-	r.Headers = append(r.Headers, further...)
+	r.Headers = append(r.Headers, headers...)
 	token, err := c.RequestToken(r)
 	token.ExpiresIn = cmp.Or(token.ExpiresIn, c.Seconds("token_ttl"))
 	return token, err
@@ -123,8 +123,8 @@ func post(c *sdk.Call, g Grant, bound bool, nonce string) (sdk.Answers, error) {
 	return answers, errors.New(message)
 }
 
-// Known returns a token whose type was checked before.
-func Known(c *sdk.Call, token string, lifetime time.Duration) sdk.Token {
+// KnownToken returns a token whose type was checked before.
+func KnownToken(c *sdk.Call, token string, lifetime time.Duration) sdk.Token {
 	kind := bearerToken
 	if c.Config("sender") == DPoP {
 		kind = boundToken

@@ -59,7 +59,7 @@ const entry = "access_token"
 // minute before it ends.
 func Authenticate(c *sdk.Call, issue func() (sdk.Token, error)) (sdk.Mutation, error) {
 	bound := c.Config("sender") == DPoP
-	if bound && refused(c) && !c.Drop(entry) {
+	if bound && isRefused(c) && !c.Drop(entry) {
 		return sdk.Mutation{Pass: true}, nil // another token would not help
 	}
 	text, ok := c.Cached(entry)
@@ -80,8 +80,8 @@ func Authenticate(c *sdk.Call, issue func() (sdk.Token, error)) (sdk.Mutation, e
 	return sdk.Header(c.Config("key"), strings.TrimPrefix(c.Config("prefix")+" "+text, " ")), nil
 }
 
-// refused reports whether the API has refused the token, and not the proof.
-func refused(c *sdk.Call) bool {
+// isRefused reports whether the API has refused the token, and not the proof.
+func isRefused(c *sdk.Call) bool {
 	challenge := c.Challenge()
 	code := challenge.Answers["error"]
 	return challenge.Status != 0 && code != useNonce && code != invalidProof
