@@ -314,15 +314,22 @@ func TestCostOfAFormOfManyMembers(t *testing.T) {
 
 // specification.md 1.3 and 3.1: the five types, and which of their fields are required.
 func TestSpec_configuration_objects(t *testing.T) {
+	const (
+		assertions = "certificate client_assertion_audience client_assertion_issuer client_assertion_claims client_assertion_parameter"
+		senders    = "sender proof_key proof_algorithm token_type key prefix"
+	)
 	w := newWorld(t)
 	want := map[string]string{
 		"none":    "",
 		"api_key": "key! value! in!",
-		"oauth_client_credentials": "client_id! client_secret client_auth token_url! scope audience resource parameters " +
-			"private_key algorithm jwt_headers assertion_ttl certificate client_assertion_audience token_type",
-		"jwt": "private_key! algorithm claims! jwt_headers",
-		"oauth_jwt_bearer": "client_id! private_key! token_url! subject! audience! token_ttl algorithm additional_claims jwt_headers assertion_ttl " +
-			"token_type parameters client_secret client_auth certificate client_assertion_audience",
+		"oauth_client_credentials": "client_id! client_secret client_auth client_assertion client_assertion_type token_url! scope audience resource " +
+			"parameters private_key algorithm jwt_headers assertion_ttl " + assertions + " token_request token_headers token_from expires_in_from " +
+			"expires_at_from token_ttl " + senders,
+		"jwt": "private_key! algorithm key_encoding claims! jwt_headers request_claims request_headers parts in key prefix",
+		// Without assertion, client_id, private_key, subject and audience are required.
+		"oauth_jwt_bearer": "client_id client_secret client_auth client_assertion client_assertion_type private_key token_url! subject audience assertion " +
+			"token_ttl algorithm additional_claims jwt_headers assertion_ttl parameters " + assertions + " token_request token_headers token_from " +
+			"expires_in_from expires_at_from " + senders,
 	}
 	got := map[string]string{}
 	for _, info := range w.host.Plugins() {

@@ -270,7 +270,7 @@ func keyGuest(algorithm string, do func(contract.Env) (string, error), purposes 
 	return &guest{
 		about: abi.Description{Uses: []string{contract.GroupSign}, Fields: []abi.Field{
 			{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm", Purposes: purposes, Derived: []string{contract.SinkHeader}},
-			{Name: "algorithm", Kind: abi.KindString, Enum: []string{algorithm}, Default: algorithm},
+			{Name: "algorithm", Kind: abi.KindString, Enum: []string{algorithm}, Default: algorithm, Algorithms: standsFor[algorithm]},
 		}},
 		authenticate: do,
 	}
@@ -285,6 +285,15 @@ func keyGuestWorld(t *testing.T, g *guest, algorithm string) (w *world, c *host.
 	w.setSecret("k", private)
 	return w, w.connect("custom", config{"key": "{{ get_secret('k') }}"}), public
 }
+
+// standsFor has the Algorithms of the names of RFC 9421, of which each has its own.
+var standsFor = func() map[string]map[string]string {
+	all := map[string]map[string]string{}
+	for _, p := range sdk.HTTPSignatureAlgorithms() {
+		all[p.Name] = map[string]string{p.Name: p.Value}
+	}
+	return all
+}()
 
 // A key signs with the algorithm that the configuration names, by its name of RFC 9421 as by that of RFC 7518.
 func TestAlgorithmsHaveTheirNamesOfHTTPMessageSignatures(t *testing.T) {

@@ -89,16 +89,16 @@ func TestClientAssertions(t *testing.T) {
 			exchanges := h.Exchanges()
 			return exchanges[len(exchanges)-1].Form
 		}
-		assertion := hosttest.Config{"token_url": endpoint, "client_auth": "assertion", "client_assertion": "{{ get_secret('given') }}"}
+		assertion := hosttest.Config{"client_id": "me", "token_url": endpoint, "client_auth": "assertion", "client_assertion": "{{ get_secret('given') }}"}
 		want := map[string][]string{
-			"grant_type": {"client_credentials"}, "client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"}, "client_assertion": {"header.claims.signature"},
+			"grant_type": {"client_credentials"}, "client_id": {"me"}, "client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"}, "client_assertion": {"header.claims.signature"},
 		}
 		if got := form(assertion); !maps.EqualFunc(got, want, func(a, b []string) bool { return a[0] == b[0] }) {
 			t.Errorf("form = %v, want %v", got, want)
 		}
-		got := form(plugintest.With(assertion, "client_id", "me", "client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-spiffe"))
-		if got["client_id"][0] != "me" || got["client_assertion_type"][0] != "urn:ietf:params:oauth:client-assertion-type:jwt-spiffe" {
-			t.Errorf("form = %v, want the client and the type of SPIFFE", got)
+		got := form(plugintest.With(assertion, "client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-spiffe"))
+		if got["client_assertion_type"][0] != "urn:ietf:params:oauth:client-assertion-type:jwt-spiffe" {
+			t.Errorf("form = %v, want the type of SPIFFE", got)
 		}
 		apple := form(assertionConfig("client_assertion_issuer", "TEAM", "client_assertion_claims", map[string]any{"scope": []any{"a"}},
 			"client_assertion_parameter", "client_secret"))

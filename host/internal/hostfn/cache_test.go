@@ -103,7 +103,7 @@ func TestKeptAnswers(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	for _, keep := range []time.Duration{0, time.Minute} {
 		plan := planWithCache(&now)
-		plan.Challenge.Statuses, plan.Challenge.Keep = []int{401}, keep
+		plan.Challenge.InDescription, plan.Challenge.Statuses, plan.Challenge.Keep = true, []int{401}, keep
 		plan.Challenge.Answers = []answer.Part{headerPart(t, contract.AnswerEnum, "X-Mode"), headerPart(t, contract.AnswerSealed, "X-Text")}
 		plan.Challenge.Answers[1].Name = "text"
 		plan.Challenge.Answers[0].Enum, plan.Challenge.Answers[0].Keep = []string{"fast"}, keep > 0

@@ -315,11 +315,11 @@ func (c *keyUse) SignSealed(field, purpose, data string) string {
 	open, rest := c.sealed.CutSecret(data)
 	v, _ := c.hash(signedData, open, buffer)
 	begin := string(buffer.bytes)
-	if problem := signing.CheckPurpose(purpose, begin+rest, begin); problem != "" {
-		c.endf(StagePlugin, "%s %s", signedData, problem)
-	}
 	if rest != "" {
 		v, _ = c.hash(signedData, rest, buffer)
+	}
+	if problem := signing.CheckPurpose(purpose, begin+rest, begin); problem != "" {
+		c.endf(StagePlugin, "%s %s", signedData, problem)
 	}
 	signature := c.signature(k, string(buffer.bytes))
 	c.explainSigned("sign_sealed "+k.algorithm, data)

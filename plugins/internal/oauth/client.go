@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/keywright/keywright/sdk"
 )
@@ -22,10 +23,10 @@ const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 // Ways returns the values of client_auth. The first of them is the default. optional reports whether None is among them.
 func Ways(first string, optional bool) []string {
-	ways := []string{first, Post, Basic, PrivateKeyJWT, Assertion, TLS, None}
-	list := make([]string, 0, len(ways)) // not grown, so that TinyGo can run it while it compiles
-	for i, way := range ways {
-		if (i == 0 || way != first) && (optional || way != None) {
+	list := make([]string, 1, 6) // not grown, so that TinyGo can run it while it compiles
+	list[0] = first
+	for _, way := range []string{Post, Basic, PrivateKeyJWT, Assertion, TLS, None} {
+		if way != first && (optional || way != None) {
 			list = append(list, way)
 		}
 	}
@@ -42,9 +43,9 @@ func Client(prefix string, ways ...string) []sdk.Field {
 	auth := prefix + "client_auth"
 	secret := []sdk.Condition{{Field: auth, Values: []string{Post, Basic}}}
 	assertion := []sdk.Condition{{Field: auth, Values: []string{Assertion}}}
-	id := sdk.Field{
-		Name: prefix + "client_id", Kind: sdk.String, RequiredIf: []sdk.Condition{{Field: auth, Values: []string{Post, Basic, PrivateKeyJWT, TLS}}},
-		Sinks: []sdk.Sink{sdk.ToToken, sdk.ToClaim}, Doc: "OAuth client identifier" + sentence,
+	id := sdk.Field{Name: prefix + "client_id", Kind: sdk.String, Sinks: []sdk.Sink{sdk.ToToken, sdk.ToClaim}, Doc: "OAuth client identifier" + sentence}
+	if id.Required = !slices.Contains(ways, None); !id.Required {
+		id.RequiredIf = []sdk.Condition{{Field: auth, Values: []string{Post, Basic, PrivateKeyJWT, TLS}}}
 	}
 	fields := []sdk.Field{
 		id,
