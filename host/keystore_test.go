@@ -340,7 +340,7 @@ func TestStoreKeyAsText(t *testing.T) {
 		"encode":                {func(env contract.Env, key string) string { return env.Encode(contract.FormatBase64, key) }, host.StageSign, onlySigns},
 		"decode":                {func(env contract.Env, key string) string { return env.Decode(contract.FormatBase64, key) }, host.StageSign, onlySigns},
 		"a part of a MAC's key": {func(env contract.Env, key string) string { return env.MAC("HS256", "AWS4"+key, "m") }, host.StageSign, onlySigns},
-		"data that is signed":   {func(env contract.Env, key string) string { return env.SignSealed("key", contract.PurposeMessage, key) }, host.StageSign, onlySigns},
+		"data that is signed":   {func(env contract.Env, key string) string { return env.SignSealed("key", contract.PurposeMessage, key) }, host.StagePlugin, outOfReach},
 		"reveal":                {func(env contract.Env, key string) string { return string(env.Reveal(key)) }, host.StageSign, onlySigns},
 		"digest":                {func(env contract.Env, key string) string { return env.Digest("sha256", key) }, host.StagePlugin, outOfReach},
 		"data of a MAC":         {func(env contract.Env, key string) string { return env.MAC("HS256", value(env, "secret"), key) }, host.StagePlugin, outOfReach},

@@ -20,6 +20,9 @@ func (c *Call) Compose(template string, values ...Pair) string {
 
 // ComposeWith is like [Call.Compose] for the request as it will be sent with the headers and the query parameters of a mutation.
 func (c *Call) ComposeWith(template string, m Mutation, values ...Pair) string {
+	if !strings.ContainsAny(template, TemplateEscape) {
+		return template
+	}
 	var o Members
 	o.pairs("headers", m.Headers)
 	o.pairs("query", m.Query)
@@ -45,10 +48,7 @@ func (c *Call) composeValue(b []byte, s string, i int, values []Pair) (_ []byte,
 		return b, i
 	case s[i] == '"':
 		text, end := textAt(s, i)
-		if strings.ContainsAny(text, TemplateEscape) {
-			text = c.Compose(text, values...)
-		}
-		return appendString(b, text), end
+		return appendString(b, c.Compose(text, values...)), end
 	case s[i] != '{' && s[i] != '[':
 		end = value(s, i)
 		return add(b, s[i:end]), end

@@ -43,8 +43,12 @@ func (c *conformer) changed(number, status int, change func(tree map[string]any)
 				"access_token": token("access_token"), "token_type": kind, "expires_in": 3600, "refresh_token": token("refresh_token"),
 			},
 		}
+		// The type stays if any of the answers that are made of it can be that one.
+		known := slices.ContainsFunc(c.info.Answers, func(a abi.Answer) bool {
+			return strings.HasSuffix(a.From, "/token_type") && slices.ContainsFunc(a.Enum, func(one string) bool { return strings.EqualFold(one, kind) })
+		})
 		for _, a := range c.info.Answers {
-			if !strings.HasSuffix(a.From, "/token_type") || !slices.Contains(a.Enum, kind) {
+			if !known || !strings.HasSuffix(a.From, "/token_type") {
 				w.put(&a, c.sources(&a)...)
 			}
 		}
