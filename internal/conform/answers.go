@@ -44,11 +44,11 @@ func (c *conformer) changed(number, status int, change func(tree map[string]any)
 			},
 		}
 		// The type stays if any of the answers that are made of it can be that one.
-		known := slices.ContainsFunc(c.info.Answers, func(a abi.Answer) bool {
+		fits := slices.ContainsFunc(c.info.Answers, func(a abi.Answer) bool {
 			return strings.HasSuffix(a.From, "/token_type") && slices.ContainsFunc(a.Enum, func(one string) bool { return strings.EqualFold(one, kind) })
 		})
 		for _, a := range c.info.Answers {
-			if !known || !strings.HasSuffix(a.From, "/token_type") {
+			if !fits || !strings.HasSuffix(a.From, "/token_type") {
 				w.put(&a, c.sources(&a)...)
 			}
 		}

@@ -355,8 +355,8 @@ export function reveal(value: string): Bytes {
   return new Bytes(host_reveal(give(value)));
 }
 
-// JWT is an unsigned JWT. Header and claims are JSON objects. signJWT signs it for a header of the request, and signAssertion for a token
-// request: sign.
+// JWT is an unsigned JWT. Header and claims are JSON objects. signJWT signs it for a header of the request, signQueryJWT for its query, and
+// signAssertion for a token request: sign.
 export class JWT {
   header: string = "";
   integers: string[] = [];
@@ -364,6 +364,9 @@ export class JWT {
 }
 export function signJWT(j: JWT): string {
   return signFor("header", j);
+}
+export function signQueryJWT(j: JWT): string {
+  return signFor("query", j);
 }
 export function signAssertion(j: JWT): string {
   return signFor("token", j);
@@ -543,6 +546,29 @@ export function composeWith(template: string, changes: Mutation, values: Pair[] 
   o.pairs("query", changes.query);
   o.pairs("values", values);
   return take(host_compose(give(template), give(o.json())));
+}
+
+// composeObject composes the texts of a JSON object or list, at any depth. Names of members stay as they are.
+export function composeObject(json: string, values: Pair[] = []): string {
+  const begin = json.trimStart().charAt(0);
+  if (begin == '"') return quote(composeWith(text(json.trim()), new Mutation(), values));
+  if (begin != "{" && begin != "[") return json;
+  const each = new Each(json);
+  let all = "";
+  while (each.next()) {
+    if (all != "") all += ",";
+    if (begin == "{") all += quote(each.name) + ":";
+    all += composeObject(each.value, values);
+  }
+  return begin + all + (begin == "{" ? "}" : "]");
+}
+
+// parts returns a value for each member of an object field whose values are templates, in the order of their names. A template may use the
+// values of those before it.
+export function parts(field: string): Pair[] {
+  const values = pairs(config(field));
+  for (let i = 0; i < values.length; i++) values[i].value = composeWith(values[i].value, new Mutation(), values.slice(0, i));
+  return values;
 }
 
 // Code is the code with which a user came back from consent. code is for connect.

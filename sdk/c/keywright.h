@@ -574,8 +574,8 @@ static inline kw_text kw_public_key(kw_text field, kw_text form) { return kw_tak
 static inline kw_text kw_sign(kw_text field, kw_text data) { return kw_take(kw_host_sign(kw_give(field), kw_give(data))); }            // grant sign_raw
 static inline kw_text kw_reveal(kw_text value) { return kw_take(kw_host_reveal(kw_give(value))); }                                     // grant reveal
 
-// struct kw_jwt is an unsigned JWT. header and claims are JSON objects. kw_sign_jwt signs it for a header of the request, and
-// kw_sign_assertion for a token request: sign.
+// struct kw_jwt is an unsigned JWT. header and claims are JSON objects. kw_sign_jwt signs it for a header of the request,
+// kw_sign_query_jwt for its query, and kw_sign_assertion for a token request: sign.
 struct kw_jwt {
 	kw_text key, header, claims;
 	struct kw_texts integers;
@@ -590,6 +590,7 @@ static inline kw_text kw_sign_for(kw_text sink, struct kw_jwt j) {
 	return kw_take(kw_host_jwt_sign(kw_give(kw_object(&o))));
 }
 static inline kw_text kw_sign_jwt(struct kw_jwt j) { return kw_sign_for(KW("header"), j); }
+static inline kw_text kw_sign_query_jwt(struct kw_jwt j) { return kw_sign_for(KW("query"), j); }
 static inline kw_text kw_sign_assertion(struct kw_jwt j) { return kw_sign_for(KW("token"), j); }
 
 // struct kw_token is the answer to a token request. failure is 0 if there is a token, and else says what the endpoint answered. expires_in
@@ -723,6 +724,30 @@ static inline kw_text kw_compose_with(kw_text text, struct kw_mutation changes, 
 	return kw_take(kw_host_compose(kw_give(text), kw_give(kw_object(&o))));
 }
 static inline kw_text kw_compose(kw_text text) { return kw_take(kw_host_compose(kw_give(text), 0)); }
+
+// kw_compose_object composes the texts of a JSON object or list, at any depth. Names of members stay as they are.
+static inline kw_text kw_compose_object(kw_text json, struct kw_pairs values) {
+	uint32_t i = kw_space(json, 0);
+	char c = i < kw_length(json) ? json->at[i] : 0;
+	if (c == '"') return kw_quote(kw_compose_with(kw_value(kw_slice(json, i, json->length)), (struct kw_mutation){0}, values));
+	if (c != '{' && c != '[') return json;
+	kw_text all = c == '{' ? KW("{") : KW("["), separator = KW("");
+	KW_EACH(e, json) {
+		all = KW_JOIN(all, separator, c == '{' ? KW_JOIN(kw_quote(e.name), KW(":")) : KW(""), kw_compose_object(e.value, values));
+		separator = KW(",");
+	}
+	return KW_JOIN(all, c == '{' ? KW("}") : KW("]"));
+}
+
+// kw_parts returns a value for each member of an object field whose values are templates, in the order of their names. A template may use
+// the values of those before it.
+static inline struct kw_pairs kw_parts(kw_text field) {
+	struct kw_pairs templates = kw_pairs(kw_config(field));
+	struct kw_pair *values = kw_room(templates.length * sizeof *values);
+	for (uint32_t i = 0; i < templates.length; i++)
+		values[i] = (struct kw_pair){templates.at[i].name, kw_compose_with(templates.at[i].value, (struct kw_mutation){0}, (struct kw_pairs){values, i})};
+	return (struct kw_pairs){values, templates.length};
+}
 
 // struct kw_code is the code with which a user came back from consent. kw_code is for connect.
 struct kw_code {

@@ -21,13 +21,13 @@ type consents struct {
 	// query has the parameters of the authorization request, in pairs, beside those that all have: client_id, redirect_uri,
 	// response_type, state, and PKCE.
 	query []string
-	// auth is how the client authenticates at the token endpoint: client_secret_post, client_secret_basic or none.
+	// auth is the client authentication at the token endpoint: client_secret_post, client_secret_basic or none.
 	auth string
 	// form has further parameters of each token request, in pairs.
 	form []string
 	// answer is the answer of the token endpoint. If it is empty, it is that of RFC 6749, for an hour, with a refresh token.
 	answer string
-	// target is the first request, and checks are what the API checks of it beside the token.
+	// target is the first request. checks are the API's, beside that of the token.
 	target string
 	checks []check
 	// header and prefix are those of the token, unless it is a bearer of RFC 6750.
@@ -53,14 +53,14 @@ func (c consents) account(name string) account {
 		a.secrets = nil
 	}
 	a.api = tokens(c.token, answer, request(c.target, append(c.checks, sends(c.header, c.prefix+apiToken))...), func(r *http.Request) error {
-		return c.granted(r, secret)
+		return c.checkToken(r, secret)
 	})
-	a.consent = request("GET "+c.authorize, func(r *http.Request) error { return c.asked(r) })
+	a.consent = request("GET "+c.authorize, func(r *http.Request) error { return c.checkAuthorization(r) })
 	return a
 }
 
-// granted returns an error unless a token request has the client's credential, and a code or a refresh token.
-func (c consents) granted(r *http.Request, secret string) error {
+// checkToken returns an error unless a token request has the client's credential, and a code or a refresh token.
+func (c consents) checkToken(r *http.Request, secret string) error {
 	if err := posted(r); err != nil {
 		return err
 	}
@@ -91,8 +91,8 @@ func (c consents) granted(r *http.Request, secret string) error {
 	return fmt.Errorf("form = %v, want the code or the refresh token", form)
 }
 
-// asked returns an error unless the browser brings what the product documents of an authorization request.
-func (c consents) asked(r *http.Request) error {
+// checkAuthorization returns an error unless the browser brings what the product documents of an authorization request.
+func (c consents) checkAuthorization(r *http.Request) error {
 	q := r.URL.Query()
 	usual := q.Get("client_id") == clientID && q.Get("response_type") == "code" && q.Get("redirect_uri") == consentURI && q.Get("state") != ""
 	names := strings.Fields("client_id response_type redirect_uri state nonce code_challenge code_challenge_method")

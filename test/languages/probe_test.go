@@ -25,6 +25,7 @@ const formType = "application/x-www-form-urlencoded"
 func probeConfig() hosttest.Config {
 	return hosttest.Config{
 		"token_url": tokenURL, "secret": "{{ get_secret('probe') }}", "key": "{{ get_secret('key') }}",
+		"parts": hosttest.Config{"b": "{a}!", "a": "{method}"},
 		"texts": map[string]any{"a \"b\"\\": "é€😀\u2028\x01\x1f/\b\f\n\r\t", "b": "{{ get_variable('text') }}", "c": 12.50, "d": true, "e": "", "": "empty"},
 	}
 }
@@ -67,6 +68,7 @@ func testProbe(t *testing.T, h *hosttest.Harness) {
 	}
 	for name, want := range map[string]string{
 		"X-Unknown": "", "X-List": `1;{"a":["]",{}]};"x,\"y";[];null;`, "X-Decoded": "😀é€A/\\\"\b\f\n\r\t \ufffd \a", "X-Form": "a=1\nb=é \"\na=\n",
+		"X-Object": `{"a":["V",1,{"{v}":"{\"é"},[]],"b":null}`, "X-Parts": "a=POST\nb=POST!\n",
 	} {
 		if text := plain(name); text != want {
 			t.Errorf("%s is %q, want %q", name, text, want)
@@ -82,7 +84,7 @@ func testProbe(t *testing.T, h *hosttest.Harness) {
 			t.Errorf("%s is %q, want %q", name, text, want)
 		}
 	}
-	if q := got.Query(); q.Get("q") != "a&b" || q.Get("c") != "d" {
+	if q := got.Query(); q.Get("q") != "a&b" || q.Get("c") != "d" || q.Get("jwt") != got.Header("X-JWT") {
 		t.Errorf("the query is %v", q)
 	}
 }

@@ -7,9 +7,10 @@ export function describe(): i32 {
     "fields": [
       {"name": "token_url", "kind": "url", "required": true, "sinks": ["token"]},
       {"name": "secret", "kind": "string", "required": true, "sealed": true, "sinks": ["token", "header"]},
-      {"name": "key", "kind": "key", "required": true, "algorithm_field": "algorithm", "sinks": ["sign"]},
+      {"name": "key", "kind": "key", "required": true, "algorithm_field": "algorithm", "sinks": ["sign"], "derived": ["header", "query"]},
       {"name": "algorithm", "kind": "string", "enum": ["HS256"], "default": "HS256"},
       {"name": "texts", "kind": "object"},
+      {"name": "parts", "kind": "object"},
       {"name": "absent", "kind": "string"}
     ]
   }`);
@@ -59,7 +60,9 @@ export function authenticate(): i32 {
     new sdk.Pair("X-URL", request.split().join(" ")), new sdk.Pair("X-Absent", sdk.config("absent") == "" ? "absent" : "there"),
     new sdk.Pair("X-Encoded", [sdk.base32("é?"), sdk.hexUpper("é?"), sdk.percent("é?"), sdk.formEncode("é? "), sdk.quoted('e"'), sdk.base64URL("?>?")].join(" ")),
     new sdk.Pair("X-Composed", sdk.compose("{scheme} {target}") + " " + sdk.composeWith("{header:X-A} {query} {v}", added, [new sdk.Pair("v", '{"}')])),
+    new sdk.Pair("X-Object", sdk.base64(sdk.composeObject(' {"a": ["{v}", 1, {"{v}": "\\\\{\\"é"}, []], "b": null} ', [new sdk.Pair("v", "V")]))),
+    new sdk.Pair("X-Parts", texts(sdk.parts("parts"))),
   ];
-  m.query = [new sdk.Pair("q", "a&b")];
+  m.query = [new sdk.Pair("q", "a&b"), new sdk.Pair("jwt", sdk.signQueryJWT(jwt))];
   return sdk.mutate(m);
 }

@@ -7,9 +7,10 @@ KW_EXPORT(describe) {
 		"fields": [
 			{"name": "token_url", "kind": "url", "required": true, "sinks": ["token"]},
 			{"name": "secret", "kind": "string", "required": true, "sealed": true, "sinks": ["token", "header"]},
-			{"name": "key", "kind": "key", "required": true, "algorithm_field": "algorithm", "sinks": ["sign"]},
+			{"name": "key", "kind": "key", "required": true, "algorithm_field": "algorithm", "sinks": ["sign"], "derived": ["header", "query"]},
 			{"name": "algorithm", "kind": "string", "enum": ["HS256"], "default": "HS256"},
 			{"name": "texts", "kind": "object"},
+			{"name": "parts", "kind": "object"},
 			{"name": "absent", "kind": "string"}
 		]
 	}));
@@ -57,7 +58,9 @@ KW_EXPORT(authenticate) {
 			{KW("X-Encoded"), KW_JOIN(kw_base32(KW("é?")), KW(" "), kw_hex_upper(KW("é?")), KW(" "), kw_percent(KW("é?")), KW(" "), kw_form_encode(KW("é? ")), KW(" "),
 				kw_quoted(KW("e\"")), KW(" "), kw_base64_url(KW("?>?")))},
 			{KW("X-Composed"), KW_JOIN(kw_compose(KW("{scheme} {target}")), KW(" "), kw_compose_with(KW("{header:X-A} {query} {v}"),
-				(struct kw_mutation){.headers = KW_PAIRS({KW("x-a"), KW("1")}), .query = KW_PAIRS({KW("b"), KW("&")})}, KW_PAIRS({KW("v"), KW("{\"}")})))}),
-		.query = KW_PAIRS({KW("q"), KW("a&b")}),
+				(struct kw_mutation){.headers = KW_PAIRS({KW("x-a"), KW("1")}), .query = KW_PAIRS({KW("b"), KW("&")})}, KW_PAIRS({KW("v"), KW("{\"}")})))},
+			{KW("X-Object"), kw_base64(kw_compose_object(KW(" {\"a\": [\"{v}\", 1, {\"{v}\": \"\\\\{\\\"é\"}, []], \"b\": null} "), kw_one(KW("v"), KW("V"))))},
+			{KW("X-Parts"), texts(kw_parts(KW("parts")))}),
+		.query = KW_PAIRS({KW("q"), KW("a&b")}, {KW("jwt"), kw_sign_query_jwt(jwt)}),
 	});
 }
