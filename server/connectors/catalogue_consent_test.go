@@ -55,7 +55,7 @@ func (c consents) account(name string) account {
 	a.api = tokens(c.token, answer, request(c.target, append(c.checks, sends(c.header, c.prefix+apiToken))...), func(r *http.Request) error {
 		return c.checkToken(r, secret)
 	})
-	a.consent = request("GET "+c.authorize, func(r *http.Request) error { return c.checkAuthorization(r) })
+	a.consent = request("GET "+c.authorize, c.checkAuthorization)
 	return a
 }
 
