@@ -342,8 +342,8 @@ func (p pattern) matches(segments []string) bool {
 		switch {
 		case want == "**":
 			return true
-		case i >= len(segments) || segments[i] == "":
-			return false
+		case i >= len(segments) || segments[i] == "" && (want != "" || i < len(p)-1):
+			return false // only a pattern that itself ends with a slash has an empty segment
 		case want == withSlashes:
 			if slices.Contains(strings.Split(segments[i], "/"), "") {
 				return false

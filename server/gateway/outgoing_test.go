@@ -130,6 +130,20 @@ func TestRequestsOfOperators(t *testing.T) {
 	}
 }
 
+// A pattern with a slash at its end is for that path alone: a slash counts at some APIs.
+func TestSlashAtTheEndOfAPattern(t *testing.T) {
+	w := newWorld(t)
+	c := w.connector(gateway.Definition{Permalink: "x", URL: w.api.URL + "/v3", Auth: host.Auth{Type: "none"}, Paths: []string{"/users/me/", "/lists/*/", "/"}})
+	for path, want := range map[string]bool{
+		"/users/me/": true, "/users/me": false, "/users/me//": false, "/users//": false, "/lists/7/": true, "/lists//": false, "/": true, "//": false,
+	} {
+		out, err := trial.NewOutgoing(t.Context(), c, trial.Incoming{Method: "GET", Path: path, Header: http.Header{}})
+		if (err == nil) != want || want && out.URL.String() != w.api.URL+"/v3"+path {
+			t.Errorf("%s: out = %v, err = %v", path, out, err)
+		}
+	}
+}
+
 // asS3 is a definition whose API takes subresources, which are parameters without a value.
 func asS3(_ *options, d *gateway.Definition) {
 	d.Methods, d.Paths = []string{"GET", "POST", "PUT", "DELETE", "OPTIONS"}, []string{"/**"}
