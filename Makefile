@@ -48,11 +48,12 @@ plugins: tinygo ## compile the plugins and examples into DIR/NAME.wasm
 	go run ./tools/plugin build $(PLUGINS) $(EXAMPLES)
 	go run ./tools/plugin build -guest $(GUESTS)
 
-languages: npm ## compile the examples in C and AssemblyScript, and write the constants of their SDKs
-	@tools/debian clang-19 lld-19
+languages: npm ## compile the examples in C, AssemblyScript and Rust, and write the constants of their SDKs
+	@tools/debian clang-19 lld-19 rustc libstd-rust-dev-wasm32 lld-14
 	go generate ./tools/constants
 	cd examples/acme_hmac_c && clang-19 --config=../../sdk/c/keywright.cfg -o acme_hmac_c.wasm acme_hmac.c && chmod 644 acme_hmac_c.wasm
 	cd examples/acme_hmac_as && npm run build
+	cd examples/acme_hmac_rust && /usr/bin/rustc @../../sdk/rust/keywright.args -o acme_hmac_rust.wasm acme_hmac.rs && chmod 644 acme_hmac_rust.wasm
 
 test: ## lint, and the tests of both modules without the race detector: what to run while developing
 	@$(MAKE) lint & lint=$$!; $(MAKE) unit || { wait $$lint; exit 1; }; wait $$lint
@@ -139,7 +140,7 @@ $(GREMLINS)/gremlins:
 	go -C tools/gremlins build -o $(CURDIR)/$(GREMLINS)/ github.com/go-gremlins/gremlins/cmd/gremlins
 
 deps: tinygo npm ## install what the tests need: Debian packages, TinyGo, npm packages
-	@tools/debian gcc libc6-dev clang-19 lld-19 python3-jwt python3-cryptography python3-botocore python3-oauthlib lighttpd apache2-bin wabt chromium docker-registry pgbouncer prometheus $(MEASURED)
+	@tools/debian gcc libc6-dev clang-19 lld-19 python3-jwt python3-cryptography python3-botocore python3-oauthlib rustc libstd-rust-dev-wasm32 lld-14 lighttpd apache2-bin wabt chromium docker-registry pgbouncer prometheus $(MEASURED)
 
 npm:
 	@command -v npm >/dev/null || tools/debian npm

@@ -22,7 +22,7 @@ func TestBuiltInPluginsConform(t *testing.T) {
 		modules[filepath.Base(name)] = plugins.Of(name)
 	}
 	delete(modules, "apikey") // an alias
-	for _, name := range []string{"acme_hmac", "acme_hmac_c", "acme_hmac_as"} {
+	for _, name := range []string{"acme_hmac", "acme_hmac_c", "acme_hmac_as", "acme_hmac_rust"} {
 		wasm := testworld.Must(os.ReadFile("../../examples/" + name + "/" + name + ".wasm"))(t)
 		modules[name] = wasm
 	}

@@ -47,7 +47,7 @@ var linkFiles = []linkFile{
 	{llvmBin + "/wasm-ld", "lld-19"},
 }
 
-// Compiler builds the plugins of one language: it is a TinyGo, a clang, or the AssemblyScript of one plugin.
+// Compiler builds the plugins of one language: it is a TinyGo, a clang, a rustc, or the AssemblyScript of one plugin.
 type Compiler struct {
 	// Path is the absolute path of the executable.
 	Path string

@@ -22,20 +22,25 @@ const (
 	Go             Language = "go"
 	C              Language = "c"
 	AssemblyScript Language = "assemblyscript"
+	Rust           Language = "rust"
 )
 
 // Languages returns all languages. Go comes first.
-func Languages() []Language { return []Language{Go, C, AssemblyScript} }
+func Languages() []Language { return []Language{Go, C, AssemblyScript, Rust} }
 
 var packages = map[Language][]string{
 	Go: packagesOf(slices.Concat(linkFiles, buildFiles)), C: {"clang-19", "lld-19"}, AssemblyScript: {"nodejs", "npm"},
+	Rust: {"rustc", "libstd-rust-dev-wasm32", "lld-14"},
 }
+
+// titles are the names of languages for people.
+var titles = map[Language]string{Go: "Go", C: "C", AssemblyScript: "AssemblyScript", Rust: "Rust"}
 
 // Packages returns the Debian packages that plugins in l are built with. Those of Go include what TinyGo is built with.
 func (l Language) Packages() []string { return packages[l] }
 
 // LanguageOf returns the language of the plugin in dir. A directory with Go files, other than tests, has a plugin in Go, one with C
-// files has one in C, and one with package.json and asconfig.json has one in AssemblyScript.
+// files has one in C, one with package.json and asconfig.json has one in AssemblyScript, and one with Rust files has one in Rust.
 func LanguageOf(dir string) (Language, error) {
 	if err := checkDirectory(dir); err != nil {
 		return "", err
@@ -49,20 +54,34 @@ func LanguageOf(dir string) (Language, error) {
 	if err != nil {
 		return "", err
 	}
-	inAssemblyScript := isThere(dir, packageFile) && isThere(dir, asconfigFile)
-	switch {
-	case len(inGo) > 0:
+	if len(inGo) > 0 {
 		return Go, nil // C files beside it are those of cgo
-	case len(inC) > 0 && inAssemblyScript:
-		return "", fmt.Errorf("%s has the sources of two plugins, one in C (%s) and one in AssemblyScript (%s): put each into a directory of its own", dir, inC[0], asconfigFile)
-	case len(inC) > 0:
-		return C, nil
-	case inAssemblyScript:
-		return AssemblyScript, nil
+	}
+	inRust, err := sources(dir, ".rs")
+	if err != nil {
+		return "", err
+	}
+	var found []Language
+	var files []string
+	if len(inC) > 0 {
+		found, files = append(found, C), append(files, inC[0])
+	}
+	if isThere(dir, packageFile) && isThere(dir, asconfigFile) {
+		found, files = append(found, AssemblyScript), append(files, asconfigFile)
+	}
+	if len(inRust) > 0 {
+		found, files = append(found, Rust), append(files, inRust[0])
+	}
+	switch {
+	case len(found) > 1:
+		return "", fmt.Errorf("%s has the sources of two plugins, one in %s (%s) and one in %s (%s): put each into a directory of its own",
+			dir, titles[found[0]], files[0], titles[found[1]], files[1])
+	case len(found) == 1:
+		return found[0], nil
 	case isThere(dir, asconfigFile):
 		return "", fmt.Errorf("%s has %s and no %s, which names the version of AssemblyScript: `keywright plugin new NAME --lang assemblyscript` writes both", dir, asconfigFile, packageFile)
 	}
-	return "", fmt.Errorf("%s has no plugin: there is neither a Go file nor a C file, nor %s of AssemblyScript. `keywright plugin new NAME` writes the directory of a plugin", dir, asconfigFile)
+	return "", fmt.Errorf("%s has no plugin: there is neither a Go file nor a C file nor a Rust file, nor %s of AssemblyScript. `keywright plugin new NAME` writes the directory of a plugin", dir, asconfigFile)
 }
 
 func checkDirectory(dir string) error {
@@ -86,7 +105,7 @@ func sources(dir, extension string) (names []string, err error) {
 }
 
 // extensions are the extensions, or the names, of the files that a module is compiled from.
-var extensions = map[Language][]string{Go: {".go"}, C: {".c", ".h", ".cfg"}, AssemblyScript: {".ts", packageFile, lockFile, asconfigFile}}
+var extensions = map[Language][]string{Go: {".go"}, C: {".c", ".h", ".cfg"}, AssemblyScript: {".ts", packageFile, lockFile, asconfigFile}, Rust: {".rs", ".args"}}
 
 // Newer returns the name of a source file in dir that was written after the plugin's module, or an empty name. It does not read the
 // files: a checkout may set their times in any order. Files of other directories do not count.
@@ -257,4 +276,62 @@ func clangArguments(dir, out string) ([]string, error) {
 		args = append(args, "./"+name) // a path, so that no name is taken for an option
 	}
 	return args, nil
+}
+
+// The files of sdk/rust, which stand beside the sources of a plugin in Rust: the SDK and the options of rustc.
+const (
+	rustModule  = "keywright.rs"
+	rustOptions = "keywright.args"
+	rustTarget  = "wasm32-unknown-unknown"
+)
+
+// rustcs are the places of rustc, Debian's first: it is the tested one, and versions differ in the bytes that they make.
+var rustcs = []string{"/usr/bin/rustc", "rustc"}
+
+// FindRust returns the rustc that plugins in Rust are built with: one that has the target for WebAssembly. The error says what to install.
+func FindRust(ctx context.Context) (Compiler, error) {
+	var errs []error
+	for _, name := range rustcs {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			continue
+		}
+		libraries, err := exec.CommandContext(ctx, path, "--print=target-libdir", "--target="+rustTarget).Output()
+		if _, missing := os.Stat(strings.TrimSpace(string(libraries))); err != nil || missing != nil {
+			errs = append(errs, fmt.Errorf("%s has no library for %s, install that of the same version", path, rustTarget))
+			continue
+		}
+		output, err := exec.CommandContext(ctx, path, "--version").CombinedOutput()
+		if err != nil {
+			return Compiler{}, commandError(ctx, path+" --version", err, output)
+		}
+		return Compiler{Path: path, Version: strings.TrimSpace(string(output)), Language: Rust}, nil
+	}
+	return Compiler{}, errors.Join(append(errs, fmt.Errorf("no rustc found that compiles plugins. Debian 12 has it: apt-get install --no-install-recommends %s",
+		strings.Join(Rust.Packages(), " ")))...)
+}
+
+// rustArguments returns the arguments of rustc. The file that it compiles is the only one beside the SDK, or the one that has the
+// directory's name.
+func rustArguments(dir, out string) ([]string, error) {
+	if !isThere(dir, rustOptions) {
+		return nil, fmt.Errorf("%s is missing in %s, the options of rustc: copy it from sdk/rust, with %s. `keywright plugin new NAME --lang rust` writes both", rustOptions, dir, rustModule)
+	}
+	files, err := sources(dir, ".rs")
+	if err != nil {
+		return nil, fmt.Errorf("sources of the plugin: %w", err)
+	}
+	absolute, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("plugin directory %s: %w", dir, err)
+	}
+	files = slices.DeleteFunc(files, func(name string) bool { return name == rustModule })
+	root := filepath.Base(absolute) + ".rs"
+	if len(files) == 1 {
+		root = files[0]
+	}
+	if !slices.Contains(files, root) {
+		return nil, fmt.Errorf("%s has several Rust files and none is %s: give that name to the one with exports!", dir, root)
+	}
+	return []string{"@" + rustOptions, "--remap-path-prefix=" + absolute + "=.", "-o", out, "./" + root}, nil
 }

@@ -25,12 +25,14 @@ func TestLanguageOf(t *testing.T) {
 		{name: "C", files: []string{"acme.c", "keywright.h", "keywright.cfg"}, want: C},
 		{name: "C with a test in Go", files: []string{"acme.c", "go.mod", "acme_test.go"}, want: C},
 		{name: "AssemblyScript", files: []string{"acme.ts", "asconfig.json", "package.json"}, want: AssemblyScript},
+		{name: "Rust", files: []string{"acme.rs", "keywright.rs", "keywright.args"}, want: Rust},
+		{name: "Rust and C", files: []string{"acme.rs", "acme.c"}, err: "one in C (acme.c) and one in Rust (acme.rs): put each into a directory of its own"},
 		{name: "a C file and AssemblyScript", files: []string{"acme.c", "asconfig.json", "package.json"}, err: "put each into a directory of its own"},
 		{name: "AssemblyScript without a version", files: []string{"acme.ts", "asconfig.json"}, err: "no package.json, which names the version"},
 		{name: "a program for Node.js", files: []string{"acme.ts", "package.json"}, err: "has no plugin"},
 		{name: "a header only", files: []string{"keywright.h"}, err: "has no plugin"},
 		{name: "a hidden file of an editor", files: []string{".#acme.c"}, err: "has no plugin"},
-		{name: "nothing", err: "has no plugin: there is neither a Go file nor a C file, nor asconfig.json"},
+		{name: "nothing", err: "has no plugin: there is neither a Go file nor a C file nor a Rust file, nor asconfig.json"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -58,6 +60,7 @@ func TestNewer(t *testing.T) {
 		{name: "a header", files: []string{"acme.c", "keywright.h", "keywright.cfg"}, newer: []string{"keywright.h"}, want: "keywright.h"},
 		{name: "options", files: []string{"acme.c", "keywright.cfg"}, newer: []string{"keywright.cfg"}, want: "keywright.cfg"},
 		{name: "AssemblyScript", files: []string{"acme.ts", "asconfig.json", "package.json"}, newer: []string{"acme.ts"}, want: "acme.ts"},
+		{name: "Rust", files: []string{"acme.rs", "keywright.args"}, newer: []string{"keywright.args"}, want: "keywright.args"},
 		{name: "Go", files: []string{"main.go", "main_test.go"}, newer: []string{"main.go"}, want: "main.go"},
 		{name: "a test", files: []string{"main.go", "main_test.go"}, newer: []string{"main_test.go", "cases.yaml"}},
 		{name: "nothing", files: []string{"acme.c", "keywright.cfg"}},
@@ -217,6 +220,50 @@ func TestCheckComparesAModuleInC(t *testing.T) {
 	wantErrors(t, c.Check(t.Context(), dir), nil)
 	testworld.Check(t, os.WriteFile(filepath.Join(dir, "part.c"), []byte("int part(void);\nint part(void) { return 43; }\n"), 0o600))
 	wantErrors(t, c.Check(t.Context(), dir), []string{"acme.wasm differs from what its sources give with clang version ", "build it again"})
+}
+
+// The crate of a plugin in Rust is its only file beside the SDK, or the file with the directory's name.
+func TestRustArguments(t *testing.T) {
+	for _, c := range []struct {
+		name, want, err string
+		files           []string
+	}{
+		{name: "one file", files: []string{"plugin.rs", "keywright.rs", "keywright.args"}, want: "./plugin.rs"},
+		{name: "modules beside it", files: []string{"acme.rs", "a.rs", "keywright.rs", "keywright.args"}, want: "./acme.rs"},
+		{name: "no file with the name", files: []string{"a.rs", "b.rs", "keywright.args"}, err: "has several Rust files and none is acme.rs"},
+		{name: "the SDK alone", files: []string{"keywright.rs", "keywright.args"}, err: "none is acme.rs"},
+		{name: "no options", files: []string{"acme.rs"}, err: "keywright.args is missing in "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			files := map[string]string{}
+			for _, name := range c.files {
+				files[name] = ""
+			}
+			arguments, err := rustArguments(writeFiles(t, "acme", files), "out.wasm")
+			if c.err != "" {
+				wantErrors(t, err, []string{c.err})
+				return
+			}
+			testworld.Check(t, err)
+			if got := arguments[len(arguments)-1]; got != c.want || arguments[0] != "@keywright.args" {
+				t.Errorf("the arguments are %q, want the crate %s", arguments, c.want)
+			}
+		})
+	}
+}
+
+// A rustc without the target of WebAssembly is passed over, and the error says what to install.
+func TestFindRust(t *testing.T) {
+	c, err := FindRust(t.Context())
+	if err != nil || c.Path != rustcs[0] || !strings.HasPrefix(c.Version, "rustc 1.") || c.Language != Rust {
+		t.Errorf("the compiler is %+v, error %v; want Debian's (make deps installs it)", c, err)
+	}
+	defer func(was []string) { rustcs = was }(rustcs)
+	dir := t.TempDir()
+	script(t, dir, "rustc", "echo /nowhere")
+	rustcs = []string{filepath.Join(dir, "rustc"), filepath.Join(dir, "missing")}
+	_, err = FindRust(t.Context())
+	wantErrors(t, err, []string{"rustc has no library for wasm32-unknown-unknown", "apt-get install --no-install-recommends rustc libstd-rust-dev-wasm32 lld-14"})
 }
 
 // fakeNPM puts an npm on PATH that installs a compiler, and writes its arguments into the file npm.txt of the plugin.

@@ -1,4 +1,5 @@
-// Package pluginbuild compiles plugins: those in Go with TinyGo, those in C with clang, and those in AssemblyScript with its compiler.
+// Package pluginbuild compiles plugins: those in Go with TinyGo, those in C with clang, those in AssemblyScript with its compiler,
+// and those in Rust with rustc.
 //
 // A plugin directory holds the sources of one plugin. Its module is written beside them and named after the directory:
 // plugins/jwt/jwt.wasm for plugins/jwt. Builds are reproducible: the same sources and compiler produce the same
@@ -92,7 +93,7 @@ func (c Compiler) Check(ctx context.Context, dir string) error {
 	if bytes.Equal(was, is) {
 		return nil
 	}
-	if c.Language == C || c.Language == AssemblyScript {
+	if c.Language != Go && c.Language != "" {
 		return fmt.Errorf("%s differs from what its sources give with %s: they have changed, or it was built with another compiler, or altered; build it again", out, c)
 	}
 	recorded, err := RecordedDigest(was)
@@ -117,7 +118,7 @@ func (c Compiler) Compile(ctx context.Context, dir string) ([]byte, error) {
 }
 
 func (c Compiler) compile(ctx context.Context, dir string) ([]byte, []escape, error) {
-	if c.Language == C || c.Language == AssemblyScript {
+	if c.Language != Go && c.Language != "" {
 		wasm, err := c.link(ctx, dir)
 		return wasm, nil, err
 	}
@@ -166,6 +167,8 @@ func (c Compiler) link(ctx context.Context, dir string) ([]byte, error) {
 		args, err = clangArguments(dir, out)
 	case AssemblyScript:
 		args = []string{"--outFile", out}
+	case Rust:
+		args, err = rustArguments(dir, out)
 	default:
 		env, endless = withLinker(env), errEndless
 		args, err = c.tinygoArguments(scratch, out)

@@ -16,11 +16,12 @@ import (
 	"github.com/keywright/keywright/internal/testworld"
 )
 
-// acme has the modules of one auth type in three languages, that in Go first.
+// acme has the modules of one auth type in four languages, that in Go first.
 var acme = []struct{ language, module string }{
 	{"Go", "../../examples/acme_hmac/acme_hmac.wasm"},
 	{"C", "../../examples/acme_hmac_c/acme_hmac_c.wasm"},
 	{"AssemblyScript", "../../examples/acme_hmac_as/acme_hmac_as.wasm"},
+	{"Rust", "../../examples/acme_hmac_rust/acme_hmac_rust.wasm"},
 }
 
 // acmeConfig is the configuration of a connector to Acme's API.

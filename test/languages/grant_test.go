@@ -17,10 +17,10 @@ const grantURL = "https://login.test/oauth"
 
 var grantConfig = hosttest.Config{"authorization_url": "https://login.test/authorize", "token_url": grantURL, "client_id": `me "and" you`}
 
-// eachLanguage runs tests with a plugin in C and in AssemblyScript.
+// eachLanguage runs tests with a plugin in C, in AssemblyScript and in Rust.
 func eachLanguage(t *testing.T, plugin string, tests map[string]func(*testing.T, *hosttest.Harness)) {
 	t.Helper()
-	for language, source := range map[string]string{"C": "c/" + plugin + ".c", "AssemblyScript": "assembly/" + plugin + ".ts"} {
+	for language, source := range map[string]string{"C": "c/" + plugin + ".c", "AssemblyScript": "assembly/" + plugin + ".ts", "Rust": "rust/" + plugin + ".rs"} {
 		t.Run(language, func(t *testing.T) {
 			module := compile(t, source)
 			for name, test := range tests {
@@ -53,7 +53,7 @@ func consent(t *testing.T, h *hosttest.Harness) (page *url.URL) {
 	return page
 }
 
-// A plugin in C or AssemblyScript asks for consent, keeps the refresh token that rotates, and revokes it.
+// A plugin in any of these languages asks for consent, keeps the refresh token that rotates, and revokes it.
 func TestGrant(t *testing.T) {
 	eachLanguage(t, "grant", map[string]func(*testing.T, *hosttest.Harness){
 		"a grant is kept until it is revoked": testGrantIsKept,

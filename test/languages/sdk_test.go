@@ -24,6 +24,7 @@ import (
 const (
 	header = "../../sdk/c/keywright.h"
 	script = "../../sdk/assemblyscript/keywright.ts"
+	crate  = "../../sdk/rust/keywright.rs"
 )
 
 // goOnly are methods of the Go SDK that the others lack. Seconds returns a time.Duration; there, times are numbers of seconds. The
@@ -31,9 +32,9 @@ const (
 // of which there is a template.
 var goOnly = []string{"Seconds", "CachedToken", "ExchangeOK", "SignatureBase"}
 
-// Both SDKs have all that the Go SDK has for a call, under the same names.
+// All SDKs have all that the Go SDK has for a call, under the same names.
 func TestSDKsHaveTheNamesOfTheGoSDK(t *testing.T) {
-	c, as := string(read(t, header)), string(read(t, script))
+	c, as, rust := string(read(t, header)), string(read(t, script)), string(read(t, crate))
 	call := reflect.TypeFor[*sdk.Call]()
 	for i := range call.NumMethod() {
 		name := call.Method(i).Name
@@ -49,11 +50,14 @@ func TestSDKsHaveTheNamesOfTheGoSDK(t *testing.T) {
 		if !want.MatchString(as) {
 			t.Errorf("%s has no %s, for Call.%s", script, want, name)
 		}
+		if want := "pub fn " + strings.ToLower(words) + "("; !strings.Contains(rust, want) {
+			t.Errorf("%s has no %s…), for Call.%s", crate, want, name)
+		}
 	}
 }
 
-// The SDKs declare each function as the host has it: a module that imports all functions as the header declares them is loaded, and
-// AssemblyScript's declarations are the same.
+// The SDKs declare each function as the host has it: a module that imports all functions as the header declares them is loaded, the
+// declarations in AssemblyScript and Rust are the same.
 func TestSDKsDeclareTheFunctionsOfTheHost(t *testing.T) {
 	declared := map[string]string{}
 	var calls strings.Builder
@@ -67,6 +71,18 @@ func TestSDKsDeclareTheFunctionsOfTheHost(t *testing.T) {
 	}
 	if diff := cmp.Diff(declared, as); diff != "" {
 		t.Errorf("the declarations differ (-C +AssemblyScript):\n%s", diff)
+	}
+	rust, module := map[string]string{}, ""
+	for _, m := range regexp.MustCompile(`wasm_import_module = "extism:host/(\w+)"|\tpub fn (\w+)\((.*)\)(?: -> (\w+))?;`).FindAllStringSubmatch(
+		strings.ReplaceAll(string(read(t, crate)), "    ", "\t"), -1) {
+		if m[1] != "" {
+			module = m[1]
+			continue
+		}
+		rust[m[2]] = signature(module, m[3], m[4])
+	}
+	if diff := cmp.Diff(declared, rust); diff != "" {
+		t.Errorf("the declarations differ (-C +Rust):\n%s", diff)
 	}
 	for _, function := range userFunctions(t) {
 		if declared[function] == "" {
@@ -88,12 +104,12 @@ func TestSDKsDeclareTheFunctionsOfTheHost(t *testing.T) {
 // signature returns the module, parameters and result of a function, in the types of WebAssembly.
 func signature(module, parameters, result string) string {
 	types := strings.NewReplacer(
-		"const void *address", "i32", "void *address", "i32", "uint32_t", "i32", "usize", "i32", "u32", "i32",
+		"const void *address", "i32", "void *address", "i32", "uint32_t", "i32", "usize", "i32", "u32", "i32", "*const u8", "i32", "*mut u8", "i32",
 		"uint64_t", "i64", "int64_t", "i64", "u64", "i64", "void", "",
 	)
 	var list []string
 	for parameter := range strings.SplitSeq(parameters, ",") {
-		name := regexp.MustCompile(`^(\w+): (\w+)$`).ReplaceAllString(strings.TrimSpace(parameter), "$2 $1")
+		name := regexp.MustCompile(`^(\w+): (.+)$`).ReplaceAllString(strings.TrimSpace(parameter), "$2 $1")
 		kind, _, _ := strings.Cut(types.Replace(name), " ")
 		list = append(list, kind)
 	}
@@ -118,6 +134,7 @@ func TestREADMECode(t *testing.T) {
 	for readme, files := range map[string][]string{
 		"../../sdk/c/README.md":              {"../../examples/acme_hmac_c/acme_hmac.c"},
 		"../../sdk/assemblyscript/README.md": {"../../examples/acme_hmac_as/acme_hmac.ts", asDir + "/asconfig.json"},
+		"../../sdk/rust/README.md":           {"../../examples/acme_hmac_rust/acme_hmac.rs"},
 	} {
 		all := makefile + strings.Replace(string(read(t, asDir+"/package.json")), "asc ", "npx asc ", 1)
 		for _, name := range files {
@@ -143,8 +160,9 @@ func TestREADMECode(t *testing.T) {
 
 // examples has the modules that are committed, by their sources.
 var examples = map[string]string{
-	"../../examples/acme_hmac_c/acme_hmac.c":   "../../examples/acme_hmac_c/acme_hmac_c.wasm",
-	"../../examples/acme_hmac_as/acme_hmac.ts": "../../examples/acme_hmac_as/acme_hmac_as.wasm",
+	"../../examples/acme_hmac_c/acme_hmac.c":     "../../examples/acme_hmac_c/acme_hmac_c.wasm",
+	"../../examples/acme_hmac_as/acme_hmac.ts":   "../../examples/acme_hmac_as/acme_hmac_as.wasm",
+	"../../examples/acme_hmac_rust/acme_hmac.rs": "../../examples/acme_hmac_rust/acme_hmac_rust.wasm",
 }
 
 // Compiling an example anew makes the module that is committed, byte by byte.
@@ -156,7 +174,7 @@ func TestExampleSources(t *testing.T) {
 	}
 }
 
-// compile compiles a plugin in C or AssemblyScript, and returns the path of the module.
+// compile compiles a plugin in C, AssemblyScript or Rust, and returns the path of the module.
 func compile(t *testing.T, source string) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), strings.TrimSuffix(filepath.Base(source), filepath.Ext(source))+".wasm")
@@ -165,6 +183,12 @@ func compile(t *testing.T, source string) string {
 		read(t, "../../sdk/c/keywright.h")
 		read(t, "../../sdk/c/keywright.cfg")
 		run(t, "clang-19", "--config=../../sdk/c/keywright.cfg", "-o", out, source)
+		return out
+	}
+	if filepath.Ext(source) == ".rs" {
+		read(t, crate)
+		read(t, "../../sdk/rust/keywright.args")
+		run(t, "/usr/bin/rustc", "@../../sdk/rust/keywright.args", "-o", out, source) // Debian's, as of all compilers
 		return out
 	}
 	read(t, "../../sdk/assemblyscript/keywright.ts")

@@ -1,4 +1,4 @@
-// Package constants compares the constants of the plugin contract with those of the SDKs for C and AssemblyScript, between two
+// Package constants compares the constants of the plugin contract with those of the SDKs for C, AssemblyScript and Rust, between two
 // comments. They are those of package sdk, under the same names, and the limits of the contract. Their values come from packages
 // abi and contract. With -update, the test writes them:
 //
@@ -47,6 +47,12 @@ var sdks = map[string]func(constant) string{
 		}
 		return fmt.Sprintf("export const %s: i64 = %s;\n", c.name, c.value)
 	},
+	"sdk/rust/keywright.rs": func(c constant) string {
+		if c.text() {
+			return fmt.Sprintf("pub const %s: &str = %s;\n", c.name, c.value)
+		}
+		return fmt.Sprintf("pub const %s: i64 = %s;\n", c.name, c.value)
+	},
 }
 
 // updated returns the file of an SDK with the constants of the contract.
@@ -71,7 +77,7 @@ func updated(root, name string) (string, error) {
 	return before + begins + list.String() + ends + after, nil
 }
 
-// constant is a constant of the contract. The value is a literal, which is the same in Go, C and AssemblyScript.
+// constant is a constant of the contract. The value is a literal, which is the same in Go, C, AssemblyScript and Rust.
 type constant struct{ name, value string }
 
 func (c constant) text() bool { return c.value[0] == '"' }

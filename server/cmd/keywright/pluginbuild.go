@@ -47,7 +47,7 @@ func pluginNewCommand(a *app) *cobra.Command {
 		return a.newPlugin(c.Context(), p, dir, checkout)
 	})
 	c.Flags().StringVar(&p.Type, "type", "", "the `TYPE` of auth that the plugin adds; that of the directory's name unless given")
-	c.Flags().StringVar(&lang, "lang", string(pluginbuild.Go), "the `LANGUAGE` of the plugin: go, c or assemblyscript")
+	c.Flags().StringVar(&lang, "lang", string(pluginbuild.Go), "the `LANGUAGE` of the plugin: go, c, assemblyscript or rust")
 	c.Flags().StringVar(&checkout, "keywright", "", "the `DIR` of a checkout of Keywright that a plugin in Go is built with")
 	return c
 }
@@ -129,6 +129,8 @@ func (a *app) compiler(ctx context.Context, dir string) (compiler pluginbuild.Co
 	switch language {
 	case pluginbuild.C:
 		return pluginbuild.FindClang(ctx)
+	case pluginbuild.Rust:
+		return pluginbuild.FindRust(ctx)
 	case pluginbuild.AssemblyScript:
 		return pluginbuild.FindAssemblyScript(ctx, dir, func(command string) {
 			a.printErr("keywright: %s in %s, once: it installs AssemblyScript", command, dir)

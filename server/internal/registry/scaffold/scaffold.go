@@ -20,9 +20,10 @@ import (
 	"github.com/keywright/keywright/internal/pluginbuild"
 	"github.com/keywright/keywright/sdk/assemblyscript"
 	"github.com/keywright/keywright/sdk/c"
+	"github.com/keywright/keywright/sdk/rust"
 )
 
-//go:embed common go c assemblyscript
+//go:embed common go c assemblyscript rust
 var templates embed.FS
 
 // Module is the Go module that plugins require.
@@ -74,6 +75,8 @@ func (p Plugin) files() (map[string][]byte, error) {
 		files["keywright.h"], files["keywright.cfg"] = c.Header, c.Options
 	case pluginbuild.AssemblyScript:
 		files["keywright.ts"] = assemblyscript.Module
+	case pluginbuild.Rust:
+		files["keywright.rs"], files["keywright.args"] = rust.Module, rust.Options
 	}
 	for _, dir := range []string{"common", string(p.Language)} {
 		all, err := template.New("").Option("missingkey=error").ParseFS(templates, dir+"/*.tmpl")
@@ -98,7 +101,7 @@ func (p Plugin) path(template string) string {
 		return ".gitignore"
 	case "workflow.yml":
 		return ".github/workflows/plugin.yml"
-	case "main.c", "main.ts":
+	case "main.c", "main.ts", "main.rs":
 		return p.Name + filepath.Ext(template)
 	}
 	return template

@@ -32,6 +32,7 @@ func TestFilesOfAPlugin(t *testing.T) {
 			".github/workflows/plugin.yml", ".gitignore", "README.md", "acme-token.ts", "asconfig.json", "cases.yaml", "connectors.yaml", "keywright.ts", "package-lock.json",
 			"package.json", "tsconfig.json",
 		},
+		pluginbuild.Rust: {".github/workflows/plugin.yml", ".gitignore", "README.md", "acme-token.rs", "cases.yaml", "connectors.yaml", "keywright.args", "keywright.rs"},
 	}
 	for _, language := range pluginbuild.Languages() {
 		if diff := cmp.Diff(want[language], slices.Sorted(maps.Keys(filesOf(t, language)))); diff != "" {
@@ -43,7 +44,7 @@ func TestFilesOfAPlugin(t *testing.T) {
 // An author has at most 30 lines to change: the whole plugin, without comments and empty lines.
 func TestPluginLength(t *testing.T) {
 	for language, name := range map[pluginbuild.Language]string{
-		pluginbuild.Go: "main.go", pluginbuild.C: "acme-token.c", pluginbuild.AssemblyScript: "acme-token.ts",
+		pluginbuild.Go: "main.go", pluginbuild.C: "acme-token.c", pluginbuild.AssemblyScript: "acme-token.ts", pluginbuild.Rust: "acme-token.rs",
 	} {
 		source, lines := filesOf(t, language)[name], 0
 		for line := range strings.Lines(string(source)) {
