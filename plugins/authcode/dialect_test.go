@@ -169,7 +169,7 @@ func TestProblemsOfTheDialect(t *testing.T) {
 		"token_headers.Authorization": config("token_headers", map[string]any{"Authorization": "x"}, "client_auth", "client_secret_basic"),
 		"key":                         config("key", "Host"),
 		"token_from":                  config("token_from", "nowhere"),
-		"refresh_parameters.scope":    config("refresh_parameters", map[string]any{"scope": "x"}),
+		"refresh_parameters.resource": config("refresh_parameters", map[string]any{"resource": "x"}),
 	} {
 		run(t, func(t *testing.T, h *hosttest.Harness) {
 			h.Canary("crm")

@@ -65,7 +65,7 @@ func fields() []sdk.Field {
 func (plugin) Validate(c *sdk.Config) []sdk.Problem {
 	problems := append(oauth.AssertionProblems(c), oauth.DialectProblems(c)...)
 	for _, field := range []string{"parameters", "refresh_parameters"} {
-		problems = append(problems, oauth.ParameterProblems(c, field, "scope", "resource", "code", "code_verifier", "redirect_uri", oauth.RefreshToken)...)
+		problems = append(problems, oauth.ParameterProblems(c, field, "resource", "code", "code_verifier", "redirect_uri", oauth.RefreshToken)...)
 	}
 	pkce, _ := c.Literal("pkce")
 	way, _ := c.Literal("client_auth")

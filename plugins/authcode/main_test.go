@@ -74,9 +74,9 @@ func TestTheRequests(t *testing.T) {
 		{
 			"basic, and further parameters",
 			config("client_auth", "client_secret_basic", "scope", nil, "audience", "a b", "resource", "https://r.test/ urn:x",
-				"authorization_parameters", map[string]any{"access_type": "offline"}, "parameters", map[string]any{"vendor": "x y"}),
+				"authorization_parameters", map[string]any{"access_type": "offline"}, "parameters", map[string]any{"vendor": "x y", "scope": "read"}),
 			url.Values{"tenant": {"one"}, "client_id": {"me"}, "audience": {"a", "b"}, "resource": {"https://r.test/", "urn:x"}, "access_type": {"offline"}},
-			url.Values{"resource": {"https://r.test/", "urn:x"}, "vendor": {"x y"}},
+			url.Values{"resource": {"https://r.test/", "urn:x"}, "vendor": {"x y"}, "scope": {"read"}}, // which Zendesk wants
 			"bWU6YStzZWNyZXQrb2YrdGhlK2NsaWVudA==", "https://login.test/authorize",
 		},
 		{

@@ -53,6 +53,10 @@ func consentsB() map[string]consents {
 			query: []string{"scope", "user:read:email"}, target: "GET https://api.twitch.tv/helix/users", checks: []check{sends("Client-Id", clientID)},
 			answer: `{"access_token":"` + apiToken + `","expires_in":14124,"refresh_token":"` + refreshToken + `","scope":["user:read:email"],"token_type":"bearer"}`,
 		},
+		"zendesk-user": {
+			authorize: "https://acme.zendesk.com/oauth/authorizations/new", token: "https://acme.zendesk.com/oauth/tokens", auth: post, json: true,
+			query: []string{"scope", "read"}, form: []string{"scope", "read"}, target: "GET https://acme.zendesk.com/api/v2/users/me", set: []string{"your-subdomain", "acme"},
+		},
 		"zoom-user": {
 			authorize: "https://zoom.us/oauth/authorize", token: "https://zoom.us/oauth/token", auth: basic,
 			target: "GET https://api.zoom.us/v2/users/me",

@@ -5,6 +5,7 @@
 package connectors_test
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -124,7 +125,7 @@ func clientAuth(r *http.Request) string {
 
 // lifetime returns how long a JWT lasts, in seconds, and 0 for another text.
 func lifetime(token string) int {
-	var claims struct{ Iat, Exp int }
+	var claims struct{ Iat, Nbf, Exp int }
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
 		return 0
@@ -133,7 +134,7 @@ func lifetime(token string) int {
 	if err != nil || json.Unmarshal(payload, &claims) != nil {
 		return 0
 	}
-	return claims.Exp - claims.Iat
+	return claims.Exp - cmp.Or(claims.Iat, claims.Nbf)
 }
 
 // Each entry says of everything that a request can break what the product documents, on which page, or that no page was found.

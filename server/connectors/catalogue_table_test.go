@@ -18,7 +18,7 @@ import (
 func accounts(t *testing.T) map[string]account {
 	t.Helper()
 	all := map[string]account{}
-	for _, some := range []map[string]account{bearerAccounts(), headerAccounts(), passwordAccounts(), tokenAccounts(), signedAccounts(t), consentAccounts()} {
+	for _, some := range []map[string]account{bearerAccounts(), headerAccounts(), passwordAccounts(), tokenAccounts(), signedAccounts(t), keyedAccounts(t), consentAccounts()} {
 		maps.Copy(all, some)
 	}
 	return all

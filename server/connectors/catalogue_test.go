@@ -201,6 +201,9 @@ func otherSecret(t *testing.T, value string) string {
 	if value == p256Text(t, p256Key) {
 		return p256Text(t, otherP256Key)
 	}
+	if value == pkcs8(t, ed25519Key("k")) {
+		return pkcs8(t, ed25519Key("o"))
+	}
 	if mine, theirs := keyTexts(t, rsaKey), keyTexts(t, otherRSAKey); strings.Contains(value, "PRIVATE KEY") {
 		for i, text := range mine {
 			value = strings.ReplaceAll(value, text, theirs[i])
