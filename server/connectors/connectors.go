@@ -108,6 +108,8 @@ type Set struct {
 	secrets host.Secrets
 	// stores is the member secrets as it is in the file.
 	stores []any
+	// storeHosts are the hosts of stores behind an API.
+	storeHosts []*host.Host
 }
 
 // Load reads the file name. If the file has problems, Load returns an [*Error] that lists all of them, up to 100. If ctx ends,
@@ -242,6 +244,9 @@ func (s *Set) Close(ctx context.Context) (err error) {
 	if s.Host != nil {
 		err = s.Host.Close(ctx)
 	}
+	for _, h := range s.storeHosts {
+		err = errors.Join(err, h.Close(ctx))
+	}
 	if s.memory != nil {
 		err = errors.Join(err, s.memory.Close(ctx))
 	}
@@ -266,6 +271,8 @@ type definer struct {
 	suggestions map[*node][]string
 	// keys is the store of keys of the file, or nil.
 	keys host.Keys
+	// above has the secrets of the stores above the one that is being opened.
+	above host.Secrets
 }
 
 // A loader holds the state of one Load.
@@ -319,7 +326,7 @@ func (l *loader) load(ctx context.Context) error {
 	for _, n := range l.file.Secrets {
 		l.set.stores = append(l.set.stores, n.decoded())
 	}
-	l.openStores()
+	l.openStores(ctx)
 	if l.file.State != nil {
 		if err := l.openState(ctx, l.file.State); err != nil {
 			return err

@@ -39,7 +39,7 @@ func costOf(t *testing.T, h *host.Host, text string) (uint64, []Problem) {
 		}
 		definitions, _ := l.document(t.Context(), root)
 		l.set.Settings = l.settings(root)
-		l.openStores()
+		l.openStores(t.Context())
 		return l.connectAll(t.Context(), definitions)
 	})
 	if err != nil {

@@ -178,14 +178,14 @@ func (w *schemaWriter) member(path string, t reflect.Type, f *field) schema {
 		return variantSchema(w, path, storeFiles)
 	case "state":
 		return variantSchema(w, path, stateFiles)
-	case "connectors[].auth":
-		return w.auth()
 	case "connectors[]":
 		t = reflect.TypeFor[connectorFile]()
 	case "plugins[]":
 		t = reflect.TypeFor[pluginFile]()
 	}
 	switch t {
+	case reflect.TypeFor[host.Auth]():
+		return w.auth()
 	case reflect.TypeFor[time.Duration]():
 		return textSchema(texts["duration"])
 	case reflect.TypeFor[*node](): // in a list, whose rule has its values

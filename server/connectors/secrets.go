@@ -208,7 +208,7 @@ func (l *loader) mention(c *definition, secret string) (secretPath string, where
 const maxStores = 32
 
 // openStores opens the stores of the member secrets, in the order in which they are asked, in place of those of the options.
-func (d *definer) openStores() {
+func (d *definer) openStores(ctx context.Context) {
 	var all []host.Secrets
 	d.options.Environment = d.options.Environment && len(d.file.Secrets) == 0
 	for i, n := range d.file.Secrets {
@@ -221,20 +221,26 @@ func (d *definer) openStores() {
 			continue
 		}
 		if file, ok := decodeVariant(d, n, path, storeFiles); ok {
-			if store := file.open(d, n, path); store != nil {
+			d.above = d.firstOf(all)
+			if store := file.open(ctx, d, n, path); store != nil {
 				all = append(all, store)
 			}
 		}
 	}
 	if len(all) > 0 {
-		if d.options.First != nil {
-			all = slices.Insert(all, 0, d.options.First)
-		}
-		d.options.Host.Secrets = host.FirstOf(all...)
+		d.options.Host.Secrets = d.firstOf(all)
 	}
 	if d.keys != nil {
 		d.options.Host.Keys = d.keys
 	}
+}
+
+// firstOf returns a store that asks all of these in order, after that of the options.
+func (d *definer) firstOf(all []host.Secrets) host.Secrets {
+	if d.options.First != nil {
+		all = slices.Insert(slices.Clone(all), 0, d.options.First)
+	}
+	return host.FirstOf(all...)
 }
 
 // storeType holds the member that all stores have.
@@ -246,7 +252,7 @@ type storeType struct {
 // A storeFile is an item of the member secrets. Its fields are the members of that type of store.
 type storeFile interface {
 	// open returns the store. It returns nil after it has reported what is wrong.
-	open(d *definer, n *node, path string) host.Secrets
+	open(ctx context.Context, d *definer, n *node, path string) host.Secrets
 }
 
 var storeFiles = []variant[storeFile]{
@@ -254,11 +260,19 @@ var storeFiles = []variant[storeFile]{
 	{"dir", func() storeFile { return &dirFile{} }},
 	{"age", func() storeFile { return &ageFile{} }},
 	{"vault", func() storeFile { return &vaultFile{} }},
+	{"connector", func() storeFile { return &connectorStore{} }},
+	{"aws_secrets_manager", func() storeFile { return &awsStore{} }},
+	{"aws_ssm", func() storeFile { return &ssmStore{} }},
+	{"gcp_secret_manager", func() storeFile { return &googleStore{} }},
+	{"azure_key_vault", func() storeFile { return &azureStore{} }},
+	{"onepassword_connect", func() storeFile { return &onePasswordStore{} }},
+	{"doppler", func() storeFile { return &dopplerStore{} }},
+	{"infisical", func() storeFile { return &infisicalStore{} }},
 }
 
 type envFile struct{ storeType }
 
-func (*envFile) open(d *definer, _ *node, _ string) host.Secrets {
+func (*envFile) open(_ context.Context, d *definer, _ *node, _ string) host.Secrets {
 	d.options.Environment = true
 	return host.EnvSecrets()
 }
@@ -269,7 +283,7 @@ type dirFile struct {
 	Path string `file:",required,path"`
 }
 
-func (f *dirFile) open(d *definer, _ *node, _ string) host.Secrets {
+func (f *dirFile) open(_ context.Context, d *definer, _ *node, _ string) host.Secrets {
 	return secretstore.Dir(f.Path, d.options.Host.Clock)
 }
 
@@ -281,7 +295,7 @@ type ageFile struct {
 	Identity string `file:",required,path"`
 }
 
-func (f *ageFile) open(d *definer, _ *node, _ string) host.Secrets {
+func (f *ageFile) open(_ context.Context, d *definer, _ *node, _ string) host.Secrets {
 	return secretstore.Age(f.File, f.Identity, d.options.Host.Clock)
 }
 
@@ -318,7 +332,7 @@ type vaultFile struct {
 	Remember time.Duration `default:"5s"`
 }
 
-func (f *vaultFile) open(d *definer, n *node, path string) host.Secrets {
+func (f *vaultFile) open(_ context.Context, d *definer, n *node, path string) host.Secrets {
 	f.HTTP, f.Clock = d.set.Egress.AllowsHTTP, d.options.Host.Clock
 	store, err := secretstore.Vault(f.VaultConfig)
 	var wrong *secretstore.ConfigError

@@ -1,0 +1,215 @@
+package connectors_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
+	"github.com/keywright/keywright/server/connectors"
+)
+
+// A vendor answers in place of the servers of products. Requests that none of its answers is for are errors.
+type vendor struct {
+	// answers are answers by what is sent: method, URL, and body if there is one.
+	answers map[string]string
+	// header is the beginning of the Authorization header that the product demands.
+	header string
+	sent   []string
+}
+
+func (v *vendor) RoundTrip(r *http.Request) (*http.Response, error) {
+	text := r.Method + " " + r.URL.String()
+	if r.Body != nil {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		text = strings.TrimSpace(text + " " + string(body))
+	}
+	v.sent = append(v.sent, text)
+	w := httptest.NewRecorder()
+	answer, known := v.answers[text]
+	switch status := 0; {
+	case !known:
+		return nil, fmt.Errorf("no such request: %s", text)
+	case !strings.HasPrefix(r.Header.Get("Authorization"), v.header):
+		w.WriteHeader(http.StatusUnauthorized)
+	default:
+		if _, err := fmt.Sscanf(answer, "%d ", &status); err == nil {
+			w.WriteHeader(status)
+			answer = answer[len("404 "):]
+		}
+		_, _ = w.WriteString(answer)
+	}
+	return w.Result(), nil
+}
+
+const (
+	awsAuth    = `{type: aws_sigv4, config: {access_key_id: AKIDEXAMPLE, secret_access_key: "{{ get_secret('store-token') }}", region: eu-central-1, service: SERVICE}}`
+	bearerAuth = `{type: bearer, config: {token: "{{ get_secret('store-token') }}"}}`
+)
+
+// Each store sends what its product documents, with the credential of a store above it, and tells a missing secret from a failure.
+func TestStoresBehindAPIs(t *testing.T) {
+	for _, c := range []struct {
+		name, members, auth, header string
+		answers                     map[string]string
+	}{
+		{
+			"aws_secrets_manager", "region: eu-central-1, prefix: kw/", strings.Replace(awsAuth, "SERVICE", "secretsmanager", 1), "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/",
+			map[string]string{
+				`POST https://secretsmanager.eu-central-1.amazonaws.com/ {"SecretId":"kw/orders"}`: `{"SecretString":"the-value"}`,
+				`POST https://secretsmanager.eu-central-1.amazonaws.com/ {"SecretId":"kw/none"}`:   `400 {"__type":"ResourceNotFoundException"}`,
+				`POST https://secretsmanager.eu-central-1.amazonaws.com/ {"SecretId":"kw/down"}`:   `400 {"__type":"InternalServiceError"}`,
+			},
+		},
+		{
+			"aws_ssm", "region: eu-central-1, prefix: /kw/", strings.Replace(awsAuth, "SERVICE", "ssm", 1), "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/",
+			map[string]string{
+				`POST https://ssm.eu-central-1.amazonaws.com/ {"Name":"/kw/orders","WithDecryption":true}`: `{"Parameter":{"Value":"the-value"}}`,
+				`POST https://ssm.eu-central-1.amazonaws.com/ {"Name":"/kw/none","WithDecryption":true}`:   `400 {"__type":"ParameterNotFound"}`,
+				`POST https://ssm.eu-central-1.amazonaws.com/ {"Name":"/kw/down","WithDecryption":true}`:   `500 {}`,
+			},
+		},
+		{
+			"gcp_secret_manager", "project: p-1", bearerAuth, "Bearer the-store-token",
+			map[string]string{
+				"GET https://secretmanager.googleapis.com/v1/projects/p-1/secrets/orders/versions/latest:access": `{"payload":{"data":"dGhlLXZhbHVl"}}`,
+				"GET https://secretmanager.googleapis.com/v1/projects/p-1/secrets/none/versions/latest:access":   `404 {}`,
+				"GET https://secretmanager.googleapis.com/v1/projects/p-1/secrets/down/versions/latest:access":   `403 {}`,
+			},
+		},
+		{
+			"azure_key_vault", "url: https://acme.vault.azure.net", bearerAuth, "Bearer the-store-token",
+			map[string]string{
+				"GET https://acme.vault.azure.net/secrets/orders?api-version=7.4": `{"value":"the-value","id":"1"}`,
+				"GET https://acme.vault.azure.net/secrets/none?api-version=7.4":   `404 {"error":{"code":"SecretNotFound"}}`,
+				"GET https://acme.vault.azure.net/secrets/down?api-version=7.4":   `429 {}`,
+			},
+		},
+		{
+			"onepassword_connect", "url: https://connect.example.com, vault: v1", bearerAuth, "Bearer the-store-token",
+			map[string]string{
+				"GET https://connect.example.com/v1/vaults/v1/items?filter=title+eq+%22orders%22": `[{"id":"i1"}]`,
+				"GET https://connect.example.com/v1/vaults/v1/items/i1":                           `{"fields":[{"label":"username","value":"u"},{"label":"password","value":"the-value"}]}`,
+				"GET https://connect.example.com/v1/vaults/v1/items?filter=title+eq+%22none%22":   `[]`,
+				"GET https://connect.example.com/v1/vaults/v1/items?filter=title+eq+%22down%22":   `500 `,
+			},
+		},
+		{
+			"doppler", "project: p, config: prd", bearerAuth, "Bearer the-store-token",
+			map[string]string{
+				"GET https://api.doppler.com/v3/configs/config/secret?project=p&config=prd&name=orders": `{"name":"orders","value":{"raw":"${X}","computed":"the-value"}}`,
+				"GET https://api.doppler.com/v3/configs/config/secret?project=p&config=prd&name=none":   `{"name":"none","value":{"raw":null,"computed":null}}`,
+				"GET https://api.doppler.com/v3/configs/config/secret?project=p&config=prd&name=down":   `503 `,
+			},
+		},
+		{
+			"infisical", "project: p, environment: prod", bearerAuth, "Bearer the-store-token",
+			map[string]string{
+				"GET https://us.infisical.com/api/v4/secrets/orders?projectId=p&environment=prod&secretPath=%2F": `{"secret":{"secretKey":"orders","secretValue":"the-value"}}`,
+				"GET https://us.infisical.com/api/v4/secrets/none?projectId=p&environment=prod&secretPath=%2F":   `404 {}`,
+				"GET https://us.infisical.com/api/v4/secrets/down?projectId=p&environment=prod&secretPath=%2F":   `500 {}`,
+			},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := &vendor{answers: c.answers, header: c.header}
+			text := "secrets:\n  - {type: dir, path: " + storeToken(t) + "}\n" +
+				"  - {type: " + c.name + ", " + c.members + ", auth: " + c.auth + "}\n" + weather
+			set := loadGood(t, text, connectors.Options{Host: host.Config{Base: v}})
+			testworld.Check(t, set.CheckSecret(t.Context(), "orders", host.User{}))
+			testworld.Check(t, set.CheckSecret(t.Context(), "orders", host.User{})) // which is remembered
+			if err := set.CheckSecret(t.Context(), "none", host.User{}); !errors.Is(err, host.ErrSecretNotFound) {
+				t.Errorf("the error of a missing secret is %v", err)
+			}
+			err := set.CheckSecret(t.Context(), "down", host.User{})
+			if err == nil || errors.Is(err, host.ErrSecretNotFound) || strings.Contains(err.Error(), "the-store-token") {
+				t.Errorf("the error of a store that fails is %v", err)
+			}
+			if len(v.sent) != len(c.answers) {
+				t.Errorf("%d requests were sent, want %d:\n%s", len(v.sent), len(c.answers), strings.Join(v.sent, "\n"))
+			}
+		})
+	}
+}
+
+// storeToken returns a directory with the secret store-token.
+func storeToken(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	testworld.Check(t, os.WriteFile(filepath.Join(dir, "store-token"), []byte("the-store-token-of-the-tests-0123456789"), 0o600))
+	return dir
+}
+
+// A store of the file's own words sends them. A 401 drops its token, and the store asks once more.
+func TestStoreOfRequests(t *testing.T) {
+	token, good := 0, "Bearer token-1"
+	v := host.Config{Base: roundTrip(func(r *http.Request) (*http.Response, error) {
+		w := httptest.NewRecorder()
+		switch {
+		case r.URL.Host == "login.example.com":
+			token++
+			fmt.Fprintf(w, `{"access_token":"token-%d","token_type":"Bearer","expires_in":3600}`, token)
+		case r.Header.Get("Authorization") != good:
+			w.WriteHeader(http.StatusUnauthorized)
+		default:
+			fmt.Fprintf(w, `{"data":{"text":"%s"}}`, r.Header.Get("X-Name"))
+		}
+		return w.Result(), nil
+	})}
+	set := loadGood(t, "secrets:\n  - {type: dir, path: "+storeToken(t)+"}\n"+`  - type: connector
+    url: https://store.example.com/api
+    auth: {type: oauth_client_credentials, config: {client_id: gw, client_secret: "{{ get_secret('store-token') }}", token_url: https://login.example.com/token}}
+    names: [{name: orders, value: prod-orders}]
+    read: {path: "/{name}", headers: [{name: X-Name, value: "{name}"}], value: /data/text}
+`+weather, connectors.Options{Host: v})
+	testworld.Check(t, set.CheckSecret(t.Context(), "orders", host.User{}))
+	good = "Bearer token-2"
+	if err := set.CheckSecret(t.Context(), "invoices", host.User{}); err != nil || token != 2 {
+		t.Errorf("the error is %v after %d tokens, want none after 2", err, token)
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// What is wrong with a store is a problem with its place. Only stores above it have its secrets, so that none can need itself
+// (threats.md 412).
+func TestProblemsOfStoresBehindAPIs(t *testing.T) {
+	wantProblems(t, `secrets:
+  - type: connector
+    url: http://store.example.com
+    auth: {type: bearer, config: {token: "{{ get_secret('store-token') }}"}}
+    read: {path: items, value: /v}
+  - {type: doppler, project: p, auth: {type: none}}
+  - {type: connector, url: "https://u:p@store.example.com", auth: {type: none}, read: {value: v}}
+`+weather, connectors.Options{},
+		"connectors.yaml:3:10: secrets[0].url: is plain http, which shows secrets to the network: use https, or name the host in plain_http of egress",
+		"connectors.yaml:5:18: secrets[0].read.path: must begin with a slash",
+		"connectors.yaml:6:5: secrets[1].config: is missing",
+		"connectors.yaml:7:28: secrets[2].url: is no URL of an API, such as https://vault.example.com",
+		"connectors.yaml:7:95: secrets[2].read.value: is no JSON pointer, such as /payload/data",
+	)
+	wantProblems(t, "secrets:\n  - {type: azure_key_vault, url: 'https://acme.vault.azure.net', auth: {type: bearer, config: {tokn: x}}}\n"+weather, connectors.Options{},
+		"connectors.yaml:2:87: secrets[0].auth.config.token: is missing: The token, without a prefix",
+		`connectors.yaml:2:96: secrets[0].auth.config.tokn: is not a field of auth type bearer; did you mean "token"?`,
+	)
+	wantProblems(t, "secrets:\n  - {type: azure_key_vault, url: 'https://acme.vault.azure.net', auth: {type: oauth_authorization_code, config: {client_auth: none, client_id: a, authorization_url: 'https://a.example/a', token_url: 'https://a.example/t'}}}\n"+weather, connectors.Options{},
+		"connectors.yaml:2:73: secrets[0].auth.type: is a type with a state, such as the consent of a user, which a store cannot have",
+	)
+	above := loadGood(t, "secrets:\n  - {type: azure_key_vault, url: 'https://acme.vault.azure.net', auth: "+bearerAuth+"}\n  - {type: dir, path: "+storeToken(t)+"}\n"+weather,
+		connectors.Options{Host: host.Config{Base: &vendor{}}})
+	if err := above.CheckSecret(t.Context(), "store-token", host.User{}); err == nil || errors.Is(err, host.ErrSecretNotFound) {
+		t.Errorf("the error of a store whose secret is below it is %v", err)
+	}
+}

@@ -1,0 +1,270 @@
+package secretstore
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/files"
+)
+
+// A Request is a request to the API of a store, for one value. In its texts {name} stands for the name of the secret, and {first} for the
+// value of the request before it, each escaped for its place.
+type Request struct {
+	// Method is the method of the request. One with a body is POST unless this says otherwise.
+	Method string `default:"GET"`
+	// Path follows the URL of the store, such as /v1/secrets/{name}.
+	Path string
+	// Query has the query parameters.
+	Query []RequestMember
+	// Headers has the headers.
+	Headers []RequestMember
+	// Body is the body, in JSON unless a header says otherwise.
+	Body string
+	// Value is the place of the value in the answer, a JSON pointer (RFC 6901) such as /payload/data. In it [NAME=TEXT] stands for the
+	// item of a list whose member NAME is TEXT.
+	Value string `file:",required"`
+	// Encoding is the encoding of the value: text or base64.
+	Encoding string `default:"text"`
+	// Missing has the answers that mean that there is no such secret: statuses, and codes in the members __type, code or errorCode. A
+	// value that is not in an answer of status 200 counts as well. Any other answer means that the store cannot answer now.
+	Missing []string
+}
+
+// A RequestMember is a header or a query parameter of a [Request], or a name of a secret and that at the store.
+type RequestMember struct {
+	// Name is its name.
+	Name string `file:",required"`
+	// Value is its value.
+	Value string `file:",required,blank"`
+}
+
+// Check returns what is wrong with a request, and its member, or nothing.
+func (r *Request) Check() (member, wrong string) {
+	switch {
+	case r.Path != "" && !strings.HasPrefix(r.Path, "/"):
+		return "path", "must begin with a slash"
+	case r.Value != "" && !strings.HasPrefix(r.Value, "/") || !jsontext.Pointer(r.Value).IsValid():
+		return "value", "is no JSON pointer, such as /payload/data"
+	case !slices.Contains([]string{"", "text", "base64"}, r.Encoding):
+		return "encoding", "is neither text nor base64"
+	}
+	return "", ""
+}
+
+// A ConnectorConfig configures a store of secrets behind an API.
+type ConnectorConfig struct {
+	// URL is the beginning of the URL of all requests.
+	URL string
+	// First, if not nil, is sent before Read, and its value is {first} there.
+	First *Request
+	// Read reads a secret.
+	Read Request
+	// Names has the names of secrets at the store, by those here. Other secrets have their own names.
+	Names map[string]string
+	// Transport authenticates requests and sends them.
+	Transport http.RoundTripper
+	// Timeout limits one lookup.
+	Timeout time.Duration
+}
+
+// Connector returns a store of secrets that is asked by requests of the configuration.
+func Connector(c ConnectorConfig) host.Secrets {
+	return &connectorStore{c, &http.Client{
+		Transport:     c.Transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+type connectorStore struct {
+	ConnectorConfig
+	client *http.Client
+}
+
+// Secret implements [host.Secrets].
+func (s *connectorStore) Secret(ctx context.Context, name string) (value string, err error) {
+	if err := checkName(name); err != nil {
+		return "", err
+	}
+	if other, ok := s.Names[name]; ok {
+		name = other
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, s.Timeout, fmt.Errorf("the store did not answer within %s: %w", s.Timeout, context.DeadlineExceeded))
+	defer cancel()
+	first := ""
+	if s.First != nil {
+		if first, err = s.ask(ctx, s.First, name, ""); err != nil {
+			return "", err
+		}
+	}
+	return s.ask(ctx, &s.Read, name, first)
+}
+
+// ask sends a request, and returns its value.
+func (s *connectorStore) ask(ctx context.Context, r *Request, name, first string) (string, error) {
+	request, err := r.fill(ctx, s.URL, name, first)
+	if err != nil {
+		return "", errors.New("the store cannot be asked: its URL, path or method is not one")
+	}
+	response, err := s.client.Do(request)
+	if err != nil {
+		return "", fmt.Errorf("the store cannot be asked: %w", cause(ctx, err))
+	}
+	defer response.Body.Close()
+	body, err := files.ReadAll(response.Body, maxAnswer)
+	if err != nil || len(body) > maxAnswer {
+		return "", fmt.Errorf("the answer of the store breaks off, or has more than %d bytes", maxAnswer)
+	}
+	value, found := valueAt(body, jsontext.Pointer(r.Value))
+	switch {
+	case r.isMissing(response.StatusCode, body), response.StatusCode == http.StatusOK && !found:
+		return "", fmt.Errorf("%w: the store has none of that name", host.ErrSecretNotFound)
+	case response.StatusCode != http.StatusOK:
+		return "", fmt.Errorf("the store answered with status %d", response.StatusCode)
+	case r.Encoding == "base64":
+		bytes, err := base64.StdEncoding.DecodeString(value)
+		if err != nil {
+			return "", errors.New("the value in the answer of the store is no Base64, as encoding says")
+		}
+		return string(bytes), nil
+	}
+	return value, nil
+}
+
+// cause returns the cause of a client's error, without the URL. A secret that the request itself lacks is not the one that was asked for.
+func cause(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		err = wrapped.Err
+	}
+	if errors.Is(err, host.ErrSecretNotFound) {
+		return errors.New(err.Error())
+	}
+	return err
+}
+
+// fill returns the request for a name.
+func (r *Request) fill(ctx context.Context, base, name, first string) (*http.Request, error) {
+	with := func(text string, escape func(string) string) string {
+		return strings.NewReplacer("{name}", escape(name), "{first}", escape(first)).Replace(text)
+	}
+	asText := func(text string) string { return text }
+	var query []string
+	for _, p := range r.Query {
+		query = append(query, url.QueryEscape(p.Name)+"="+url.QueryEscape(with(p.Value, asText)))
+	}
+	target := strings.TrimSuffix(base, "/") + with(r.Path, url.PathEscape)
+	if query != nil {
+		target += "?" + strings.Join(query, "&")
+	}
+	method := r.Method
+	var body io.Reader
+	if r.Body != "" {
+		body = strings.NewReader(with(r.Body, inJSON))
+		if method == "" {
+			method = http.MethodPost
+		}
+	}
+	request, err := http.NewRequestWithContext(ctx, method, target, body)
+	if err != nil {
+		return nil, err
+	}
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	for _, h := range r.Headers {
+		request.Header.Set(h.Name, with(h.Value, asText))
+	}
+	return request, nil
+}
+
+// inJSON returns a text as it stands within a JSON string.
+func inJSON(text string) string {
+	quoted, _ := jsontext.AppendQuote(nil, text) // fails for what is not UTF-8 only, and replaces that
+	return string(quoted[1 : len(quoted)-1])
+}
+
+// isMissing reports whether an answer means that there is no such secret.
+func (r *Request) isMissing(status int, body []byte) bool {
+	if slices.Contains(r.Missing, strconv.Itoa(status)) {
+		return true
+	}
+	var codes struct {
+		Type      string `json:"__type"`
+		Code      string `json:"code"`
+		ErrorCode string `json:"errorCode"`
+	}
+	if status < http.StatusBadRequest || json.Unmarshal(body, &codes) != nil {
+		return false
+	}
+	kind := codes.Type[strings.LastIndexByte(codes.Type, '#')+1:] // AWS may put a name space in front
+	return slices.ContainsFunc([]string{kind, codes.Code, codes.ErrorCode}, func(code string) bool {
+		return code != "" && slices.Contains(r.Missing, code)
+	})
+}
+
+// valueAt returns the text at a pointer in a document. Numbers and objects are no secrets.
+func valueAt(document []byte, pointer jsontext.Pointer) (string, bool) {
+	raw := jsontext.Value(bytes.TrimSpace(document))
+	for token := range pointer.Tokens() {
+		switch raw.Kind() {
+		case '{':
+			var members map[string]jsontext.Value
+			if json.Unmarshal(raw, &members) != nil {
+				return "", false
+			}
+			raw = members[token]
+		case '[':
+			raw = itemAt(raw, token)
+		default:
+			return "", false
+		}
+	}
+	return textOf(raw)
+}
+
+// itemAt returns the item of a list at an index, or the first one that has the member of [NAME=TEXT]. If there is none, it is empty.
+func itemAt(list jsontext.Value, token string) jsontext.Value {
+	var items []jsontext.Value
+	if json.Unmarshal(list, &items) != nil {
+		return nil
+	}
+	name, text, isMember := strings.Cut(strings.Trim(token, "[]"), "=")
+	index, err := strconv.Atoi(token)
+	for i, item := range items {
+		var members map[string]jsontext.Value
+		if !isMember && err == nil && i == index {
+			return item
+		}
+		if !isMember || item.Kind() != '{' || json.Unmarshal(item, &members) != nil {
+			continue
+		}
+		if value, ok := textOf(members[name]); ok && value == text {
+			return item
+		}
+	}
+	return nil
+}
+
+// textOf returns the text that a JSON value is.
+func textOf(raw jsontext.Value) (value string, ok bool) {
+	if raw.Kind() != '"' || json.Unmarshal(raw, &value) != nil {
+		return "", false
+	}
+	return value, true
+}
