@@ -21,8 +21,8 @@ type vendor struct {
 	// answers are answers by what is sent: method, URL, and body if there is one.
 	answers map[string]string
 	// header is the beginning of the Authorization header that the product demands.
-	header string
-	sent   []string
+	header   string
+	requests []string
 }
 
 func (v *vendor) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -34,11 +34,11 @@ func (v *vendor) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		text = strings.TrimSpace(text + " " + string(body))
 	}
-	v.sent = append(v.sent, text)
+	v.requests = append(v.requests, text)
 	w := httptest.NewRecorder()
-	answer, known := v.answers[text]
+	answer, found := v.answers[text]
 	switch status := 0; {
-	case !known:
+	case !found:
 		return nil, fmt.Errorf("no such request: %s", text)
 	case !strings.HasPrefix(r.Header.Get("Authorization"), v.header):
 		w.WriteHeader(http.StatusUnauthorized)
@@ -57,7 +57,7 @@ const (
 	bearerAuth = `{type: bearer, config: {token: "{{ get_secret('store-token') }}"}}`
 )
 
-// Each store sends what its product documents, with the credential of a store above it, and tells a missing secret from a failure.
+// Each store sends what its product documents, with the credential of a store above it, and distinguishes a missing secret from a failure.
 func TestStoresBehindAPIs(t *testing.T) {
 	for _, c := range []struct {
 		name, members, auth, header string
@@ -135,8 +135,8 @@ func TestStoresBehindAPIs(t *testing.T) {
 			if err == nil || errors.Is(err, host.ErrSecretNotFound) || strings.Contains(err.Error(), "the-store-token") {
 				t.Errorf("the error of a store that fails is %v", err)
 			}
-			if len(v.sent) != len(c.answers) {
-				t.Errorf("%d requests were sent, want %d:\n%s", len(v.sent), len(c.answers), strings.Join(v.sent, "\n"))
+			if len(v.requests) != len(c.answers) {
+				t.Errorf("%d requests were sent, want %d:\n%s", len(v.requests), len(c.answers), strings.Join(v.requests, "\n"))
 			}
 		})
 	}

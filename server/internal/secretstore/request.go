@@ -99,8 +99,8 @@ func (s *connectorStore) Secret(ctx context.Context, name string) (value string,
 	if err := checkName(name); err != nil {
 		return "", err
 	}
-	if other, ok := s.Names[name]; ok {
-		name = other
+	if alias, ok := s.Names[name]; ok {
+		name = alias
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, s.Timeout, fmt.Errorf("the store did not answer within %s: %w", s.Timeout, context.DeadlineExceeded))
 	defer cancel()

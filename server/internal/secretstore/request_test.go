@@ -83,7 +83,7 @@ func TestConnectorAnswers(t *testing.T) {
 
 // A request has the name in each of its places, escaped for that place, and the value of the first request.
 func TestConnectorRequests(t *testing.T) {
-	var sent []string
+	var requests []string
 	config := secretstore.ConnectorConfig{
 		URL: "https://store.test/base/", Timeout: time.Minute, Names: map[string]string{"orders": `a "b"/c&d`},
 		First: &secretstore.Request{Path: "/find", Query: []secretstore.RequestMember{{Name: "q", Value: `title eq "{name}"`}}, Value: "/id"},
@@ -96,7 +96,7 @@ func TestConnectorRequests(t *testing.T) {
 				text, _ := io.ReadAll(r.Body)
 				body = string(text)
 			}
-			sent = append(sent, strings.Join([]string{r.Method, r.URL.String(), r.Header.Get("X-Name"), body}, " "))
+			requests = append(requests, strings.Join([]string{r.Method, r.URL.String(), r.Header.Get("X-Name"), body}, " "))
 			return 200, `{"id":"i/1","v":"value"}`
 		}),
 	}
@@ -107,13 +107,13 @@ func TestConnectorRequests(t *testing.T) {
 		"GET https://store.test/base/find?q=title+eq+%22a+%22b%22%2Fc%26d%22  ",
 		`POST https://store.test/base/items/i%2F1/a%20%22b%22%2Fc&d i/1 {"Name":"a \"b\"/c&d"}`,
 	}
-	if strings.Join(sent, "\n") != strings.Join(want, "\n") {
-		t.Errorf("sent\n%s\nwant\n%s", strings.Join(sent, "\n"), strings.Join(want, "\n"))
+	if strings.Join(requests, "\n") != strings.Join(want, "\n") {
+		t.Errorf("sent\n%s\nwant\n%s", strings.Join(requests, "\n"), strings.Join(want, "\n"))
 	}
-	sent = nil
+	requests = nil
 	for _, name := range []string{"", "a/../b", "a b", "{first}"} {
-		if _, err := secretstore.Connector(config).Secret(t.Context(), name); !errors.Is(err, host.ErrSecretNotFound) || sent != nil {
-			t.Errorf("the error of %q is %v, and %d requests were sent; want no such secret, and none", name, err, len(sent))
+		if _, err := secretstore.Connector(config).Secret(t.Context(), name); !errors.Is(err, host.ErrSecretNotFound) || requests != nil {
+			t.Errorf("the error of %q is %v, and %d requests were sent; want no such secret, and none", name, err, len(requests))
 		}
 	}
 }
