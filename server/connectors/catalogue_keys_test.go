@@ -74,7 +74,7 @@ func keyedAccounts(t *testing.T) map[string]account {
 		},
 		"confluence-connect": {
 			secrets: one("confluence-connect", connectSecret), set: map[string]string{"your-site": "acme", "your-app-key": "com.acme.reports"},
-			api: request("GET https://acme.atlassian.net/wiki/rest/api/space", func(r *http.Request) error { return atlassianConnect("/wiki", r) }),
+			api: request("GET https://acme.atlassian.net/wiki/api/v2/spaces", func(r *http.Request) error { return atlassianConnect("/wiki", r) }),
 		},
 	}
 	maps.Copy(all, claimAccounts(t))
