@@ -158,7 +158,7 @@ var rules = map[string]rule{
 		"A secret NAME is the environment variable KEYWRIGHT_SECRET_NAME.", "A directory with a file for each secret.",
 		"A file with all secrets, encrypted with age.", "The key-value engine of Vault or OpenBao, version 2.",
 		"An API, which the members read and first describe.", "AWS Secrets Manager.", "The parameter store of AWS Systems Manager.", "Google Secret Manager.",
-		"Azure Key Vault.", "A 1Password Connect server.", "Doppler.", "Infisical.",
+		"Azure Key Vault.", "AWS KMS, for keys alone.", "Google Cloud KMS, for keys alone.", "A 1Password Connect server.", "Doppler.", "Infisical.",
 	}},
 	"secrets[](vault)": {all: []schema{
 		oneOf("There must be one of token_file, approle and kubernetes, which say how to log in.", "token_file", "approle", "kubernetes"),

@@ -3,6 +3,7 @@ package connectors
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -32,13 +33,40 @@ type apiStore struct {
 
 // connect returns the store that is asked by requests to a URL. It returns nil after it has reported what is wrong.
 func (f *apiStore) connect(ctx context.Context, d *definer, n *node, path string, config secretstore.ConnectorConfig) host.Secrets {
-	u, err := url.Parse(config.URL)
-	egress, names := d.set.Egress, map[string]string{}
+	if config.Transport = f.transport(ctx, d, n, path, config.URL); config.Transport == nil {
+		return nil
+	}
+	config.Names, config.Timeout = map[string]string{}, cmp.Or(f.Timeout, 10*time.Second)
+	for _, pair := range f.Names {
+		config.Names[pair.Name] = pair.Value
+	}
+	cached, err := secretstore.Cached(secretstore.Connector(config), cmp.Or(f.Remember, 30*time.Second), d.options.Host.Clock) // as the tags say
+	if err != nil {
+		d.report(n.get("remember").value.Place, path+".remember", "%v", err)
+		return nil
+	}
+	return cached
+}
+
+// connectKeys makes the store of keys that is asked by requests to a URL that of the file.
+func (f *apiStore) connectKeys(ctx context.Context, d *definer, n *node, path string, api secretstore.KeyAPI) {
+	if api.Transport = f.transport(ctx, d, n, path, api.URL); api.Transport == nil {
+		return
+	}
+	if d.keys != nil {
+		d.report(n.Place, path, "has keys, and so has a store above it: one store of the file may have keys")
+		return
+	}
+	api.Timeout, api.Clock = cmp.Or(f.Timeout, 10*time.Second), d.options.Host.Clock
+	d.keys = secretstore.Keys(api)
+}
+
+// transport returns the transport of a connector to a URL. It returns nil after it has reported what is wrong.
+func (f *apiStore) transport(ctx context.Context, d *definer, n *node, path, target string) http.RoundTripper {
+	u, err := url.Parse(target)
+	egress := d.set.Egress
 	if f.Egress != nil {
 		d.changeEgress(n.get("egress").value, f.Egress, path+".egress", &egress)
-	}
-	for _, pair := range f.Names {
-		names[pair.Name] = pair.Value
 	}
 	if err == nil && u.Scheme == "http" && !egress.AllowsHTTP(u) {
 		err = errors.New("is plain http, which shows secrets to the network: use https" + orName)
@@ -51,22 +79,12 @@ func (f *apiStore) connect(ctx context.Context, d *definer, n *node, path string
 	if len(d.all) > 0 || f.Auth.Type == "" {
 		return nil // otherwise a problem that is already reported would come again
 	}
-	transport := f.transport(ctx, d, n, path, u, egress)
-	if transport == nil {
-		return nil
-	}
-	config.Transport, config.Names, config.Timeout = transport, names, cmp.Or(f.Timeout, 10*time.Second)
-	cached, err := secretstore.Cached(secretstore.Connector(config), cmp.Or(f.Remember, 30*time.Second), d.options.Host.Clock) // as the tags say
-	if err != nil {
-		d.report(n.get("remember").value.Place, path+".remember", "%v", err)
-		return nil
-	}
-	return cached
+	return f.connector(ctx, d, n, path, u, egress)
 }
 
-// transport returns the transport of a connector to the store. The connector is of a host of its own, whose secrets are those of the
-// stores above: so no store can need itself.
-func (f *apiStore) transport(ctx context.Context, d *definer, n *node, path string, u *url.URL, egress host.Egress) http.RoundTripper {
+// connector returns the transport of a connector to the store. It is of a host of its own, whose secrets are those of the stores above:
+// so no store can need itself.
+func (f *apiStore) connector(ctx context.Context, d *definer, n *node, path string, u *url.URL, egress host.Egress) http.RoundTripper {
 	config := d.options.Host
 	config.Secrets, config.Keys, config.Egress, config.BuiltIns = d.above, nil, egress, BuiltIns(f.Auth.Type)
 	config.State, config.Previous, config.Plugins, config.UserTokenHosts, config.Observe = nil, nil, nil, nil, nil
@@ -171,13 +189,89 @@ func (f *googleStore) open(ctx context.Context, d *definer, n *node, path string
 type azureStore struct {
 	// URL is the URL of the vault, such as https://acme.vault.azure.net.
 	URL string `file:",required"`
+	// Keys reports whether get_key names keys of the vault. One store of a file may have keys.
+	Keys bool `default:"false"`
 	apiStore
 }
 
+// azureVersion is a version of Azure's API that has all of this (learn.microsoft.com/rest/api/keyvault/keys/sign/sign).
+var azureVersion = []secretstore.RequestMember{{Name: "api-version", Value: "7.4"}}
+
 func (f *azureStore) open(ctx context.Context, d *definer, n *node, path string) host.Secrets {
+	if f.Keys {
+		f.connectKeys(ctx, d, n, path, secretstore.KeyAPI{
+			URL: f.URL, ID: "/key/kid", Encoding: base64.RawURLEncoding,
+			Public: secretstore.Request{Path: "/keys/{name}", Query: azureVersion, Value: "/key", Missing: []string{"404"}},
+			Signature: secretstore.Request{
+				Path: "/keys/{name}/{id}/sign", Query: azureVersion, Body: `{"alg":"{algorithm}","value":"{digest}"}`, Value: "/value", Missing: []string{"404"},
+			},
+			Algorithms: algorithmNames(func(name string) string { return name }),
+		})
+	}
 	return f.connect(ctx, d, n, path, secretstore.ConnectorConfig{URL: f.URL, Read: secretstore.Request{
-		Path: "/secrets/{name}", Query: []secretstore.RequestMember{{Name: "api-version", Value: "7.4"}}, Value: "/value", Missing: []string{"404"},
+		Path: "/secrets/{name}", Query: azureVersion, Value: "/value", Missing: []string{"404"},
 	}})
+}
+
+// algorithmNames returns a service's names of the algorithms RS, PS and ES with each hash.
+func algorithmNames(name func(string) string) map[string]string {
+	all := map[string]string{}
+	for _, family := range []string{"RS", "PS", "ES"} {
+		for _, bits := range []string{"256", "384", "512"} {
+			all[family+bits] = name(family + bits)
+		}
+	}
+	return all
+}
+
+// awsKeys is AWS KMS (docs.aws.amazon.com/kms/latest/APIReference/API_Sign.html, API_GetPublicKey.html).
+type awsKeys struct {
+	// Region is the AWS region.
+	Region string `file:",required"`
+	// Prefix precedes the name of each key.
+	Prefix string `default:"alias/"`
+	apiStore
+}
+
+func (f *awsKeys) open(ctx context.Context, d *definer, n *node, path string) host.Secrets {
+	key := cmp.Or(f.Prefix, "alias/") + "{name}"
+	f.connectKeys(ctx, d, n, path, secretstore.KeyAPI{
+		URL: "https://kms." + f.Region + ".amazonaws.com", DER: true, Encoding: base64.StdEncoding,
+		Public: awsRequest("TrentService.GetPublicKey", map[string]any{"KeyId": key}, "/PublicKey", "NotFoundException"),
+		Signature: awsRequest("TrentService.Sign", map[string]any{
+			"KeyId": key, "Message": "{digest}", "MessageType": "DIGEST", "SigningAlgorithm": "{algorithm}",
+		}, "/Signature", "NotFoundException"),
+		Algorithms: algorithmNames(func(name string) string {
+			family := map[string]string{"RS": "RSASSA_PKCS1_V1_5", "PS": "RSASSA_PSS", "ES": "ECDSA"}[name[:2]]
+			return family + "_SHA_" + name[2:]
+		}),
+	})
+	return nil
+}
+
+// googleKeys is Google Cloud KMS (docs.cloud.google.com/kms/docs/reference/rest/v1/projects.locations.keyRings.cryptoKeys.cryptoKeyVersions).
+type googleKeys struct {
+	// Project is the ID of the project.
+	Project string `file:",required"`
+	// Location is the location of the key ring, such as europe-west3.
+	Location string `file:",required"`
+	// KeyRing is the name of the key ring.
+	KeyRing string `file:",required"`
+	apiStore
+}
+
+func (f *googleKeys) open(ctx context.Context, d *definer, n *node, path string) host.Secrets {
+	version := "/v1/projects/" + url.PathEscape(f.Project) + "/locations/" + url.PathEscape(f.Location) + "/keyRings/" + url.PathEscape(f.KeyRing) +
+		"/cryptoKeys/{name}/cryptoKeyVersions/{version}"
+	f.connectKeys(ctx, d, n, path, secretstore.KeyAPI{
+		URL: "https://cloudkms.googleapis.com", Versions: true, DER: true, Encoding: base64.StdEncoding,
+		Public: secretstore.Request{Path: version + "/publicKey", Value: "/pem", Missing: []string{"404"}},
+		Signature: secretstore.Request{
+			Path: version + ":asymmetricSign", Body: `{"digest":{"{hash}":"{digest}"}}`, Value: "/signature", Missing: []string{"404"},
+		},
+		Algorithms: algorithmNames(func(name string) string { return name }), // the version of the key has its own
+	})
+	return nil
 }
 
 // onePasswordStore is a 1Password Connect server (developer.1password.com/docs/connect/api-reference).

@@ -1,15 +1,28 @@
 package connectors_test
 
 import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/asn1"
+	"encoding/base64"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+
+	gojwt "github.com/golang-jwt/jwt/v5"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
@@ -211,5 +224,82 @@ func TestProblemsOfStoresBehindAPIs(t *testing.T) {
 		connectors.Options{Host: host.Config{Base: &vendor{}}})
 	if err := above.CheckSecret(t.Context(), "store-token", host.User{}); err == nil || errors.Is(err, host.ErrSecretNotFound) {
 		t.Errorf("the error of a store whose secret is below it is %v", err)
+	}
+}
+
+// Stores of keys send what their products document, and a request is signed with such a key. The host verifies the signature.
+func TestKeysBehindAPIs(t *testing.T) {
+	key := testworld.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	der := testworld.Must(x509.MarshalPKIXPublicKey(key.Public()))(t)
+	point := testworld.Must(key.PublicKey.Bytes())(t)
+	jwk := `{"kty":"EC","crv":"P-256","x":"` + base64.RawURLEncoding.EncodeToString(point[1:33]) + `","y":"` + base64.RawURLEncoding.EncodeToString(point[33:]) + `"`
+	const version = "https://cloudkms.googleapis.com/v1/projects/p/locations/europe-west3/keyRings/r/cryptoKeys/api/cryptoKeyVersions/3"
+	for _, c := range []struct {
+		name, members, auth, key, public, half, body string
+		raw                                          bool
+	}{
+		{
+			"aws_kms", "region: eu-central-1", strings.Replace(awsAuth, "SERVICE", "kms", 1), "get_key('api')",
+			`POST https://kms.eu-central-1.amazonaws.com/ {"KeyId":"alias/api"}`, `{"PublicKey":"` + base64.StdEncoding.EncodeToString(der) + `"}`,
+			`POST https://kms.eu-central-1.amazonaws.com/ {"KeyId":"alias/api","Message":"DIGEST","MessageType":"DIGEST","SigningAlgorithm":"ECDSA_SHA_256"}`, false,
+		},
+		{
+			"gcp_kms", "project: p, location: europe-west3, key_ring: r", bearerAuth, "get_key('api', 3)",
+			"GET " + version + "/publicKey", `{"pem":` + strconv.Quote(string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))) + `}`,
+			`POST ` + version + `:asymmetricSign {"digest":{"sha256":"DIGEST"}}`, false,
+		},
+		{
+			"azure_key_vault", "url: https://acme.vault.azure.net, keys: true", bearerAuth, "get_key('api')",
+			"GET https://acme.vault.azure.net/keys/api?api-version=7.4", `{"key":` + jwk + `,"kid":"https://acme.vault.azure.net/keys/api/v7"}}`,
+			`POST https://acme.vault.azure.net/keys/api/v7/sign?api-version=7.4 {"alg":"ES256","value":"DIGEST"}`, true,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			pattern := regexp.MustCompile("^" + strings.Replace(regexp.QuoteMeta(c.body), "DIGEST", `([\w+/=-]{43,44})`, 1) + "$")
+			base := roundTrip(func(r *http.Request) (*http.Response, error) {
+				if r.URL.Host == "api.example.com" {
+					return httptest.NewRecorder().Result(), nil
+				}
+				body := ""
+				if r.Body != nil {
+					body = " " + string(testworld.Must(io.ReadAll(r.Body))(t))
+				}
+				text := r.Method + " " + r.URL.String() + body
+				w := httptest.NewRecorder()
+				if text == c.public {
+					_, _ = w.WriteString(c.half)
+					return w.Result(), nil
+				}
+				match := pattern.FindStringSubmatch(text)
+				if match == nil {
+					return nil, fmt.Errorf("no such request: %s", text)
+				}
+				digest, err := base64.StdEncoding.DecodeString(match[1])
+				if c.raw {
+					digest, err = base64.RawURLEncoding.DecodeString(match[1])
+				}
+				testworld.Check(t, err)
+				signature := testworld.Must(key.Sign(rand.Reader, digest, crypto.SHA256))(t)
+				if c.raw {
+					var s struct{ R, S *big.Int }
+					_ = testworld.Must(asn1.Unmarshal(signature, &s))(t)
+					_, _ = w.WriteString(`{"value":"` + base64.RawURLEncoding.EncodeToString(append(s.R.FillBytes(make([]byte, 32)), s.S.FillBytes(make([]byte, 32))...)) + `"}`)
+					return w.Result(), nil
+				}
+				text = base64.StdEncoding.EncodeToString(signature)
+				_, _ = w.WriteString(`{"Signature":"` + text + `","signature":"` + text + `"}`)
+				return w.Result(), nil
+			})
+			set := loadGood(t, "secrets:\n  - {type: dir, path: "+storeToken(t)+"}\n  - {type: "+c.name+", "+c.members+", auth: "+c.auth+`}
+connectors:
+  - name: Signed
+    url: https://api.example.com
+    auth: {type: jwt, config: {algorithm: ES256, private_key: "{{ `+c.key+` }}", claims: {sub: a}}}
+`, connectors.Options{Host: host.Config{Base: base}})
+			request := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, "https://api.example.com/", http.NoBody))(t)
+			signed := testworld.Must(set.Connectors[0].Upstream().Authenticate(request))(t)
+			_, err := gojwt.Parse(strings.TrimPrefix(signed.Header.Get("Authorization"), "Bearer "), func(*gojwt.Token) (any, error) { return key.Public(), nil })
+			testworld.Check(t, err)
+		})
 	}
 }

@@ -265,6 +265,8 @@ var storeFiles = []variant[storeFile]{
 	{"aws_ssm", func() storeFile { return &ssmStore{} }},
 	{"gcp_secret_manager", func() storeFile { return &googleStore{} }},
 	{"azure_key_vault", func() storeFile { return &azureStore{} }},
+	{"aws_kms", func() storeFile { return &awsKeys{} }},
+	{"gcp_kms", func() storeFile { return &googleKeys{} }},
 	{"onepassword_connect", func() storeFile { return &onePasswordStore{} }},
 	{"doppler", func() storeFile { return &dopplerStore{} }},
 	{"infisical", func() storeFile { return &infisicalStore{} }},

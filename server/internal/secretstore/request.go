@@ -83,11 +83,16 @@ type ConnectorConfig struct {
 
 // Connector returns a store of secrets that is asked by requests of the configuration.
 func Connector(c ConnectorConfig) host.Secrets {
-	return &connectorStore{c, &http.Client{
-		Transport:     c.Transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	return &connectorStore{c, clientOf(c.Transport)}
 }
+
+// clientOf returns a client that follows no redirects.
+func clientOf(transport http.RoundTripper) *http.Client {
+	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// placeholders has texts by the placeholders that they stand in for.
+type placeholders map[string]string
 
 type connectorStore struct {
 	ConnectorConfig
@@ -102,38 +107,52 @@ func (s *connectorStore) Secret(ctx context.Context, name string) (value string,
 	if alias, ok := s.Names[name]; ok {
 		name = alias
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, s.Timeout, fmt.Errorf("the store did not answer within %s: %w", s.Timeout, context.DeadlineExceeded))
+	ctx, cancel := s.timed(ctx)
 	defer cancel()
-	first := ""
+	p := placeholders{"{name}": name, "{first}": ""}
 	if s.First != nil {
-		if first, err = s.ask(ctx, s.First, name, ""); err != nil {
+		if p["{first}"], err = s.ask(ctx, s.First, p); err != nil {
 			return "", err
 		}
 	}
-	return s.ask(ctx, &s.Read, name, first)
+	return s.ask(ctx, &s.Read, p)
 }
 
-// ask sends a request, and returns its value.
-func (s *connectorStore) ask(ctx context.Context, r *Request, name, first string) (string, error) {
-	request, err := r.fill(ctx, s.URL, name, first)
+// timed returns a context that ends with the time of one lookup.
+func (s *connectorStore) timed(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, s.Timeout, fmt.Errorf("the store did not answer within %s: %w", s.Timeout, context.DeadlineExceeded))
+}
+
+// send sends a request, and returns the status and the body of the answer.
+func (s *connectorStore) send(ctx context.Context, r *Request, p placeholders) (status int, body []byte, err error) {
+	request, err := r.fill(ctx, s.URL, p)
 	if err != nil {
-		return "", errors.New("the store cannot be asked: its URL, path or method is not one")
+		return 0, nil, errors.New("the store cannot be asked: its URL, path or method is not one")
 	}
 	response, err := s.client.Do(request)
 	if err != nil {
-		return "", fmt.Errorf("the store cannot be asked: %w", cause(ctx, err))
+		return 0, nil, fmt.Errorf("the store cannot be asked: %w", cause(ctx, err))
 	}
 	defer response.Body.Close()
-	body, err := files.ReadAll(response.Body, maxAnswer)
+	body, err = files.ReadAll(response.Body, maxAnswer)
 	if err != nil || len(body) > maxAnswer {
-		return "", fmt.Errorf("the answer of the store breaks off, or has more than %d bytes", maxAnswer)
+		return 0, nil, fmt.Errorf("the answer of the store breaks off, or has more than %d bytes", maxAnswer)
 	}
-	value, found := valueAt(body, jsontext.Pointer(r.Value))
+	return response.StatusCode, body, nil
+}
+
+// ask sends a request, and returns its value.
+func (s *connectorStore) ask(ctx context.Context, r *Request, p placeholders) (string, error) {
+	status, body, err := s.send(ctx, r, p)
+	if err != nil {
+		return "", err
+	}
+	value, found := textOf(valueAt(body, jsontext.Pointer(r.Value)))
 	switch {
-	case r.isMissing(response.StatusCode, body), response.StatusCode == http.StatusOK && !found:
+	case r.isMissing(status, body), status == http.StatusOK && !found:
 		return "", fmt.Errorf("%w: the store has none of that name", host.ErrSecretNotFound)
-	case response.StatusCode != http.StatusOK:
-		return "", fmt.Errorf("the store answered with status %d", response.StatusCode)
+	case status != http.StatusOK:
+		return "", fmt.Errorf("the store answered with status %d", status)
 	case r.Encoding == "base64":
 		bytes, err := base64.StdEncoding.DecodeString(value)
 		if err != nil {
@@ -158,10 +177,14 @@ func cause(ctx context.Context, err error) error {
 	return err
 }
 
-// fill returns the request for a name.
-func (r *Request) fill(ctx context.Context, base, name, first string) (*http.Request, error) {
+// fill returns the request with texts in place of the placeholders.
+func (r *Request) fill(ctx context.Context, base string, p placeholders) (*http.Request, error) {
 	with := func(text string, escape func(string) string) string {
-		return strings.NewReplacer("{name}", escape(name), "{first}", escape(first)).Replace(text)
+		var all []string
+		for name, value := range p {
+			all = append(all, name, escape(value))
+		}
+		return strings.NewReplacer(all...).Replace(text)
 	}
 	asText := func(text string) string { return text }
 	var query []string
@@ -218,24 +241,24 @@ func (r *Request) isMissing(status int, body []byte) bool {
 	})
 }
 
-// valueAt returns the text at a pointer in a document. Numbers and objects are no secrets.
-func valueAt(document []byte, pointer jsontext.Pointer) (string, bool) {
+// valueAt returns the value at a pointer in a document. If there is none, it is empty.
+func valueAt(document []byte, pointer jsontext.Pointer) jsontext.Value {
 	raw := jsontext.Value(bytes.TrimSpace(document))
 	for token := range pointer.Tokens() {
 		switch raw.Kind() {
 		case '{':
 			var members map[string]jsontext.Value
 			if json.Unmarshal(raw, &members) != nil {
-				return "", false
+				return nil
 			}
 			raw = members[token]
 		case '[':
 			raw = itemAt(raw, token)
 		default:
-			return "", false
+			return nil
 		}
 	}
-	return textOf(raw)
+	return raw
 }
 
 // itemAt returns the item of a list at an index, or the first one that has the member of [NAME=TEXT]. If there is none, it is empty.

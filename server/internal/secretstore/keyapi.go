@@ -1,0 +1,244 @@
+package secretstore
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/asn1"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/expr"
+)
+
+// A KeyAPI describes the API of a service that keeps keys and signs with them. In the texts of its requests, {name} and {version} stand for
+// those of the key, and {id} for its ID at the service.
+type KeyAPI struct {
+	// URL is the beginning of the URL of all requests.
+	URL string
+	// Public reads a key. Its Value is that of the public half: a JWK, PEM, or DER in Base64 (RFC 5280 section 4.1.2.7).
+	Public Request
+	// ID, if not empty, is the JSON pointer of the ID in that answer. What follows the last slash of the text counts.
+	ID string
+	// Signature makes a signature. In its texts {digest} stands for the digest, {hash} for the name of the hash, such as sha256, and {algorithm} for
+	// that of Algorithms.
+	Signature Request
+	// Algorithms has the service's names of algorithms, by those of RFC 7518.
+	Algorithms map[string]string
+	// Versions reports whether a key has versions, one of which must be named.
+	Versions bool
+	// DER reports whether ECDSA signatures are in DER, in place of the form of RFC 7518 section 3.4.
+	DER bool
+	// Encoding encodes digests and signatures.
+	Encoding *base64.Encoding
+	// Transport authenticates requests and sends them.
+	Transport http.RoundTripper
+	// Timeout limits one request.
+	Timeout time.Duration
+	// Clock returns the current time.
+	Clock func() time.Time
+}
+
+// Keys returns a store of the keys of a service.
+func Keys(api KeyAPI) host.Keys {
+	store := connectorStore{ConnectorConfig{URL: api.URL, Timeout: api.Timeout}, clientOf(api.Transport)}
+	return &keyStore{api, store, memory[keyOfAPI]{ttl: time.Minute, clock: api.Clock}}
+}
+
+type keyStore struct {
+	KeyAPI
+	store        connectorStore
+	descriptions memory[keyOfAPI]
+}
+
+// A keyOfAPI is the description of a key.
+type keyOfAPI struct {
+	id     string
+	public crypto.PublicKey
+}
+
+// Describe implements [host.Keys]. It remembers a description for a minute, or until the key cannot be used.
+func (k *keyStore) Describe(ctx context.Context, key host.Key) (host.KeyInfo, error) {
+	description, err := k.describe(ctx, key)
+	if err != nil {
+		return host.KeyInfo{}, err
+	}
+	kind := "unknown"
+	switch public := description.public.(type) {
+	case *rsa.PublicKey:
+		kind = "rsa-" + strconv.Itoa(public.N.BitLen())
+	case *ecdsa.PublicKey:
+		kind = "ecdsa-" + strings.ToLower(public.Params().Name)
+	}
+	return host.KeyInfo{Type: kind, Version: key.Version, Public: description.public}, nil
+}
+
+func (k *keyStore) describe(ctx context.Context, key host.Key) (description keyOfAPI, err error) {
+	switch {
+	case !expr.ValidName(key.Name) || key.Version < 0:
+		return description, fmt.Errorf("%w: %q is not a key's name", host.ErrKeyNotFound, host.Printable(key.Name))
+	case k.Versions && key.Version == 0:
+		return description, fmt.Errorf("%w: the service has no newest version of a key: name one, as in get_key('%s', 1)", host.ErrKeyNotFound, key.Name)
+	case !k.Versions && key.Version > 0:
+		return description, fmt.Errorf("%w: the service has no numbered versions of a key: name none", host.ErrKeyNotFound)
+	}
+	if description, ok := k.descriptions.get(nameOf(key)); ok {
+		return description, nil
+	}
+	requestTime := k.Clock()
+	body, err := k.ask(ctx, &k.Public, key, placeholders{})
+	if err != nil {
+		return description, err
+	}
+	raw := valueAt(body, jsontext.Pointer(k.Public.Value))
+	if description.public = publicHalf(raw); description.public == nil {
+		return description, fmt.Errorf("%w: the service has no public half of an RSA or EC key for it", host.ErrKeyRefused)
+	}
+	if k.ID != "" {
+		id, _ := textOf(valueAt(body, jsontext.Pointer(k.ID)))
+		description.id = id[strings.LastIndexByte(id, '/')+1:]
+	}
+	k.descriptions.put(nameOf(key), description, requestTime)
+	return description, nil
+}
+
+func nameOf(key host.Key) string { return key.Name + " " + strconv.Itoa(key.Version) }
+
+// ask sends a request for a key, and returns the answer.
+func (k *keyStore) ask(ctx context.Context, r *Request, key host.Key, p placeholders) ([]byte, error) {
+	p["{name}"], p["{version}"] = key.Name, strconv.Itoa(key.Version)
+	ctx, cancel := k.store.timed(ctx)
+	defer cancel()
+	status, body, err := k.store.send(ctx, r, p)
+	switch {
+	case err != nil:
+		return nil, err
+	case r.isMissing(status, body):
+		return nil, fmt.Errorf("%w: the service has none of that name", host.ErrKeyNotFound)
+	case status == http.StatusBadRequest || status == http.StatusForbidden:
+		return nil, fmt.Errorf("%w: the service refuses to use it (%d): check its state, its algorithms and the rights of the gateway", host.ErrKeyRefused, status)
+	case status != http.StatusOK:
+		return nil, fmt.Errorf("the service of keys answered with status %d", status)
+	}
+	return body, nil
+}
+
+// Sign implements [host.Keys].
+func (k *keyStore) Sign(ctx context.Context, key host.Key, algorithm string, data []byte) (signature []byte, version int, err error) {
+	name, found := k.Algorithms[algorithm]
+	hash, ok := hashes[strings.TrimLeft(algorithm, "RSPE")]
+	if !found || !ok {
+		return nil, 0, fmt.Errorf("%w: the service has no algorithm %s", host.ErrKeyRefused, host.Printable(algorithm))
+	}
+	description, err := k.describe(ctx, key)
+	if err != nil {
+		return nil, 0, err
+	}
+	digest := hash.hash.New()
+	digest.Write(data)
+	body, err := k.ask(ctx, &k.Signature, key, placeholders{
+		"{id}": description.id, "{digest}": k.Encoding.EncodeToString(digest.Sum(nil)), "{hash}": strings.Replace(hash.name, "sha2-", "sha", 1), "{algorithm}": name,
+	})
+	if err != nil {
+		k.descriptions.forget(nameOf(key))
+		return nil, 0, err
+	}
+	text, _ := textOf(valueAt(body, jsontext.Pointer(k.Signature.Value)))
+	signature, err = k.Encoding.DecodeString(text)
+	if public, ok := description.public.(*ecdsa.PublicKey); ok && k.DER && err == nil {
+		signature, err = rawSignature(signature, public)
+	}
+	if err != nil || len(signature) == 0 {
+		return nil, 0, errors.New("the answer of the service has no signature in the form that it documents")
+	}
+	return signature, key.Version, nil
+}
+
+// rawSignature returns an ECDSA signature in DER in the form of RFC 7518 section 3.4.
+func rawSignature(der []byte, public *ecdsa.PublicKey) ([]byte, error) {
+	var s struct{ R, S *big.Int }
+	size := (public.Params().BitSize + 7) / 8
+	rest, err := asn1.Unmarshal(der, &s)
+	if err != nil || len(rest) > 0 || s.R.Sign() <= 0 || s.S.Sign() <= 0 || s.R.BitLen() > 8*size || s.S.BitLen() > 8*size {
+		return nil, errors.New("no signature in DER")
+	}
+	both := make([]byte, 2*size)
+	s.R.FillBytes(both[:size])
+	s.S.FillBytes(both[size:])
+	return both, nil
+}
+
+// publicHalf returns the public key in a JSON value: a JWK, PEM, or DER in Base64. It returns nil for anything else.
+func publicHalf(raw jsontext.Value) crypto.PublicKey {
+	if raw.Kind() == '{' {
+		return keyOfJWK(raw)
+	}
+	text, _ := textOf(raw)
+	if key := publicKey(text); key != nil {
+		return key
+	}
+	der, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil
+	}
+	return publicKey(string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})))
+}
+
+var curves = map[string]elliptic.Curve{"P-256": elliptic.P256(), "P-384": elliptic.P384(), "P-521": elliptic.P521()}
+
+// keyOfJWK returns the RSA or EC key of a JWK (RFC 7518 section 6), or nil. Azure's kty may end with -HSM.
+func keyOfJWK(raw jsontext.Value) crypto.PublicKey {
+	var jwk struct {
+		Kind string `json:"kty"`
+		N    string `json:"n"`
+		E    string `json:"e"`
+		Name string `json:"crv"`
+		X    string `json:"x"`
+		Y    string `json:"y"`
+	}
+	if json.Unmarshal(raw, &jwk) != nil {
+		return nil
+	}
+	number := func(text string) *big.Int {
+		bytes, _ := base64.RawURLEncoding.DecodeString(strings.TrimRight(text, "="))
+		return new(big.Int).SetBytes(bytes)
+	}
+	switch strings.TrimSuffix(jwk.Kind, "-HSM") {
+	case "RSA":
+		if e := number(jwk.E); e.IsInt64() && e.Int64() < 1<<31 {
+			return validKey(&rsa.PublicKey{N: number(jwk.N), E: int(e.Int64())})
+		}
+	case "EC":
+		if curve := curves[jwk.Name]; curve != nil {
+			return validKey(&ecdsa.PublicKey{Curve: curve, X: number(jwk.X), Y: number(jwk.Y)})
+		}
+	}
+	return nil
+}
+
+// validKey returns a key as it comes back from its DER, or nil if it is no key.
+func validKey(key crypto.PublicKey) crypto.PublicKey {
+	der, err := x509.MarshalPKIXPublicKey(key)
+	if err != nil {
+		return nil
+	}
+	parsed, err := x509.ParsePKIXPublicKey(der)
+	if err != nil {
+		return nil
+	}
+	return parsed
+}
