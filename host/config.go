@@ -39,6 +39,8 @@ type Config struct {
 	// where tokens are exchanged, but only this list says who may get those of users: a connector sends user.token to no
 	// other host. If it is empty, no connector may name user.token.
 	UserTokenHosts []string
+	// Identities are the identities of the process that templates name with identity. Nil means none.
+	Identities Identities
 	// UserAgent is the User-Agent (RFC 9110 section 10.1.5) of requests without that header. One with an empty list of values is sent without.
 	// If UserAgent is "", net/http adds its own to requests to APIs, and token requests have "keywright".
 	UserAgent string

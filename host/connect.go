@@ -65,7 +65,7 @@ func (h *Host) input(c *ConnectorConfig) *connect.Input {
 		Name: c.Name, Origins: c.Origins, Type: c.Auth.Type, Values: c.Auth.Config, TLS: (*connect.TLSConfig)(c.TLS), BodyBytes: c.BodyBytes,
 		Timeout: c.Timeout, RefreshAhead: c.RefreshAhead, NeverResend: c.NeverResend, CrossOriginRedirects: c.CrossOriginRedirects,
 		Base: h.config.Base != nil, PKCS12: h.config.PKCS12 != nil, State: h.config.State != nil,
-		UserTokenHosts: h.userTokenHosts, Variables: h.config.Variables, CallTime: h.config.Limits.CallTime, Salt: h.cache.salt,
+		UserTokenHosts: h.userTokenHosts, IdentityHosts: h.identityHosts, Variables: h.config.Variables, CallTime: h.config.Limits.CallTime, Salt: h.cache.salt,
 	}
 }
 
@@ -124,6 +124,9 @@ func (h *Host) newReader(c *Connector, d *dialer) *inputs.Reader {
 			UserAgent: h.userAgent(), Time: c.plan.ExchangeTime, Bytes: h.config.Limits.TokenBytes, Codings: h.config.ContentCodings,
 			HTTP: d.egress.AllowsHTTP, AcquireSlot: c.runner.AcquireSlot, Go: h.shared.Gate.Go, Changed: c.log.metadata,
 		},
+	}
+	if h.config.Identities != nil {
+		r.Identities = identitySource{h.config.Identities}
 	}
 	if t := c.plan.TLS; t != nil && t.Token {
 		r.TLS = c.transport.TLS.Texts

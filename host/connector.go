@@ -112,7 +112,7 @@ func (c *Connector) Secrets() []string {
 }
 
 // FieldSecrets returns the names of the secrets in each field of the connector's auth, as [Connector.Secrets] has them, sorted. The
-// name user.token stands for the token of the user's session. The secrets of its TLS are under tls.certificate, tls.key and tls.ca.
+// name user.token stands for the token of the user's session, and identity('NAME', 'AUDIENCE') for that of an identity. The secrets of its TLS are under tls.certificate, tls.key and tls.ca.
 // Fields without secrets are left out.
 func (c *Connector) FieldSecrets() map[string][]string {
 	if c.plan == nil {

@@ -38,6 +38,8 @@ const (
 	StageBody Stage = "body"
 	// StageSign means that a key is invalid or that a signature cannot be made.
 	StageSign Stage = "sign"
+	// StageIdentity means that there is no token of an identity of the process, see [Identities].
+	StageIdentity Stage = "identity"
 	// StageToken means that there is no token. If the token endpoint answered, the error wraps a [TokenError]. If the metadata of
 	// an issuer does not say which endpoint that is, the error wraps a [DiscoveryError].
 	StageToken Stage = "token"
@@ -58,7 +60,7 @@ type Error struct {
 	// Field is the field of the auth type that Err is about, or the member of tls such as tls.key. It is "" if that is not known.
 	Field string
 	// Err is the cause. It may wrap a [TokenError], a [DiscoveryError], a [GrantError], [ErrSecretNotFound], [ErrKeyNotFound],
-	// [ErrKeyRefused], [ErrAddressRefused], [ErrServerCertificate], a [CertificateError], [state.ErrUnavailable],
+	// [ErrKeyRefused], [ErrIdentityRefused], [ErrAddressRefused], [ErrServerCertificate], a [CertificateError], [state.ErrUnavailable],
 	// [ErrCredentialInResponse], [ErrBusy], [ErrClosed], [http.MaxBytesError], or the error of a context.
 	Err error
 }

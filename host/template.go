@@ -32,8 +32,8 @@ type Text struct {
 	secrets []string
 }
 
-// Template compiles a text. It may not name user.token, which goes to token endpoints only, or call discover, which is for the
-// fields of auth types. If the text is invalid, the error is a [ConfigError].
+// Template compiles a text. It may not name user.token or an identity, which go to token endpoints only, or call discover, which is for
+// the fields of auth types. If the text is invalid, the error is a [ConfigError].
 func (h *Host) Template(source string) (*Template, error) {
 	compiled, errs := template.Compile(source)
 	if len(errs) > 0 {
@@ -49,6 +49,8 @@ func (h *Host) Template(source string) (*Template, error) {
 		return nil, wrongTemplate(Problem{Column: 1, Message: template.NoKey})
 	case names.UserToken():
 		return nil, wrongTemplate(Problem{Message: connect.UserTokenPlace})
+	case len(names.Identities) > 0:
+		return nil, wrongTemplate(Problem{Message: connect.IdentityPlace})
 	case len(names.Discovered) > 0:
 		return nil, wrongTemplate(Problem{Message: connect.DiscoverPlace})
 	}

@@ -100,6 +100,10 @@ func (v values) TenantID() string { return v.user.TenantID }
 
 func (v values) Now() int64 { return v.harness.Now().Unix() }
 
+func (values) Identity(template.Identity) (string, error) {
+	return "", errors.New("an expected text has no identity: write the token")
+}
+
 func (values) Discovered(template.Discovery) (string, error) {
 	return "", errors.New("an expected text cannot be discovered: write it")
 }

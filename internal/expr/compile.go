@@ -26,7 +26,9 @@ type Expression struct {
 	// Key is the key that the expression names, if it is a call of get_key. It is nil otherwise. Such an expression has no
 	// value, so it must not be evaluated.
 	Key *Key
-	// Secret reports whether the expression names a secret or the user's token.
+	// Identity is the identity whose token is the value, if the expression is a call of identity. It is nil otherwise.
+	Identity *Identity
+	// Secret reports whether the expression names a secret, the user's token or an identity.
 	Secret bool
 
 	run eval
@@ -264,6 +266,8 @@ func (b *builder) call(n *ast.CallNode, output bool) operand {
 		return b.secret(n)
 	case name == "get_key":
 		return b.key(n)
+	case name == "identity":
+		return b.identity(n)
 	case name == "discover":
 		return b.discover(n)
 	case name == "get_variable":

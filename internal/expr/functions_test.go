@@ -36,7 +36,7 @@ func TestLiteralNames(t *testing.T) {
 }
 
 func TestFunctionNames(t *testing.T) {
-	inTemplates := []string{"base64_decode", "base64_encode", "default", "discover", "get_key", "get_secret", "get_variable", "json_encode", "json_get", "now", "uuid"}
+	inTemplates := []string{"base64_decode", "base64_encode", "default", "discover", "get_key", "get_secret", "get_variable", "identity", "json_encode", "json_get", "now", "uuid"}
 	inBodies := []string{
 		"abs", "all", "any", "base64_decode", "base64_encode", "ceil", "count", "default", "filter", "find", "first", "floor", "from_json", "get_variable",
 		"int", "join", "json_encode", "json_get", "last", "len", "lower", "map", "max", "min", "none", "now", "one", "replace", "round", "sortBy", "split",

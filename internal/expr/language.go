@@ -87,6 +87,8 @@ type Values interface {
 	TenantID() string
 	// Discovered returns a member of the metadata of an authorization server. An error ends the run.
 	Discovered(d Discovery) (string, error)
+	// Identity returns a token of an identity of the process. An error ends the run.
+	Identity(i Identity) (string, error)
 	// Now returns the Unix time in whole seconds.
 	Now() int64
 	// UUID returns a new random UUID.

@@ -25,9 +25,10 @@ var (
 )
 
 var (
-	errNoSecret = errors.New("no such secret")
-	errNoIssuer = errors.New("no such issuer")
-	errNoUUID   = errors.New("no random bytes")
+	errNoSecret   = errors.New("no such secret")
+	errNoIssuer   = errors.New("no such issuer")
+	errNoIdentity = errors.New("no such identity")
+	errNoUUID     = errors.New("no random bytes")
 )
 
 // lookups provides the values of expressions, and the languages of bodies and templates.
@@ -58,6 +59,13 @@ func (w *lookups) Discovered(d Discovery) (string, error) {
 		return "", errNoIssuer
 	}
 	return "https://login.test/" + d.Member, nil
+}
+
+func (w *lookups) Identity(i Identity) (string, error) {
+	if i.Name != "pod" {
+		return "", errNoIdentity
+	}
+	return "token for " + i.Audience, nil
 }
 
 func (w *lookups) Variable(name string) (string, bool) {

@@ -123,9 +123,50 @@ type Discovery struct{ Issuer, Member string }
 // String returns the call.
 func (d Discovery) String() string { return "discover('" + d.Issuer + "', '" + d.Member + "')" }
 
+// Identity is a call of identity: a name of an identity of the process, and the audience that its token is for.
+type Identity struct{ Name, Audience string }
+
+// String returns the call.
+func (i Identity) String() string { return "identity('" + i.Name + "', '" + i.Audience + "')" }
+
+// maxAudience limits the length of an audience in bytes.
+const maxAudience = 1 << 10
+
+// identity compiles identity, which has to be the whole expression, so that no function makes anything else of the token. Its
+// arguments are literal: the template alone chooses whom the token is for.
+func (b *builder) identity(n *ast.CallNode) operand {
+	if n != b.root {
+		return b.fail(n, "identity must stand alone: its token goes to a token endpoint as it is")
+	}
+	name, ok := b.literalName(n)
+	if !ok {
+		return operand{}
+	}
+	audience, ok := n.Arguments[1].(*ast.StringNode)
+	switch {
+	case !ok:
+		return b.fail(n.Arguments[1], "the audience must be a literal text, in quotes")
+	case audience.Value == "" || len(audience.Value) > maxAudience || strings.Trim(audience.Value, audienceCharacters) != "":
+		return b.fail(audience, "the audience must be 1 to 1024 ASCII characters without blanks, quotes and backslashes")
+	}
+	i := Identity{name, audience.Value}
+	b.Identity, b.Secret = &i, true
+	return b.lookup(n, func(r *Run) string {
+		token, err := r.Values.Identity(i)
+		if err != nil {
+			panic(&Error{Column: r.column, Message: i.String(), Err: err})
+		}
+		return token
+	})
+}
+
+// audienceCharacters are those of URIs (RFC 3986 section 2), and what else names have.
+const audienceCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~:/?#[]@!$&()*+,;=%{}|"
+
 // inTemplatesOnly has the functions for templates alone, and what bodies do in place of them.
 var inTemplatesOnly = map[string]string{
 	"get_secret": "a secret in request or response would reach the caller; put it into auth, headers or query",
+	"identity":   "its token goes to token endpoints only; put it into auth",
 	"get_key":    "such a key signs, and has no text; name it in auth",
 	"discover":   "it names where credentials go; put it into auth",
 }

@@ -60,8 +60,10 @@ type Input struct {
 	Presents bool
 	// Base, PKCS12 and State report whether the host has these: a transport in place of its own, a reader of PKCS #12, and a store.
 	Base, PKCS12, State bool
-	UserTokenHosts      UserTokenHosts
-	Variables           map[string]string
+	UserTokenHosts      TokenHosts
+	// IdentityHosts returns the hosts that may get the tokens of an identity for an audience.
+	IdentityHosts func(name, audience string) []string
+	Variables     map[string]string
 	// CallTime is the host's limit of the time of a call.
 	CallTime time.Duration
 	// Salt is part of each partition.
@@ -80,7 +82,7 @@ type Plan struct {
 	// GrantOwner is the scope of the grant of the connector's states, and Renewal says how to renew it.
 	GrantOwner GrantOwner
 	Renewal    string
-	// SecretFields is the path of the first field that names a secret, by secret, for errors.
+	// SecretFields is the path of the first field that names a secret or an identity, by its name or its call, for errors.
 	SecretFields map[string]string
 	// SlotOwners are the owners of the slots that the connector's calls take.
 	SlotOwners []string
@@ -93,6 +95,8 @@ type Plan struct {
 	seed [32]byte
 	// consent is set if each user has a grant.
 	consent bool
+	// listed are the tokens that go to listed hosts only.
+	listed []listedToken
 }
 
 // Findings are the problems of a configuration.
@@ -195,6 +199,7 @@ func (k *checker) auth(ctx context.Context) {
 		k.plan.Names.Merge(names)
 		k.plan.addSecrets(path, names)
 	})
+	k.listedTokens()
 	k.answers()
 	k.states()
 	if k.plan.consent { // each user has a grant, and what was got with it is nobody else's
@@ -219,7 +224,7 @@ func (k *checker) calls() {
 	calls.SecretSinks, calls.SecretDerived = map[string]seal.Sinks{}, map[string]seal.Sinks{}
 	calls.Uses, calls.Grants, calls.Anonymous = p.Uses, p.Grants, p.Description.Anonymous
 	calls.Owner, calls.Partition = k.in.Name, plan.partition
-	calls.CheckURL, calls.ListsHost = k.in.CheckURL, k.in.UserTokenHosts.Lists
+	calls.CheckURL = k.in.CheckURL
 	warn := calls.Warn
 	calls.Warn = func(ctx context.Context, field, text string) { warn(ctx, plan.Path(field), text) }
 }

@@ -245,15 +245,18 @@ func (k *checker) names(f *hostfn.Field, names template.Names) {
 		plan.SecretDerived[secret] |= derived
 	}
 	plan.addSecrets(plan.Path(f.Name), names)
-	k.userToken(f, names)
+	k.listed(f, names)
 }
 
-// addSecrets records the path of a field for the secrets that it is the first to name.
+// addSecrets records the path of a field for the secrets and identities that it is the first to name.
 func (p *Plan) addSecrets(path string, names template.Names) {
 	for _, secret := range names.Secrets {
 		if p.SecretFields[secret] == "" {
 			p.SecretFields[secret] = path
 		}
+	}
+	for _, identity := range names.Identities {
+		p.SecretFields[identity.String()] = cmp.Or(p.SecretFields[identity.String()], path)
 	}
 }
 

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -16,11 +14,10 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/hostfn"
-	"github.com/keywright/keywright/host/internal/request"
-	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/internal/template"
 	"github.com/keywright/keywright/internal/contract"
+	"github.com/keywright/keywright/internal/jws"
 	"github.com/keywright/keywright/internal/urlcheck"
 )
 
@@ -28,13 +25,16 @@ import (
 func (p *Plan) Personal() bool { return len(p.Names.User) > 0 || p.Names.Tenant }
 
 // FieldSecrets returns the names of the secrets in each field and in each member of TLS, sorted. The name user.token stands for the
-// token of the user's session. Fields without secrets are left out.
+// token of the user's session, and identity('NAME', 'AUDIENCE') for that of an identity. Fields without secrets are left out.
 func (p *Plan) FieldSecrets() map[string][]string {
 	all := map[string][]string{}
 	add := func(field string, names template.Names) {
 		secrets := slices.Clone(names.Secrets)
 		if names.UserToken() {
-			secrets = append(secrets, "user.token")
+			secrets = append(secrets, template.UserToken)
+		}
+		for _, identity := range names.Identities {
+			secrets = append(secrets, identity.String())
 		}
 		if slices.Sort(secrets); len(secrets) > 0 {
 			all[field] = slices.Compact(secrets)
@@ -73,7 +73,7 @@ func (k *checker) slots() {
 
 // setSeed sets seed to the hash of the connector's name, type, plugin, grants and configuration. The grants are
 // part of it because a cache may outlive a host: a plugin must not get back what it stored under a grant after the
-// grant was removed. So are the hosts that may get tokens of users, if a template names one.
+// grant was removed. So are the hosts that may get tokens of users and identities, if a template names one.
 func (p *Plan) setSeed(in *Input) error {
 	config, err := strictjson.Marshal(p.Values)
 	if err != nil {
@@ -86,8 +86,11 @@ func (p *Plan) setSeed(in *Input) error {
 		d.Add(t.Certificate, t.Key, t.CA)
 		d.Add(t.For...)
 	}
-	if p.Names.UserToken() { // a host that is no longer listed may have issued what is in the cache
-		d.Add(slices.Sorted(maps.Keys(in.UserTokenHosts))...)
+	for _, t := range p.listed { // a host that is no longer listed may have issued what is in the cache
+		if t.name != template.UserToken {
+			d.Add(t.name)
+		}
+		d.Add(slices.Sorted(maps.Keys(t.hosts))...)
 	}
 	p.seed = d.Sum()
 	return nil
@@ -105,6 +108,9 @@ func (p *Plan) partition(in *hostfn.Inputs) [32]byte {
 	for i, endpoint := range names.Discovered {
 		d.Add(endpoint.Issuer, endpoint.Member, in.Discovered[i])
 	}
+	for i, identity := range names.Identities {
+		d.Add(identity.Name, identity.Audience, Subject(in.Identities[i]))
+	}
 	for _, name := range names.Variables {
 		value, ok := in.Variables[name]
 		d.Add(name, value, fmt.Sprint(ok))
@@ -119,6 +125,20 @@ func (p *Plan) partition(in *hostfn.Inputs) [32]byte {
 		d.Add(in.Grant)
 	}
 	return d.Sum()
+}
+
+// Subject returns a text that is the same for all tokens of a subject, although each has other bytes: that of its claims iss and sub. For a
+// token that is no JWT, it is the token. Nobody has verified the claims, and who can make up a token can be any subject.
+func Subject(token string) string {
+	_, claims, err := jws.Decode(token)
+	issuer, _ := claims["iss"].(string)
+	subject, _ := claims["sub"].(string)
+	if err != nil || issuer == "" || subject == "" {
+		return token
+	}
+	var d Digest
+	d.Add(issuer, subject)
+	return "subject " + string(d.input)
 }
 
 // Digest hashes texts together with their lengths, so that different lists of texts have different hashes.
@@ -211,8 +231,8 @@ func (k *checker) states() {
 		if f != nil && f.Text != nil {
 			state.Seed = f
 			names := f.Text.Names()
-			if names.UserToken() {
-				k.wrongField(f, "names user.token, which a grant would outlive: name a secret")
+			if names.Listed() {
+				k.wrongField(f, "names %s, which a grant would outlive: name a secret", listedNames(&names)[0])
 			}
 			if !seeded {
 				plan.GrantOwner, seeded = GrantOwner{}, true
@@ -273,6 +293,7 @@ func (k *checker) consent(ctx context.Context) {
 	for _, d := range k.plan.Names.Discovered {
 		in.Discovered = append(in.Discovered, d.Issuer)
 	}
+	in.Identities = slices.Repeat([]string{"made-up"}, len(k.plan.Names.Identities))
 	call := hostfn.New(ctx, k.plan.Plan, in, hostfn.Explaining)
 	result, err := k.in.Plugin.Guest.Call(ctx, contract.ExportConsent, call)
 	if err != nil || call.Failure != nil || result.Code != 0 || !result.OutputSet {
@@ -324,78 +345,4 @@ func (p *Plan) Path(field string) string {
 		name += "." + rest
 	}
 	return "auth.config." + name
-}
-
-// UserTokenPlace says where user.token may stand, for errors.
-const UserTokenPlace = "user.token goes to token endpoints only, so it may stand in a sealed field of auth.config of kind string with the sink token"
-
-// DiscoverPlace says where discover may stand, for errors.
-const DiscoverPlace = "discover is for the fields of auth.config: it names endpoints of an authorization server"
-
-// UserTokenHosts has the hosts that may get the tokens of users, as host:port. The port is empty if none is configured.
-type UserTokenHosts map[string]bool
-
-// ParseUserTokenHosts parses the names of hosts.
-func ParseUserTokenHosts(list []string) (UserTokenHosts, error) {
-	hosts := UserTokenHosts{}
-	for _, text := range list {
-		var o request.Origin
-		u, err := urlcheck.ParseHost(text)
-		if err == nil {
-			o, err = request.OriginOf(u)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("UserTokenHosts: %q %w", printableText(text), err)
-		}
-		hosts[net.JoinHostPort(o.Host, u.Port())] = true
-	}
-	return hosts, nil
-}
-
-// Lists reports whether the host of a URL is one of h.
-func (h UserTokenHosts) Lists(u *url.URL) bool {
-	o, err := request.OriginOf(u)
-	if err != nil {
-		return false
-	}
-	usual := o.Scheme == "https" && o.Port == "443" || o.Scheme == "http" && o.Port == "80"
-	return h[net.JoinHostPort(o.Host, o.Port)] || usual && h[net.JoinHostPort(o.Host, "")]
-}
-
-// userToken checks a field that may name user.token. The value of one that does goes to exchanges with listed hosts only.
-func (k *checker) userToken(f *hostfn.Field, names template.Names) {
-	switch {
-	case !names.UserToken():
-		return
-	case f.Kind == abi.KindObject:
-		k.wrongField(f, "names user.token, and no object is sealed: %s", UserTokenPlace)
-	case !f.Sealed:
-		k.wrongField(f, "names user.token, and is not sealed: %s", UserTokenPlace)
-	case f.Kind != abi.KindString: // such as a url: what is requested of an endpoint may not be a token
-		k.wrongField(f, "names user.token, and is of kind %s: %s", f.Kind, UserTokenPlace)
-	case f.Sinks&seal.Token != seal.Token:
-		k.wrongField(f, "names user.token, and its value goes elsewhere (%s): %s", f.Sinks, UserTokenPlace)
-	case len(k.in.UserTokenHosts) == 0:
-		k.wrongField(f, "names user.token, which no host may get: the operator lists token endpoints in UserTokenHosts (gateway.user.jwt.token_hosts)")
-	}
-	f.Sinks, f.Derived = seal.Listed, 0
-}
-
-// unlisted warns of each URL of a configuration with user.token whose host may not get it. It is no error, because a plugin
-// may send the token to another of its URLs only.
-func (k *checker) unlisted() {
-	if !k.plan.Names.UserToken() {
-		return
-	}
-	for _, described := range k.in.Plugin.Fields {
-		f := k.plan.Fields[described.Name]
-		if f.Kind != abi.KindURL || f.Text == nil {
-			continue
-		}
-		text, literal := f.Text.Literal()
-		if u, err := url.Parse(text); literal && err == nil && !k.in.UserTokenHosts.Lists(u) {
-			k.warn(k.plan.Path(f.Name), "the operator does not list its host %s in UserTokenHosts (gateway.user.jwt.token_hosts), "+
-				"so that requests fail if user.token goes there", printableText(u.Host))
-		}
-	}
 }

@@ -123,6 +123,9 @@ func (k *checker) pem(path, text string) *template.Template {
 	case names.UserToken():
 		k.Wrong(path, "%s", UserTokenPlace)
 		return nil
+	case len(names.Identities) > 0:
+		k.Wrong(path, "%s", IdentityPlace)
+		return nil
 	case len(names.Discovered) > 0:
 		k.Wrong(path, "%s", DiscoverPlace)
 		return nil

@@ -131,8 +131,9 @@ type core struct {
 	openedValues int
 	// offset is the last result of ClockOffset, or nil.
 	offset *int64
-	// exchangeHost is the host that the exchange goes to, if the templates name user.token.
-	exchangeHost string
+	// exchangeHost is the host that the exchange goes to, if the templates name a token that goes to listed hosts only, and unlisted is
+	// the one that may not go there, or "".
+	exchangeHost, unlisted string
 }
 
 // callEnd is the value of the panic by which a host function ends the call.

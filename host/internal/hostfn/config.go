@@ -307,6 +307,14 @@ func (v *values) Discovered(d template.Discovery) (string, error) {
 	return v.inputs.Discovered[i], nil
 }
 
+func (v *values) Identity(identity template.Identity) (string, error) {
+	i := slices.Index(v.plan.Names.Identities, identity)
+	if i < 0 || i >= len(v.inputs.Identities) {
+		return "", errors.New("the identity was not read")
+	}
+	return v.inputs.Identities[i], nil
+}
+
 func (v *values) Variable(name string) (string, bool) {
 	value, ok := v.inputs.Variables[name]
 	return value, ok

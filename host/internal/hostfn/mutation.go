@@ -347,8 +347,8 @@ func (c *Call) Texts(m *Mutation) []string {
 func (c *Call) Reveal(value string) []byte {
 	c.requireGroup(contract.UserReveal)
 	c.requireGrant(contract.UserReveal, abi.GrantReveal)
-	if c.plan.Names.UserToken() {
-		c.endf(StagePlugin, "reveal was called, but the configuration names user.token, which no plugin gets in plain")
+	if c.plan.Names.Listed() {
+		c.endf(StagePlugin, "reveal was called, but the configuration names user.token or an identity, which no plugin gets in plain")
 	}
 	v, sealed := c.concat("the value of reveal", value)
 	if !sealed {

@@ -112,8 +112,9 @@ type Plan struct {
 	Owner     string
 	Partition func(*Inputs) [32]byte
 
-	// ListsHost reports whether the operator lists the host of a URL for tokens of users.
-	ListsHost func(*url.URL) bool
+	// Unlisted returns the first token among the names that may not go to the host of a URL, because the operator does not list that
+	// host for it: user.token, or a call of identity. It returns "" if there is none.
+	Unlisted func(*url.URL) string
 	// CheckURL returns an error if a rendered field of kind url may not have that value.
 	CheckURL func(url string) error
 	Tokens   *tokens.Store
@@ -163,6 +164,8 @@ type Inputs struct {
 	Secrets []string
 	// Discovered holds the values of Plan.Names.Discovered, in the same order.
 	Discovered []string
+	// Identities holds the tokens of Plan.Names.Identities, in the same order.
+	Identities []string
 	Variables  map[string]string
 	User       template.User
 	TenantID   string
@@ -199,12 +202,16 @@ func (in *Inputs) secret(plan *Plan, name string) (string, bool) {
 	return in.Secrets[i], true
 }
 
-// secrets returns the values of all secrets, and the user's token if there is one.
+// secrets returns the values of all secrets and identities, and the user's token if there is one.
 func (in *Inputs) secrets() []string {
-	if in.User.Token == "" {
-		return in.Secrets
+	all := in.Secrets
+	if len(in.Identities) > 0 {
+		all = slices.Concat(all, in.Identities)
 	}
-	return append(slices.Clip(in.Secrets), in.User.Token)
+	if in.User.Token != "" {
+		all = append(slices.Clip(all), in.User.Token)
+	}
+	return all
 }
 
 // Code is an authorization response, for a run of connect.

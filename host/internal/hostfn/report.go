@@ -152,6 +152,7 @@ const (
 	StageConfig   = "config"   // the configuration, or a rendered value of it, is wrong
 	StageTemplate = "template" // a template could not be rendered: a secret, variable or user field is missing
 	StagePlugin   = "plugin"   // the guest failed, or broke the contract or a limit
+	StageIdentity = "identity" // there is no token of an identity of the process
 	StageToken    = "token"    // the token endpoint failed
 	StageSign     = "sign"     // a key is wrong, or signing failed
 	StageMutation = "mutation" // the changes that the guest wants cannot be applied

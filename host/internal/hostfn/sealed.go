@@ -19,6 +19,7 @@ import (
 	"github.com/keywright/keywright/host/internal/leakscan"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/host/internal/template"
 	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/printable"
 	"github.com/keywright/keywright/internal/urlpath"
@@ -49,11 +50,15 @@ func (c *core) unseal(where, text string, sink seal.Sinks) (string, int) {
 	return out, count
 }
 
-// notListed ends the call if err is that of the user's token in an exchange with a host that the operator does not list.
+// notListed ends the call if err is that of a token in an exchange with a host that the operator does not list for it.
 func (c *core) notListed(err error) {
 	var misuse *seal.Error
 	if errors.As(err, &misuse) && misuse.Sink == seal.Token && misuse.Sinks&seal.Listed != 0 {
-		c.endf(StageConfig, "user.token may not go to %s, and nothing was sent: if that host may get the tokens of users, the operator lists it in UserTokenHosts (gateway.user.jwt.token_hosts)", c.exchangeHost)
+		place := "that host may get the tokens of users, the operator lists it in UserTokenHosts (gateway.user.jwt.token_hosts)"
+		if c.unlisted != template.UserToken {
+			place = "that host may get this token, the operator lists it among the hosts of the audience (identities)"
+		}
+		c.endf(StageConfig, "%s may not go to %s, and nothing was sent: if %s", c.unlisted, c.exchangeHost, place)
 	}
 }
 

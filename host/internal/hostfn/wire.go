@@ -171,14 +171,14 @@ func (c *exchanging) jsonBody(w *wire) []byte {
 	}))
 }
 
-// exchangeSink returns the sink that sealed values in a request to u must have. The user's token has no sink but Listed, so it goes only
-// to hosts that the operator lists.
+// exchangeSink returns the sink that sealed values in a request to u must have. The tokens of the user and of identities have no sink but
+// Listed, so they go only to hosts that the operator lists for each of them.
 func (c *exchanging) exchangeSink(u *url.URL) seal.Sinks {
-	if !c.plan.Names.UserToken() {
+	if !c.plan.Names.Listed() {
 		return seal.Token
 	}
 	c.exchangeHost = printable.Text(c.Scrub(u.Host), 256)
-	if c.plan.ListsHost(u) {
+	if c.unlisted = c.plan.Unlisted(u); c.unlisted == "" {
 		return seal.Listed
 	}
 	return seal.Token

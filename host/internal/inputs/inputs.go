@@ -23,10 +23,12 @@ import (
 
 // Reader reads the inputs of a connector's calls. It is not changed once it is used.
 type Reader struct {
-	Plan      *connect.Plan
-	Secrets   Secrets
-	Variables map[string]string
-	Events    *event.Stream
+	Plan    *connect.Plan
+	Secrets Secrets
+	// Identities has the identities that the templates name. It may be nil if there are none.
+	Identities Identities
+	Variables  map[string]string
+	Events     *event.Stream
 
 	// Documents are the metadata of issuers. Asker has what reads them, but for the client.
 	Documents *discovery.Cache
@@ -42,8 +44,9 @@ type Reader struct {
 func (r *Reader) Inputs(values []string, s Subject, request *http.Request) *hostfn.Inputs {
 	all := slices.Clone(values) // another variable, so that values stays on the stack of each request
 	secrets := len(r.Plan.Names.Secrets)
+	discovered := min(secrets+len(r.Plan.Names.Discovered), len(all))
 	return &hostfn.Inputs{
-		Secrets: all[:secrets:secrets], Discovered: all[secrets:], Variables: r.Variables, User: s.User, TenantID: s.TenantID,
+		Secrets: all[:secrets:secrets], Discovered: all[secrets:discovered:discovered], Identities: all[discovered:], Variables: r.Variables, User: s.User, TenantID: s.TenantID,
 		TokenExpires: s.TokenExpires, Grant: s.Grant, Request: request,
 	}
 }
@@ -90,14 +93,55 @@ func (r *Reader) ReadSecrets(ctx context.Context, values []string) ([]string, *h
 	return values, nil
 }
 
-// Read appends the value of each secret, and of each endpoint that the connector's templates discover, to values. It takes no longer for
-// the endpoints than an exchange. It adds to stats.
+// Read appends the value of each secret, of each endpoint that the connector's templates discover, and of each identity, to values. It takes
+// no longer for the endpoints than an exchange. It adds to stats.
 func (r *Reader) Read(ctx context.Context, s *Subject, values []string, stats *event.Attempt) ([]string, *hostfn.Failure) {
 	values, failure := r.ReadSecrets(ctx, values)
-	if failure != nil || len(r.Plan.Names.Discovered) == 0 {
-		return values, failure
+	if failure == nil && len(r.Plan.Names.Discovered) > 0 {
+		values, failure = r.discover(ctx, s, values, stats)
 	}
-	return r.discover(ctx, s, values, stats)
+	if failure != nil {
+		return nil, failure
+	}
+	return r.readIdentities(ctx, values, false)
+}
+
+// readIdentities appends the token of each identity that the connector's templates name to values. If exchange is set, they are about to be
+// sent.
+func (r *Reader) readIdentities(ctx context.Context, values []string, exchange bool) ([]string, *hostfn.Failure) {
+	for _, identity := range r.Plan.Names.Identities {
+		token, err := r.Identities.Identity(ctx, identity, exchange)
+		if err == nil && token == "" {
+			err = errors.New("it is empty")
+		}
+		if err != nil {
+			path := r.Plan.SecretFields[identity.String()]
+			return nil, &hostfn.Failure{Stage: hostfn.StageIdentity, Err: hostfn.FieldErrorf(path, "%s: %w", identity, err)}
+		}
+		values = append(values, token)
+	}
+	return values, nil
+}
+
+// ForExchange returns in with the tokens of its identities as they are to be sent now. Each must be of the subject that it had when in was
+// read, since what the exchange brings is kept for that one.
+func (r *Reader) ForExchange(ctx context.Context, in *hostfn.Inputs) (*hostfn.Inputs, *hostfn.Failure) {
+	if len(r.Plan.Names.Identities) == 0 {
+		return in, nil
+	}
+	tokens, failure := r.readIdentities(ctx, nil, true)
+	if failure != nil {
+		return nil, failure
+	}
+	for i, identity := range r.Plan.Names.Identities {
+		if connect.Subject(tokens[i]) != connect.Subject(in.Identities[i]) {
+			err := hostfn.Passing(fmt.Errorf("%s has another subject than a moment ago, so that nothing was sent", identity))
+			return nil, &hostfn.Failure{Stage: hostfn.StageIdentity, Err: err}
+		}
+	}
+	renewed := *in
+	renewed.Identities = tokens
+	return &renewed, nil
 }
 
 // ReadAll returns the inputs of a call with what its templates name, and with a request, or nil. It adds to stats.
@@ -267,6 +311,11 @@ func (s Subject) Key() Subject {
 // Secrets is a store of secrets, see host.Secrets.
 type Secrets interface {
 	Secret(ctx context.Context, name string) (string, error)
+}
+
+// Identities has the identities of the process, see host.Identities. An error that may pass is marked with [hostfn.Passing].
+type Identities interface {
+	Identity(ctx context.Context, identity template.Identity, exchange bool) (string, error)
 }
 
 // ErrSecretNotFound is the error of a store for a name without a secret.

@@ -143,6 +143,10 @@ func (rn *Runner) exchange(ctx context.Context, in *hostfn.Inputs, right *tokens
 		return &Outcome{Err: rn.Fail(stage, err)}
 	}
 	defer free()
+	in, failure := rn.Reader.ForExchange(ctx, in)
+	if failure != nil {
+		return &Outcome{Err: rn.OverTime(rn.failed(failure))}
+	}
 	call := hostfn.New(ctx, rn.Plan.Plan, in, hostfn.Detached)
 	call.Right, call.Trace = right, event.TraceOf(ctx)
 	out := rn.run(ctx, call, stats)
@@ -218,12 +222,17 @@ func (rn *Runner) refresh(ctx context.Context, old *tokencache.Handle, in *hostf
 	}
 	ctx, cancelExchange := right.Within(ctx, rn.Plan.ExchangeTime)
 	defer cancelExchange()
-	call := hostfn.New(ctx, rn.Plan.Plan, in, hostfn.Detached)
-	call.Right = right
 	out.Err = rn.Fail(hostfn.StagePlugin, errNotWell)
 	defer func() { stats.Observe(ctx, out.Err) }()
 	defer func() { right.End(ctx, out.Err) }() // first, so that nobody waits for Observe
-	out = rn.run(ctx, call, &stats)
+	in, failure := rn.Reader.ForExchange(ctx, in)
+	if failure != nil {
+		out.Err = rn.failed(failure)
+	} else {
+		call := hostfn.New(ctx, rn.Plan.Plan, in, hostfn.Detached)
+		call.Right = right
+		out = rn.run(ctx, call, &stats)
+	}
 	if out.Err != nil && first {
 		rn.Seldom(ctx, notAhead(out.Err))
 	}

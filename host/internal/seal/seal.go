@@ -33,10 +33,10 @@ const (
 	Digest                     // contract.SinkDigest
 	Path                       // contract.SinkPath
 	Body                       // contract.SinkBody
-	Listed                     // exchanges with the hosts that the operator lists for tokens of users
+	Listed                     // exchanges with the hosts that the operator lists for a token of users or identities
 )
 
-// Token is the sink of all exchanges, contract.SinkToken. A user's token has only Listed of it.
+// Token is the sink of all exchanges, contract.SinkToken. Tokens of users and identities have only Listed of it.
 const Token = unlisted | Listed
 
 // All is the set of all sinks.

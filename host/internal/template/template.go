@@ -56,7 +56,7 @@ type segment struct {
 // Part is a piece of a rendered template. Adjacent text and values that are not secret are one Part.
 type Part struct {
 	Text string
-	// Secret is set if Text is the value of an expression that calls get_secret or names user.token anywhere in it.
+	// Secret is set if Text is the value of an expression that calls get_secret or identity, or names user.token, anywhere in it.
 	Secret bool
 	// Source is the source of a secret Part's expression with its braces, which may be shown instead of Text.
 	Source string
@@ -94,18 +94,7 @@ func CompileEscaped(source, special string) (*Template, []*Error) {
 		t.segments = append(t.segments, segment{text: "{{" + p.Text + "}}", value: e, column: p.Start})
 		expressions = append(expressions, e)
 	}
-	for i, s := range t.segments {
-		if special != "" && s.value != nil && i > 0 && openEscape(&t.segments[i-1]) {
-			errs = append(errs, &Error{Column: s.column, Message: `a single \ stands right before {{: write \\ for the character`})
-		}
-		switch {
-		case s.value == nil || s.value.Key == nil:
-		case len(t.segments) > 1:
-			errs = append(errs, &Error{Column: s.column, Message: "get_key must stand alone, with no text around it: such a key stays in its store, and has no text"})
-		default:
-			t.key = s.value.Key
-		}
-	}
+	errs = append(errs, t.check()...)
 	if len(errs) > 0 {
 		return nil, expr.Sorted(errs)
 	}
@@ -113,12 +102,32 @@ func CompileEscaped(source, special string) (*Template, []*Error) {
 	return t, nil
 }
 
+// check returns what is wrong with segments beside others, and sets key.
+func (t *Template) check() (errs []*Error) {
+	for i, s := range t.segments {
+		if t.special != "" && s.value != nil && i > 0 && openEscape(&t.segments[i-1]) {
+			errs = append(errs, &Error{Column: s.column, Message: `a single \ stands right before {{: write \\ for the character`})
+		}
+		switch {
+		case s.value == nil:
+		case s.value.Identity != nil && len(t.segments) > 1:
+			errs = append(errs, &Error{Column: s.column, Message: "identity must stand alone, with no text around it: its token goes to a token endpoint as it is"})
+		case s.value.Key == nil:
+		case len(t.segments) > 1:
+			errs = append(errs, &Error{Column: s.column, Message: "get_key must stand alone, with no text around it: such a key stays in its store, and has no text"})
+		default:
+			t.key = s.value.Key
+		}
+	}
+	return errs
+}
+
 // openEscape reports whether literal text ends in a backslash that no other backslash precedes as its escape.
 func openEscape(s *segment) bool {
 	return s.value == nil && (len(s.text)-len(strings.TrimRight(s.text, `\`)))%2 == 1
 }
 
-// secret reports whether the segment is an expression that calls get_secret or names user.token.
+// secret reports whether the segment is an expression that calls get_secret or identity, or names user.token.
 func (s *segment) secret() bool { return s.value != nil && s.value.Secret }
 
 // Source returns the text that was compiled.
@@ -137,8 +146,8 @@ func (t *Template) Literal() (text string, ok bool) {
 // Names returns the names that the template's expressions use.
 func (t *Template) Names() Names { return Merged(t.names) }
 
-// Secret reports whether an expression of the template uses a secret or the user's token.
-func (t *Template) Secret() bool { return len(t.names.Secrets) > 0 || t.names.UserToken() }
+// Secret reports whether an expression of the template uses a secret, the user's token or an identity.
+func (t *Template) Secret() bool { return len(t.names.Secrets) > 0 || t.names.Listed() }
 
 // Key returns the key that the template names if it is a call of get_key. Such a template has no text, so it must not be
 // rendered. For any other template, Key returns nil.
@@ -260,13 +269,15 @@ type (
 	Values = expr.Values
 	// Discovery is a call of discover.
 	Discovery = expr.Discovery
+	// Identity is a call of identity.
+	Identity = expr.Identity
 	// User is the person on whose behalf a request is made.
 	User = expr.User
 )
 
 // Lists of the known names, for errors about unknown ones. A test compares them with the language.
 const (
-	knownFunctions = "there are get_secret, get_key, get_variable, discover, now, uuid, default, base64_encode, base64_decode, json_encode, json_get"
+	knownFunctions = "there are get_secret, get_key, get_variable, identity, discover, now, uuid, default, base64_encode, base64_decode, json_encode, json_get"
 	knownVariables = "there are tenant_id and user.email, user.id, user.username, user.first_name, user.last_name, user.token"
 )
 
@@ -305,6 +316,8 @@ type Names struct {
 	Variables []string
 	// Discovered are the calls of discover.
 	Discovered []Discovery
+	// Identities are the calls of identity.
+	Identities []Identity
 	// User are the fields of user: "email", "first_name", "id", "last_name", "token", "username". The id is one of them if a
 	// secret of a user is named.
 	User []string
@@ -312,8 +325,14 @@ type Names struct {
 	Tenant bool
 }
 
+// UserToken is the expression for the token of the user's session.
+const UserToken = "user." + expr.UserToken
+
 // UserToken reports whether the user's token is among the names.
 func (n *Names) UserToken() bool { return slices.Contains(n.User, expr.UserToken) }
+
+// Listed reports whether a token is among the names that goes to listed hosts only: the user's, or that of an identity.
+func (n *Names) Listed() bool { return n.UserToken() || len(n.Identities) > 0 }
 
 // Merge adds the names in n2 to n. It makes new slices, so it does not change slices that n or n2 share with
 // others. It copies all names in n, so use [Merged] to merge many.
@@ -326,6 +345,7 @@ func Merged(all ...Names) (n Names) {
 	for _, names := range all {
 		secrets, variables, user = append(secrets, names.Secrets), append(variables, names.Variables), append(user, names.User)
 		discovered = append(discovered, names.Discovered...)
+		n.Identities = append(n.Identities, names.Identities...)
 		n.Tenant, n.Owned = n.Tenant || names.Tenant, n.Owned || names.Owned
 	}
 	n.Secrets, n.Variables, n.User = union(secrets...), union(variables...), union(user...)
@@ -333,6 +353,10 @@ func Merged(all ...Names) (n Names) {
 		return cmp.Or(cmp.Compare(a.Issuer, b.Issuer), cmp.Compare(a.Member, b.Member))
 	})
 	n.Discovered = slices.Compact(discovered)
+	slices.SortFunc(n.Identities, func(a, b Identity) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Audience, b.Audience))
+	})
+	n.Identities = slices.Compact(n.Identities)
 	return n
 }
 
@@ -346,6 +370,9 @@ func namesOf(all []*expr.Expression) (n Names) {
 	for _, e := range all {
 		n.Secrets, n.Variables = append(n.Secrets, e.Secrets...), append(n.Variables, e.Variables...)
 		n.Discovered = append(n.Discovered, e.Discovered...)
+		if e.Identity != nil {
+			n.Identities = append(n.Identities, *e.Identity)
+		}
 		for _, name := range e.Subject {
 			field, isUser := strings.CutPrefix(name, "user.")
 			if isUser {

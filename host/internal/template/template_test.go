@@ -31,6 +31,8 @@ func (g *given) User() *User                         { return g.user }
 func (g *given) Discovered(d Discovery) (string, error) {
 	return "https://login.test/" + d.Member, nil
 }
+func (g *given) Identity(i Identity) (string, error) { return "token for " + i.Audience, nil }
+
 func (g *given) TenantID() string      { return g.tenantID }
 func (g *given) Now() int64            { return g.now() }
 func (g *given) UUID() (string, error) { return g.uuid() }

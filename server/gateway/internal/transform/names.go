@@ -212,6 +212,7 @@ func (r *run) UUID() (string, error)               { return r.in.UUID() }
 
 // Discovered implements expr.Values. The expressions cannot call discover.
 func (r *run) Discovered(expr.Discovery) (string, error) { return "", nil }
+func (r *run) Identity(expr.Identity) (string, error)    { return "", nil }
 
 // bodyText returns a copy of the request's body. It copies once, not for each element of a list or each record.
 func (r *run) bodyText() (any, *expr.Error) {

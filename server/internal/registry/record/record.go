@@ -115,6 +115,8 @@ func (s *Sent) info() (host.PluginInfo, error) {
 		return info, fmt.Errorf("requests of %s cannot be recorded: they need what a user has consented to, which is in the store of state", authType)
 	case names(s.Connector.Config().Auth.Config, "get_key("):
 		return info, fmt.Errorf("the connector has a key of a store of keys (get_key), and a record has no such store: put a key of your own there with get_secret, and record that")
+	case names(s.Connector.Config().Auth.Config, "identity("):
+		return info, fmt.Errorf("the connector has an identity, and a record has none: put a token in its place with get_secret, and record that")
 	}
 	return info, nil
 }

@@ -1,0 +1,156 @@
+package connect
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/request"
+	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/host/internal/template"
+	"github.com/keywright/keywright/internal/urlcheck"
+)
+
+// ListedPlace says where user.token and identity may stand, for errors.
+const ListedPlace = "goes to token endpoints only, so it may stand in a sealed field of auth.config of kind string with the sink token"
+
+// UserTokenPlace says where user.token may stand, for errors.
+const UserTokenPlace = template.UserToken + " " + ListedPlace
+
+// IdentityPlace says where identity may stand, for errors.
+const IdentityPlace = "the token of identity " + ListedPlace
+
+// DiscoverPlace says where discover may stand, for errors.
+const DiscoverPlace = "discover is for the fields of auth.config: it names endpoints of an authorization server"
+
+// TokenHosts has the hosts that may get a token, as host:port. The port is empty if none is configured.
+type TokenHosts map[string]bool
+
+// ParseTokenHosts parses the names of hosts.
+func ParseTokenHosts(list []string) (TokenHosts, error) {
+	hosts := TokenHosts{}
+	for _, text := range list {
+		var o request.Origin
+		u, err := urlcheck.ParseHost(text)
+		if err == nil {
+			o, err = request.OriginOf(u)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%q %w", printableText(text), err)
+		}
+		hosts[net.JoinHostPort(o.Host, u.Port())] = true
+	}
+	return hosts, nil
+}
+
+// Lists reports whether the host of a URL is one of h.
+func (h TokenHosts) Lists(u *url.URL) bool {
+	o, err := request.OriginOf(u)
+	if err != nil {
+		return false
+	}
+	usual := o.Scheme == "https" && o.Port == "443" || o.Scheme == "http" && o.Port == "80"
+	return h[net.JoinHostPort(o.Host, o.Port)] || usual && h[net.JoinHostPort(o.Host, "")]
+}
+
+// listedToken is a token among the names of a plan that goes to listed hosts only.
+type listedToken struct {
+	// name is the expression: user.token, or a call of identity.
+	name  string
+	hosts TokenHosts
+}
+
+// listedNames returns the expressions among the names whose tokens go to listed hosts only.
+func listedNames(names *template.Names) (all []string) {
+	if names.UserToken() {
+		all = append(all, template.UserToken)
+	}
+	for _, identity := range names.Identities {
+		all = append(all, identity.String())
+	}
+	return all
+}
+
+// listed checks a field that may name user.token or an identity. The value of one that does goes to exchanges with listed hosts only.
+func (k *checker) listed(f *hostfn.Field, names template.Names) {
+	all := listedNames(&names)
+	if len(all) == 0 {
+		return
+	}
+	place := all[0] + " " + ListedPlace
+	switch {
+	case f.Kind == abi.KindObject:
+		k.wrongField(f, "names %s, and no object is sealed: %s", all[0], place)
+	case !f.Sealed:
+		k.wrongField(f, "names %s, and is not sealed: %s", all[0], place)
+	case f.Kind != abi.KindString: // such as a url: what is requested of an endpoint may not be a token
+		k.wrongField(f, "names %s, and is of kind %s: %s", all[0], f.Kind, place)
+	case f.Sinks&seal.Token != seal.Token:
+		k.wrongField(f, "names %s, and its value goes elsewhere (%s): %s", all[0], f.Sinks, place)
+	case names.UserToken() && len(k.in.UserTokenHosts) == 0:
+		k.wrongField(f, "names user.token, which no host may get: the operator lists token endpoints in UserTokenHosts (gateway.user.jwt.token_hosts)")
+	default:
+		k.identities(f, names.Identities)
+	}
+	f.Sinks, f.Derived = seal.Listed, 0
+}
+
+// identities checks that the operator has each identity, and hosts for its audience.
+func (k *checker) identities(f *hostfn.Field, identities []template.Identity) {
+	for _, identity := range identities {
+		if len(k.in.IdentityHosts(identity.Name, identity.Audience)) == 0 {
+			k.wrongField(f, "names %s, and no host may get its token: the operator lists the identity, its audience, and the hosts of token endpoints (identities)", identity)
+		}
+	}
+}
+
+// listedTokens sets the tokens of the plan that go to listed hosts only. All of them go to no other hosts than those that are listed for
+// each, because what a plugin sends is one or all of them.
+func (k *checker) listedTokens() {
+	plan := k.plan
+	if plan.Names.UserToken() {
+		plan.listed = append(plan.listed, listedToken{template.UserToken, k.in.UserTokenHosts})
+	}
+	for _, identity := range plan.Names.Identities {
+		hosts, err := ParseTokenHosts(k.in.IdentityHosts(identity.Name, identity.Audience))
+		if err != nil {
+			k.Wrong("auth.config", "the hosts of %s: %v", identity, err)
+		}
+		plan.listed = append(plan.listed, listedToken{identity.String(), hosts})
+	}
+	plan.Unlisted = func(u *url.URL) string {
+		for _, t := range plan.listed {
+			if !t.hosts.Lists(u) {
+				return t.name
+			}
+		}
+		return ""
+	}
+}
+
+// unlisted warns of each URL of a configuration with such tokens whose host may not get one of them. It is no error, because a plugin may
+// send the token to another of its URLs only.
+func (k *checker) unlisted() {
+	for _, described := range k.in.Plugin.Fields {
+		f := k.plan.Fields[described.Name]
+		if f.Kind != abi.KindURL || f.Text == nil {
+			continue
+		}
+		text, literal := f.Text.Literal()
+		u, err := url.Parse(text)
+		if !literal || err != nil {
+			continue
+		}
+		switch name := k.plan.Unlisted(u); name {
+		case "":
+		case template.UserToken:
+			k.warn(k.plan.Path(f.Name), "the operator does not list its host %s in UserTokenHosts (gateway.user.jwt.token_hosts), "+
+				"so that requests fail if user.token goes there", printableText(u.Host))
+		default:
+			k.warn(k.plan.Path(f.Name), "the operator does not list its host %s among the hosts of %s (identities), so that requests fail if "+
+				"that token goes there", printableText(u.Host), name)
+		}
+	}
+}
