@@ -159,7 +159,7 @@ func ExampleConfigError() {
 		}
 	}
 	// Output:
-	// auth.config.client_id: unknown function "get_secert": there are get_secret, get_key, get_variable, discover, now, uuid, default, base64_encode, base64_decode, json_encode, json_get
+	// auth.config.client_id: unknown function "get_secert": there are get_secret, get_key, get_variable, identity, discover, now, uuid, default, base64_encode, base64_decode, json_encode, json_get
 	// auth.config.token_url: is plain http, which would send the credential in the open: use https
 	// auth.config.scopes: is not a field of auth type oauth_client_credentials; did you mean "scope"?
 }

@@ -113,8 +113,8 @@ func TestIdentityGoesToHostsOfItsAudience(t *testing.T) {
 // threats.md 412: with several tokens, each goes only to hosts that the lists of all of them have.
 func TestHostsOfSeveralListedTokens(t *testing.T) {
 	for name, c := range map[string]struct {
-		subject, other string
-		refused        string
+		subject, second string
+		problem         string
 	}{
 		"two audiences":     {"{{ identity('pod', 'login') }}", "{{ identity('pod', 'bank') }}", "identity('pod', 'bank') may not go to login.test"},
 		"the user's, too":   {"{{ user.token }}", "{{ identity('pod', 'bank') }}", "identity('pod', 'bank') may not go to login.test"},
@@ -122,16 +122,16 @@ func TestHostsOfSeveralListedTokens(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			about := onBehalf
-			about.Fields = append(slices.Clone(about.Fields), sealedField("other", contract.SinkToken))
+			about.Fields = append(slices.Clone(about.Fields), sealedField("second", contract.SinkToken))
 			w, _ := identityWorld(t, cachedExchange, func(c *host.Config) { c.Plugins = nil }, withGuest(&guest{about: about, authenticate: cachedExchange}))
 			w.login.Answer(tokens(3600))
-			connector := w.connect("custom", config{"url": tokenURL, "subject": c.subject, "other": c.other})
+			connector := w.connect("custom", config{"url": tokenURL, "subject": c.subject, "second": c.second})
 			r := w.as(w.Secret("the user's token"))
-			if c.refused == "" {
+			if c.problem == "" {
 				w.send(connector, r)
 				return
 			}
-			w.refuse(connector, r, host.StageConfig, c.refused)
+			w.refuse(connector, r, host.StageConfig, c.problem)
 		})
 	}
 }
@@ -189,7 +189,7 @@ func TestPartitionOfIdentities(t *testing.T) {
 	w, s := identityWorld(t, cachedExchange)
 	w.login.Answer(tokens(24 * 60 * 60))
 	connector := w.connect("custom", identityOf("login", tokenURL))
-	other := w.connectAs("other", "custom", identityOf("login", tokenURL))
+	another := w.connectAs("another", "custom", identityOf("login", tokenURL))
 	for i, step := range []struct {
 		change func()
 		c      *host.Connector
@@ -200,7 +200,7 @@ func TestPartitionOfIdentities(t *testing.T) {
 		{func() { s.serial++ }, connector, 1},
 		{func() { s.subject = "system:payments" }, connector, 2},
 		{func() { s.subject = "system:orders" }, connector, 2},
-		{func() {}, other, 3},
+		{func() {}, another, 3},
 	} {
 		s.change(step.change)
 		w.send(step.c, get(t.Context()))

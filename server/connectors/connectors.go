@@ -110,6 +110,8 @@ type Set struct {
 	stores []any
 	// storeHosts are the hosts of stores behind an API.
 	storeHosts []*host.Host
+	// identities is the member identities as it is in the file.
+	identities []any
 }
 
 // Load reads the file name. If the file has problems, Load returns an [*Error] that lists all of them, up to 100. If ctx ends,
@@ -239,6 +241,9 @@ func (s *Set) secret(ctx context.Context, name string, u host.User) (value strin
 // SameStores reports whether two files describe the same stores of secrets in the same words.
 func (s *Set) SameStores(t *Set) bool { return reflect.DeepEqual(s.stores, t.stores) }
 
+// SameIdentities reports whether two files describe the same identities in the same words.
+func (s *Set) SameIdentities(t *Set) bool { return reflect.DeepEqual(s.identities, t.identities) }
+
 // Close closes the host.
 func (s *Set) Close(ctx context.Context) (err error) {
 	if s.Host != nil {
@@ -326,6 +331,7 @@ func (l *loader) load(ctx context.Context) error {
 	for _, n := range l.file.Secrets {
 		l.set.stores = append(l.set.stores, n.decoded())
 	}
+	l.openIdentities()
 	l.openStores(ctx)
 	if l.file.State != nil {
 		if err := l.openState(ctx, l.file.State); err != nil {

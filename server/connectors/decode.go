@@ -74,6 +74,7 @@ var kindWords = map[string]string{
 	"connectors": "a list of connectors, each beginning with a hyphen,", "connectors[]": "an object with name, url and auth",
 	"plugins": "a list of plugins, each beginning with a hyphen,", "plugins[]": "an object with path, or with name and ref",
 	"secrets": "a list of stores, each with a type,", "secrets[]": "an object with type",
+	"identities": "a list of identities, each with a type and a name,", "identities[]": "an object with type, name and for",
 	"headers": "a list, each of whose items has name and value,", "headers[]": "an object with name and value",
 	"query": "a list, each of whose items has name and value,", "query[]": "an object with name and value",
 	"state": "an object with type and keys", "egress": "an object with allow, ca_file, proxy or plain_http",

@@ -85,6 +85,8 @@ type wholeFile struct {
 	Gateway Settings
 	// Secrets are stores of secrets. get_secret asks them in this order. Without them, secrets are environment variables.
 	Secrets []*node
+	// Identities are tokens that say who the process is, for identity('NAME', 'AUDIENCE'), such as that of the service account of a pod.
+	Identities []*node
 	// State is the store of tokens and grants beyond the end of the process, which several processes may share. Without it,
 	// they are in memory.
 	State *node

@@ -198,7 +198,7 @@ func TestTLSOfAConnector(t *testing.T) {
 		"client.pem": {"connectors.yaml:5:10: connectors.bank.tls: is text: an object with certificates is wanted"},
 		"{}":         {"connectors.yaml:5:5: connectors.bank.tls: has neither certificate nor pkcs12 nor ca: give it one of them, or leave it out"},
 		`{certificate: "{{ get_secret('c') }}", key: "{{ get_sekret('k') }}"}`: {
-			"connectors.yaml:5:58: connectors.bank.tls.key: unknown function \"get_sekret\": there are get_secret, get_key, get_variable, discover, now, uuid, default, base64_encode, base64_decode, json_encode, json_get",
+			"connectors.yaml:5:58: connectors.bank.tls.key: unknown function \"get_sekret\": there are get_secret, get_key, get_variable, identity, discover, now, uuid, default, base64_encode, base64_decode, json_encode, json_get",
 		},
 	} {
 		wantProblems(t, before+text+"\n", connectors.Options{}, want...)

@@ -176,6 +176,8 @@ func (w *schemaWriter) member(path string, t reflect.Type, f *field) schema {
 	switch path {
 	case "secrets[]":
 		return variantSchema(w, path, storeFiles)
+	case "identities[]":
+		return variantSchema(w, path, identityFiles)
 	case "state":
 		return variantSchema(w, path, stateFiles)
 	case "connectors[]":

@@ -167,6 +167,13 @@ var rules = map[string]rule{
 		conflicts("prefix", "This is for secrets that are fields of one path: leave it out, or prefix.", "path"),
 		conflicts("field", "This is for secrets that are fields of one path: leave it out, or field.", "path"),
 	}},
+	"identities": {maximum: maxIdentities},
+	"identities[].type": {meanings: []string{
+		"A file has the token, as in pods of Kubernetes.", "An environment variable has the token, as in jobs of GitLab.",
+		"A request gets the token.", "The metadata service of Google Cloud, also in pods of GKE.",
+		"The metadata service of Azure, for a managed identity.", "A job of GitHub Actions with the permission id-token: write.",
+	}},
+	"identities[](http)": {required: []string{"url"}},
 	"state.type": {meanings: []string{
 		"A file of SQLite, for the processes of one machine.", "A database of PostgreSQL, for any number of nodes.",
 	}},

@@ -162,7 +162,7 @@ func (l *loader) reportRehearsal(c *definition, err error) bool {
 		l.report(c.member.Place, c.path(), "%v", err)
 		return true
 	case errors.As(err, &metadata) && !failed.Retryable(): // an issuer that is down is no problem of the file
-	case failed.Stage != host.StageSign && failed.Stage != host.StageTemplate && failed.Stage != host.StageMutation:
+	case failed.Stage != host.StageSign && failed.Stage != host.StageTemplate && failed.Stage != host.StageIdentity && failed.Stage != host.StageMutation:
 		return false
 	}
 	where := c.member.place("auth.config")
@@ -220,7 +220,7 @@ func (d *definer) openStores(ctx context.Context) {
 		if !d.is(n, object, path, "secrets[]") {
 			continue
 		}
-		if file, ok := decodeVariant(d, n, path, storeFiles); ok {
+		if file, ok := decodeVariant(d, n, path, "store", storeFiles); ok {
 			d.above = d.firstOf(all)
 			if store := file.open(ctx, d, n, path); store != nil {
 				all = append(all, store)
@@ -301,7 +301,7 @@ func (f *ageFile) open(_ context.Context, d *definer, _ *node, _ string) host.Se
 	return secretstore.Age(f.File, f.Identity, d.options.Host.Clock)
 }
 
-// A variant is a type of store, of secrets or of state.
+// A variant is a type of store, of secrets or of state, or of identity.
 type variant[F any] struct {
 	// name is the value of the member type.
 	name string
@@ -309,8 +309,8 @@ type variant[F any] struct {
 	file func() F
 }
 
-// decodeVariant reads an object whose member type is the name of a variant. It reports if there is none, and returns false then.
-func decodeVariant[F any](d *definer, n *node, path string, all []variant[F]) (file F, ok bool) {
+// decodeVariant reads an object whose member type is the name of a variant. If there is none of what it reads, it reports that, and returns false.
+func decodeVariant[F any](d *definer, n *node, path, what string, all []variant[F]) (file F, ok bool) {
 	kind, _ := stringOf(n.get("type"))
 	names := make([]string, len(all))
 	for i, v := range all {
@@ -322,7 +322,7 @@ func decodeVariant[F any](d *definer, n *node, path string, all []variant[F]) (f
 	}
 	var c storeType
 	if d.members(n, path, reflect.ValueOf(&c).Elem()); c.Type != "" {
-		d.report(n.get("type").value.Place, path+".type", "there is no store of type %q%s", c.Type, problem.DidYouMean(c.Type, names))
+		d.report(n.get("type").value.Place, path+".type", "there is no %s of type %q%s", what, c.Type, problem.DidYouMean(c.Type, names))
 	}
 	return file, false
 }

@@ -200,7 +200,7 @@ func (d *definer) state() *StateSettings {
 	if n == nil || !d.is(n, object, "state", "state") {
 		return nil
 	}
-	file, ok := decodeVariant(d, n, "state", stateFiles)
+	file, ok := decodeVariant(d, n, "state", "store", stateFiles)
 	if !ok {
 		return nil
 	}

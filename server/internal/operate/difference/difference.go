@@ -90,6 +90,9 @@ func Of(from, to *connectors.Set) *Document {
 	if !from.SameStores(to) {
 		d.Others = append(d.Others, Member{Path: "secrets", Wider: "secrets come from other stores"})
 	}
+	if !from.SameIdentities(to) {
+		d.Others = append(d.Others, Member{Path: "identities", Wider: "tokens of the process come from elsewhere, or may go to other hosts"})
+	}
 	if !from.State.Equal(to.State) {
 		d.Others = append(d.Others, Member{Path: "state"})
 	}

@@ -1,0 +1,154 @@
+package connectors
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/keywright/keywright/internal/expr"
+	"github.com/keywright/keywright/internal/urlcheck"
+	"github.com/keywright/keywright/server/internal/identities"
+)
+
+// maxIdentities limits the identities of a file.
+const maxIdentities = 32
+
+// openIdentities opens the identities of the file.
+func (d *definer) openIdentities() {
+	var all []identities.Identity
+	for i, n := range d.file.Identities {
+		path := fmt.Sprintf("identities[%d]", i)
+		if i == maxIdentities {
+			d.report(n.Place, "identities", "has more than %d identities", maxIdentities)
+			break
+		}
+		if !d.is(n, object, path, "identities[]") {
+			continue
+		}
+		d.set.identities = append(d.set.identities, n.decoded())
+		file, ok := decodeVariant(d, n, path, "identity", identityFiles)
+		if !ok {
+			continue
+		}
+		one := file.open(d, n, path)
+		d.checkIdentity(n, path, &one)
+		if slices.ContainsFunc(all, func(previous identities.Identity) bool { return previous.Name == one.Name }) {
+			d.report(n.place("name"), path+".name", "is also that of another identity: give one of them another name")
+			continue
+		}
+		all = append(all, one)
+	}
+	if len(all) > 0 {
+		d.options.Host.Identities = identities.New(d.options.Host.Clock, all...)
+	}
+}
+
+// checkIdentity checks the members that all identities have. A token of the process may be none that the gateway takes for a session.
+func (d *definer) checkIdentity(n *node, path string, one *identities.Identity) {
+	if one.Name != "" && !expr.ValidName(one.Name) {
+		d.report(n.place("name"), path+".name", "has to be 1 to 128 letters, digits, '.', '_' or '-', and begin with a letter or digit")
+	}
+	var sessions []string
+	if jwt := d.file.Gateway.User.JWT; jwt != nil {
+		sessions = jwt.Audiences
+	}
+	for i, a := range one.For {
+		item := fmt.Sprintf("for[%d]", i)
+		for j, name := range a.Hosts {
+			if _, err := urlcheck.ParseHost(name); err != nil {
+				where := fmt.Sprintf("%s.hosts[%d]", item, j)
+				d.report(n.place(where), path+"."+where, "%v", err)
+				one.For[i].Hosts = nil
+			}
+		}
+		if slices.Contains(sessions, a.Audience) {
+			d.report(n.place(item), path+"."+item+".audience", "is also one of gateway.user.jwt.audiences: a token of the process would be the session of a user, or a session a token of the process")
+		}
+		if slices.ContainsFunc(one.For[:i], func(previous identities.Audience) bool { return previous.Audience == a.Audience }) {
+			d.report(n.place(item), path+"."+item+".audience", "is there twice: list all of its hosts in one place")
+		}
+	}
+}
+
+// identityType holds the members that all identities have.
+type identityType struct {
+	// Type is the source of the token.
+	Type string `file:",required"`
+	// Name is the name of the identity in identity('NAME', 'AUDIENCE').
+	Name string `file:",required"`
+	// For says whom the tokens are for, and which hosts of token endpoints get them.
+	For []identities.Audience `file:",required"`
+	// Expect says what the tokens must be, beside their audience. Another token is not sent.
+	Expect identities.Expectation
+	// Once says that a token may be sent once only, for servers that remember its jti. Each exchange then gets another one.
+	Once bool `default:"false"`
+}
+
+// identity returns an identity with these members, whose tokens come from fetch.
+func (t *identityType) identity(fetch func(context.Context, string) (string, error), remember time.Duration) identities.Identity {
+	return identities.Identity{Name: t.Name, For: t.For, Expect: t.Expect, Once: t.Once, Fetch: fetch, Remember: remember}
+}
+
+// An identityFile is an item of the member identities. Its fields are the members of that type of identity.
+type identityFile interface {
+	open(d *definer, n *node, path string) identities.Identity
+}
+
+var identityFiles = []variant[identityFile]{
+	{"file", func() identityFile { return &fileIdentity{} }},
+	{"env", func() identityFile { return &envIdentity{} }},
+	{"http", func() identityFile { return &httpIdentity{} }},
+	{"gcp", func() identityFile { return &httpIdentity{} }},
+	{"azure", func() identityFile { return &httpIdentity{} }},
+	{"github", func() identityFile { return &httpIdentity{} }},
+}
+
+type fileIdentity struct {
+	identityType
+	// Path is the path of the file. It is read once a second at most.
+	Path string `file:",required,path"`
+}
+
+func (f *fileIdentity) open(*definer, *node, string) identities.Identity {
+	return f.identity(identities.File(f.Path), time.Second)
+}
+
+type envIdentity struct {
+	identityType
+	// Variable is the environment variable that has the token.
+	Variable string `file:",required"`
+}
+
+func (f *envIdentity) open(*definer, *node, string) identities.Identity {
+	return f.identity(identities.Env(f.Variable), time.Second)
+}
+
+type httpIdentity struct {
+	identityType
+	identities.Request
+}
+
+//go:embed identities.yaml
+var identitiesYAML string
+
+// open checks the request. Of a type other than http, what the item does not have is that of the preset.
+func (f *httpIdentity) open(d *definer, n *node, path string) identities.Identity {
+	var own problems
+	presets := parse(context.Background(), identitiesYAML, &own)
+	if m := presets.get(f.Type); m != nil {
+		preset := &httpIdentity{}
+		d.members(m.value, path, reflect.ValueOf(&preset.Request).Elem())
+		f.Request = preset.Request.With(f.Request)
+	}
+	f.Request = f.Request.With(identities.Request{})
+	if f.URL == "" {
+		d.report(n.Place, path+".url", "is missing")
+	} else if member, err := f.Check(); err != nil {
+		_, where, _ := n.locate(member)
+		d.report(where, path+"."+member, "%v", err)
+	}
+	return f.identity(f.Get(d.set.Egress), 0)
+}

@@ -1,0 +1,228 @@
+// Package identities provides the identities of the process: short-lived tokens (JWT, RFC 7519) that a file, the environment or a service
+// of the platform has, such as the metadata service of a cloud. A [Set] is a [host.Identities].
+//
+// Each token is checked before each use: whom it is for, when it begins and ends, and whose it is. Its signature is not, since the source
+// is local and the party that gets the token verifies it. No error contains a token, or what a source has answered.
+package identities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/keywright/keywright/host"
+)
+
+// Identity describes an identity.
+type Identity struct {
+	Name string
+	// For says who may get its tokens.
+	For []Audience
+	// Expect says what the tokens must be.
+	Expect Expectation
+	// Once says that a token may be sent once only, because a server remembers its jti.
+	Once bool
+	// Fetch returns a token for an audience, from where it comes.
+	Fetch func(ctx context.Context, audience string) (string, error)
+	// Remember is the time for which a token is used again, such as that of a file that changes. If it is 0, a token is used again until a
+	// minute before its end, or until half of its life, whichever is first.
+	Remember time.Duration
+}
+
+// Audience is an audience (RFC 7519 section 4.1.3), and the hosts of token endpoints that may get tokens for it.
+type Audience struct {
+	// Audience is the audience that the party expects in the claim aud, such as sts.amazonaws.com.
+	Audience string `file:",required"`
+	// Hosts are the hosts of token endpoints that may get tokens for this audience, such as sts.eu-central-1.amazonaws.com.
+	Hosts []string `file:",required,plainhost"`
+}
+
+// Expectation says what tokens of an identity must have. Empty fields expect nothing.
+type Expectation struct {
+	// Issuer is the claim iss that tokens must have.
+	Issuer string `file:"iss"`
+	// Subject is the claim sub that tokens must have, such as system:serviceaccount:shop:orders.
+	Subject string `file:"sub"`
+	// Audiences are further values that the claim aud may have, where an issuer writes another one than was asked for.
+	Audiences []string `file:"aud"`
+}
+
+const (
+	// fetchTime limits the time of getting a token, MaxToken its size in bytes.
+	fetchTime = 2 * time.Second
+	MaxToken  = 16 << 10
+	// margin is the time before the end of a token at which it is not used again.
+	margin = time.Minute
+	// pause is the time after a failure in which a source is not asked.
+	pause = time.Second
+)
+
+// Set has identities by their names.
+type Set struct {
+	clock  func() time.Time
+	byName map[string]*source
+}
+
+// source is an identity with what is known of its tokens, by audience.
+type source struct {
+	Identity
+	byAudience map[string]*memory
+}
+
+// memory has the token of an identity for an audience.
+type memory struct {
+	current atomic.Pointer[token]
+	// turn is held by the one who asks the source.
+	turn chan struct{}
+
+	// mu guards failure, the last error of the source, and the time at which it came.
+	mu      sync.Mutex
+	failure error
+	failed  time.Time
+}
+
+// New returns a Set with these identities, whose names differ.
+func New(clock func() time.Time, all ...Identity) *Set {
+	s := &Set{clock: clock, byName: map[string]*source{}}
+	for _, i := range all {
+		one := &source{i, map[string]*memory{}}
+		for _, a := range i.For {
+			one.byAudience[a.Audience] = &memory{turn: make(chan struct{}, 1)}
+		}
+		s.byName[i.Name] = one
+	}
+	return s
+}
+
+// Hosts implements [host.Identities].
+func (s *Set) Hosts(name, audience string) (hosts []string) {
+	if i := s.byName[name]; i != nil {
+		for _, a := range i.For {
+			if a.Audience == audience {
+				hosts = append(hosts, a.Hosts...)
+			}
+		}
+	}
+	return hosts
+}
+
+// Identity implements [host.Identities].
+func (s *Set) Identity(ctx context.Context, r host.IdentityRequest) (string, error) {
+	i := s.byName[r.Name]
+	if i == nil || i.byAudience[r.Audience] == nil {
+		return "", fmt.Errorf("%w: there is no such identity for this audience", host.ErrIdentityRefused)
+	}
+	m, alone := i.byAudience[r.Audience], r.Exchange && i.Once
+	if t := m.current.Load(); t != nil && !alone && t.fresh(i, s.clock()) && i.check(t, r.Audience, s.clock()) == nil {
+		return t.text, nil
+	}
+	select {
+	case m.turn <- struct{}{}:
+		defer func() { <-m.turn }()
+	case <-ctx.Done():
+		return "", fmt.Errorf("gave up waiting for the source: %w", context.Cause(ctx))
+	}
+	t, err := s.find(ctx, i, m, r.Audience)
+	if err != nil {
+		return "", err
+	}
+	if alone {
+		m.current.Store(nil)
+	}
+	return t.text, nil
+}
+
+// find returns the token that is remembered, or that of the source. If the source fails, the one that is remembered counts while it is valid. The
+// caller has the turn.
+func (s *Set) find(ctx context.Context, i *source, m *memory, audience string) (*token, error) {
+	now := s.clock()
+	old := m.current.Load()
+	valid := old != nil && i.check(old, audience, now) == nil
+	if valid && old.fresh(i, now) {
+		return old, nil
+	}
+	if err := m.lately(now); err != nil {
+		if valid {
+			return old, nil
+		}
+		return nil, err
+	}
+	fetched, err := i.fetch(ctx, audience, now)
+	if m.failedAt(err, now); err != nil {
+		if valid {
+			return old, nil
+		}
+		return nil, err
+	}
+	m.current.Store(fetched)
+	return fetched, nil
+}
+
+// lately returns the error of a source that has failed a moment ago.
+func (m *memory) lately(now time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if age := now.Sub(m.failed); m.failure != nil && age >= 0 && age < pause {
+		return m.failure
+	}
+	return nil
+}
+
+func (m *memory) failedAt(err error, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.failure, m.failed = err, now
+}
+
+// fetch gets a token and checks it. It goes on if the caller goes away, for the next one.
+func (i *source) fetch(ctx context.Context, audience string, now time.Time) (*token, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTime)
+	defer cancel()
+	text, err := i.Fetch(ctx, audience)
+	if err != nil {
+		return nil, err
+	}
+	t, err := parse(text, now)
+	if err == nil {
+		err = i.check(t, audience, now)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", host.ErrIdentityRefused, err)
+	}
+	return t, nil
+}
+
+// fresh reports whether a token may be used again without asking the source.
+func (t *token) fresh(i *source, now time.Time) bool {
+	age := now.Sub(t.fetched)
+	if i.Remember > 0 {
+		return age >= 0 && age < i.Remember
+	}
+	return age >= 0 && now.Before(t.expires.Add(-margin)) && age < t.expires.Sub(t.fetched)/2
+}
+
+// check returns an error if a token may not be sent to a party that expects the audience.
+func (i *source) check(t *token, audience string, now time.Time) error {
+	for _, a := range t.audiences {
+		if a != audience && !slices.Contains(i.Expect.Audiences, a) {
+			return errors.New("it is for another audience (aud), too, or only")
+		}
+	}
+	switch {
+	case len(t.audiences) == 0:
+		return errors.New("it is for no audience (aud)")
+	case !now.Before(t.expires):
+		return errors.New("it has ended (exp)")
+	case now.Add(margin).Before(t.begins):
+		return errors.New("it has not begun (nbf): are the clocks right")
+	case i.Expect.Issuer != "" && t.issuer != i.Expect.Issuer:
+		return errors.New("it is of another issuer (iss) than expect says")
+	case i.Expect.Subject != "" && t.subject != i.Expect.Subject:
+		return errors.New("it is of another subject (sub) than expect says")
+	}
+	return nil
+}
