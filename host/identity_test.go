@@ -79,7 +79,8 @@ func identityOf(audience, url string) config {
 	return config{"url": url, "subject": "{{ identity('pod', '" + audience + "') }}"}
 }
 
-// threats.md 412: a token of an identity goes only to the hosts that the operator lists for its audience.
+// threats.md 412, specification.md "token of the process": a token of an identity goes only to the hosts that the operator lists for its
+// audience.
 func TestIdentityGoesToHostsOfItsAudience(t *testing.T) {
 	for _, c := range []struct {
 		audience, url string
@@ -189,7 +190,7 @@ func TestPartitionOfIdentities(t *testing.T) {
 	w, s := identityWorld(t, cachedExchange)
 	w.login.Answer(tokens(24 * 60 * 60))
 	connector := w.connect("custom", identityOf("login", tokenURL))
-	another := w.connectAs("another", "custom", identityOf("login", tokenURL))
+	second := w.connectAs("second", "custom", identityOf("login", tokenURL))
 	for i, step := range []struct {
 		change func()
 		c      *host.Connector
@@ -200,7 +201,7 @@ func TestPartitionOfIdentities(t *testing.T) {
 		{func() { s.serial++ }, connector, 1},
 		{func() { s.subject = "system:payments" }, connector, 2},
 		{func() { s.subject = "system:orders" }, connector, 2},
-		{func() {}, another, 3},
+		{func() {}, second, 3},
 	} {
 		s.change(step.change)
 		w.send(step.c, get(t.Context()))

@@ -235,7 +235,7 @@ func TestTheSpecifiedAlgorithms(t *testing.T) {
 
 // Templates may contain everything that docs/auth-types.md lists.
 func TestDocumentedTemplates(t *testing.T) {
-	h, err := host.New(t.Context(), host.Config{Keys: struct{ host.Keys }{}, UserTokenHosts: []string{"login.example.com"}})
+	h, err := host.New(t.Context(), host.Config{Keys: struct{ host.Keys }{}, UserTokenHosts: []string{"login.example.com"}, Identities: everyIdentity{}})
 	testworld.Check(t, err)
 	defer h.Close(t.Context())
 	connect := func(expression string) error {
@@ -275,6 +275,15 @@ func TestDocumentedTemplates(t *testing.T) {
 	if connect("no_function()") == nil {
 		t.Error("anything goes here")
 	}
+}
+
+// everyIdentity has a token for each audience, for login.example.com.
+type everyIdentity struct{}
+
+func (everyIdentity) Hosts(string, string) []string { return []string{"login.example.com"} }
+
+func (everyIdentity) Identity(context.Context, host.IdentityRequest) (string, error) {
+	return "a.b.c", nil
 }
 
 // The documents list exactly the functions that exist.
