@@ -79,7 +79,7 @@ func identityOf(audience, url string) config {
 	return config{"url": url, "subject": "{{ identity('pod', '" + audience + "') }}"}
 }
 
-// threats.md 412, specification.md "token of the process": a token of an identity goes only to the hosts that the operator lists for its
+// threats.md 439, specification.md "token of the process": a token of an identity goes only to the hosts that the operator lists for its
 // audience.
 func TestIdentityGoesToHostsOfItsAudience(t *testing.T) {
 	for _, c := range []struct {
@@ -111,7 +111,7 @@ func TestIdentityGoesToHostsOfItsAudience(t *testing.T) {
 	}
 }
 
-// threats.md 412: with several tokens, each goes only to hosts that the lists of all of them have.
+// threats.md 439: with several tokens, each goes only to hosts that the lists of all of them have.
 func TestHostsOfSeveralListedTokens(t *testing.T) {
 	for name, c := range map[string]struct {
 		subject, second string
@@ -137,7 +137,7 @@ func TestHostsOfSeveralListedTokens(t *testing.T) {
 	}
 }
 
-// threats.md 412: where identity may stand is checked when the connector is loaded.
+// threats.md 439: where identity may stand is checked when the connector is loaded.
 func TestPlacesOfIdentity(t *testing.T) {
 	w, _ := identityWorld(t, cachedExchange)
 	for text, want := range map[string]string{
@@ -268,7 +268,7 @@ func (m *movingIdentity) Identity(ctx context.Context, r host.IdentityRequest) (
 	return m.issuers.Identity(ctx, r)
 }
 
-// threats.md 412: no plugin gets the token of an identity in plain, and people see its name.
+// threats.md 439: no plugin gets the token of an identity in plain, and people see its name.
 func TestMaskedIdentity(t *testing.T) {
 	g := &guest{about: onBehalf, authenticate: func(env contract.Env) (string, error) {
 		return header("Authorization", string(env.Reveal(value(env, "subject")))), nil
@@ -288,7 +288,7 @@ func TestMaskedIdentity(t *testing.T) {
 	}
 }
 
-// threats.md 412: a host that is no longer listed for an audience has no part in what the next host uses, nor has one that is new.
+// threats.md 439: a host that is no longer listed for an audience has no part in what the next host uses, nor has one that is new.
 func TestTokensOfUnlistedHostsOfIdentities(t *testing.T) {
 	next := generations(t)
 	for i, hosts := range [][]string{{"login.test"}, {"login.test"}, {"login.test", "other.test"}} {

@@ -171,7 +171,7 @@ func TestDocumentedIdentities(t *testing.T) {
 	}
 }
 
-// threats.md 412 and 416: mistakes in the member identities are problems of the file, with their places: a header of a proxy, a name in place
+// threats.md 439 and 416: mistakes in the member identities are problems of the file, with their places: a header of a proxy, a name in place
 // of an address, a token that would be a session, and an identity where it cannot stand.
 func TestProblemsOfIdentities(t *testing.T) {
 	const file = `gateway:
