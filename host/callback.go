@@ -163,7 +163,7 @@ func (c *Connector) connectGrant(ctx context.Context, code *hostfn.Code) error {
 	}
 	defer c.runner.Gate.Leave()
 	turn := &consentTurn{}
-	if _, _, err := c.runConsent(ctx, contract.ExportConnect, turn, code); err != nil {
+	if err := c.runConsent(ctx, contract.ExportConnect, turn, code, nil); err != nil {
 		return err
 	}
 	if turn.next == nil {

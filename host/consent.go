@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -77,39 +76,16 @@ func (c *Connector) BeginConsent(ctx context.Context, r ConsentRequest) (authori
 		return "", err
 	}
 	defer c.runner.Gate.Leave()
-	output, call, err := c.runConsent(ctx, contract.ExportConsent, nil, nil)
-	if err != nil {
-		return "", err
-	}
-	authorization, failure := call.Authorization(output)
-	if failure != nil {
-		return "", c.failure(failure)
-	}
-	server, promised, failure := c.runner.Reader.AuthorizationServer(ctx, call.Inputs())
-	if failure != nil {
-		return "", c.failure(failure)
-	}
-	origin, err := request.OriginOf(authorization.URL)
-	if err != nil {
-		return "", c.fail(StageConfig, fmt.Errorf("the authorization URL %w", err))
-	}
 	random, base64url := make([]byte, 96), base64.RawURLEncoding.EncodeToString
 	if _, err := io.ReadFull(c.plan.Random, random); err != nil {
 		return "", c.fail(StagePlugin, err)
 	}
-	handle, verifier, nonce := base64url(random[:32]), base64url(random[32:64]), base64url(random[64:])
-	parameters := url.Values{"response_type": {"code"}, "redirect_uri": {redirectURI}, "state": {handle}, "nonce": {nonce}}
-	if authorization.NoPKCE {
-		verifier = ""
-	} else {
-		challenge := sha256.Sum256([]byte(verifier))
-		parameters["code_challenge"], parameters["code_challenge_method"] = []string{base64url(challenge[:])}, []string{"S256"}
+	own := hostfn.Consent{RedirectURI: redirectURI, State: base64url(random[:32]), Verifier: base64url(random[32:64]), Nonce: base64url(random[64:])}
+	authorization, pending, err := c.authorization(ctx, own)
+	if err != nil {
+		return "", err
 	}
-	pending := pendingConsent{
-		Connector: c.config.Name, Config: c.configDigest(), RedirectURI: redirectURI, Binding: bindingHash(binding),
-		Verifier: verifier, Nonce: nonce, Issuer: cmp.Or(authorization.Issuer, server), IssRequired: authorization.IssRequired || promised,
-		Origin: origin.String(), CodeParameter: authorization.CodeParameter,
-	}
+	pending.Connector, pending.Config, pending.Binding = c.config.Name, c.configDigest(), bindingHash(binding)
 	if u, ok := UserFrom(ctx); ok {
 		pending.User = &u
 	}
@@ -117,12 +93,43 @@ func (c *Connector) BeginConsent(ctx context.Context, r ConsentRequest) (authori
 	if err != nil {
 		return "", c.fail(StagePlugin, err)
 	}
-	if err := c.node.Hold(ctx, consentKey(handle), row, consentTime); err != nil {
+	if err := c.node.Hold(ctx, consentKey(own.State), row, consentTime); err != nil {
 		return "", c.stateFailure("the consent cannot be kept", err)
 	}
-	authorization.URL.RawQuery += "&" + parameters.Encode()
-	authorization.URL.RawQuery = strings.TrimPrefix(authorization.URL.RawQuery, "&")
-	return authorization.URL.String(), nil
+	return authorization.URL, nil
+}
+
+// authorization returns the authorization request of the plugin with what is the host's own, and what must be kept of it. If a server
+// refuses a request that is pushed, and shows by its Date that its clock is not the host's, another is signed and sent.
+func (c *Connector) authorization(ctx context.Context, own hostfn.Consent) (a hostfn.Authorization, pending pendingConsent, err error) {
+	var server string
+	var promised bool
+	for attempt := range 2 {
+		offset := c.plan.Offset.Seconds()
+		err = c.runConsent(ctx, contract.ExportConsent, nil, nil, func(call *hostfn.Call, output []byte) (failure *hostfn.Failure) {
+			if server, promised, failure = c.runner.Reader.AuthorizationServer(ctx, call.Inputs()); failure == nil {
+				a, failure = call.Authorization(output, own)
+			}
+			return failure
+		})
+		if err == nil || attempt > 0 || c.plan.Offset.Seconds() == offset {
+			break
+		}
+	}
+	if err != nil {
+		return a, pending, err
+	}
+	origin, err := request.OriginOf(a.Endpoint)
+	if err != nil {
+		return a, pending, c.fail(StageConfig, fmt.Errorf("the authorization URL %w", err))
+	}
+	if a.NoPKCE {
+		own.Verifier = ""
+	}
+	return a, pendingConsent{
+		RedirectURI: own.RedirectURI, Verifier: own.Verifier, Nonce: own.Nonce, Issuer: cmp.Or(a.Issuer, server),
+		IssRequired: a.IssRequired || promised, Origin: origin.String(), CodeParameter: a.CodeParameter,
+	}, nil
 }
 
 // enterConsent begins a use of the grant of the context's user. The caller must call c.runner.Gate.Leave.
@@ -171,8 +178,11 @@ func (c *Connector) configDigest() []byte {
 	return sum[:]
 }
 
-// runConsent runs an export of the plugin that has to do with consent, with a turn for its states and a code, if it needs them.
-func (c *Connector) runConsent(ctx context.Context, export string, turn hostfn.Turn, code *hostfn.Code) (output []byte, call *hostfn.Call, err error) {
+// runConsent runs an export of the plugin that has to do with consent, with a turn for its states and a code, if it needs them. If next
+// is not nil, it gets the output.
+func (c *Connector) runConsent(
+	ctx context.Context, export string, turn hostfn.Turn, code *hostfn.Code, next func(*hostfn.Call, []byte) *hostfn.Failure,
+) (err error) {
 	stats := c.events.Attempt()
 	stats.Consent = true
 	defer func() {
@@ -181,7 +191,7 @@ func (c *Connector) runConsent(ctx context.Context, export string, turn hostfn.T
 	}()
 	in, failure := c.runner.Reader.ReadAll(ctx, nil, &stats)
 	if failure != nil {
-		return nil, nil, c.failure(failure)
+		return c.failure(failure)
 	}
 	in.Code = code
 	ctx = stats.Begin(ctx, event.Span{Name: event.Consent, Export: export})
@@ -189,20 +199,20 @@ func (c *Connector) runConsent(ctx context.Context, export string, turn hostfn.T
 	defer cancel()
 	free, err := c.runner.AcquireSlot(ctx)
 	if err != nil {
-		return nil, nil, c.fail(StageToken, err)
+		return c.fail(StageToken, err)
 	}
 	defer free()
-	call = hostfn.New(ctx, c.plan.Plan, in, hostfn.Detached)
+	call := hostfn.New(ctx, c.plan.Plan, in, hostfn.Detached)
 	if err := call.HoldTurn(turn); err != nil {
-		return nil, nil, c.fail(StageToken, err)
+		return c.fail(StageToken, err)
 	}
-	result, failure := c.runner.Count(ctx, export, call, &stats)
+	_, failure = c.runner.Count(ctx, export, call, &stats, next)
 	call.Flush()
 	switch {
 	case failure != nil:
-		return nil, nil, c.failure(failure)
+		return c.failure(failure)
 	case call.Restart != nil:
-		return nil, nil, c.fail(StagePlugin, fmt.Errorf("%s asked for what only a request has", export))
+		return c.fail(StagePlugin, fmt.Errorf("%s asked for what only a request has", export))
 	}
-	return result.Output, call, nil
+	return nil
 }

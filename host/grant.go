@@ -245,7 +245,7 @@ func (c *Connector) Disconnect(ctx context.Context) error {
 	case token == nil || !c.plugin.Guest.Has(contract.ExportDisconnect):
 		return nil
 	}
-	if _, _, err := c.runConsent(ctx, contract.ExportDisconnect, &consentTurn{token: token}, nil); err != nil {
+	if err := c.runConsent(ctx, contract.ExportDisconnect, &consentTurn{token: token}, nil, nil); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotRevoked, err)
 	}
 	return nil

@@ -39,6 +39,17 @@ type Consent struct {
 	CodeParameter string
 	// NoPKCE reports whether the host leaves PKCE out, for a server that refuses it. [Code].Verifier is empty then.
 	NoPKCE bool
+	// Push, if not nil, has the host send the request to the authorization server, which answers with a reference to it (RFC 9126).
+	// The browser gets that and the client_id of Query, and no other parameter. The description must have [UsesToken].
+	Push *Push
+}
+
+// Push says how an authorization request is pushed. Sealed values may stand in it, with the sink [ToToken].
+type Push struct {
+	// URL is the pushed authorization request endpoint: the rendered value of a configuration field of kind [URL].
+	URL string
+	// Form has what authenticates the client, with Headers. Its parameters replace those of the same name in [Consent].Query.
+	Form, Headers []Pair
 }
 
 // Code is an authorization response, RFC 6749 section 4.1.2. The host has checked it.
@@ -71,6 +82,13 @@ func consentCall(p Plugin, env contract.Env) (string, error) {
 		o.String("code_parameter", consent.CodeParameter)
 	}
 	o.flag("no_pkce", consent.NoPKCE)
+	if p := consent.Push; p != nil {
+		var push Members
+		push.String("url", p.URL)
+		push.pairs("form", p.Form)
+		push.pairs("headers", p.Headers)
+		o.Raw("push", push.JSON())
+	}
 	return o.JSON(), nil
 }
 

@@ -55,6 +55,19 @@ type ConsentRequest struct {
 	CodeParameter string `json:"code_parameter,omitempty"`
 	// NoPKCE reports whether the host leaves PKCE (RFC 7636) out.
 	NoPKCE bool `json:"no_pkce,omitempty"`
+	// Push, if not nil, has the host send the request to the authorization server itself. The browser gets no parameters then but
+	// client_id and the server's request_uri (RFC 9126).
+	Push *Push `json:"push,omitempty"`
+}
+
+// Push says how an authorization request is pushed. Sealed values may stand in it, with the sink [SinkToken].
+type Push struct {
+	// URL is the pushed authorization request endpoint: the rendered value of a configuration field, like [Exchange].URL.
+	URL string `json:"url"`
+	// Form has what authenticates the client. Its parameters replace those of the same name in Query.
+	Form []abi.Pair `json:"form,omitempty"`
+	// Headers are those of the request.
+	Headers []abi.Pair `json:"headers,omitempty"`
 }
 
 // ConsentParameters lists the parameters of an authorization request that the host alone sets.

@@ -32,7 +32,7 @@ func (plugin) Describe() sdk.Description {
 		Uses:    []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign, sdk.UsesState},
 		Consent: true,
 		Fields: sdk.Fields(
-			fields(), client, oauth.Dialect(), []sdk.Field{oauth.RefreshFrom(), oauth.Lifetime()}, oauth.Key(oauth.Signs("")),
+			fields(), pushFields(), client, oauth.Dialect(), []sdk.Field{oauth.RefreshFrom(), oauth.Lifetime()}, oauth.Key(oauth.Signs("")),
 			oauth.Sender(false, oauth.Senders()...), oauth.Bearer(),
 		),
 		State:     []sdk.State{{Name: oauth.RefreshToken}, {Name: accessToken}},
@@ -49,7 +49,7 @@ func fields() []sdk.Field {
 		{Name: "token_url", Kind: sdk.URL, Required: true, Sinks: both, Doc: "Token endpoint."},
 		{Name: "refresh_url", Kind: sdk.URL, Sinks: both, Doc: "Token endpoint for refresh tokens, if it is another."},
 		{Name: "revocation_url", Kind: sdk.URL, Doc: "Revocation endpoint (RFC 7009), which is asked when a user disconnects."},
-		{Name: "issuer", Kind: sdk.URL, Doc: "Identifier of the authorization server. An answer with another iss is refused (RFC 9207)."},
+		{Name: "issuer", Kind: sdk.URL, RequiredIf: strict(), Doc: "Identifier of the authorization server. An answer with another iss is refused (RFC 9207)."},
 		{Name: "scope", Kind: sdk.String, Doc: "Scopes to request, separated by spaces."},
 		{Name: "audience", Kind: sdk.String, Doc: "Names of the APIs that the token is for, separated by spaces."},
 		{Name: "resource", Kind: sdk.String, Sinks: token, Doc: "URIs of the APIs that the token is for (RFC 8707), separated by spaces."},
@@ -64,6 +64,7 @@ func fields() []sdk.Field {
 
 func (plugin) Validate(c *sdk.Config) []sdk.Problem {
 	problems := append(oauth.AssertionProblems(c), oauth.DialectProblems(c)...)
+	problems = append(problems, profileProblems(c)...)
 	for _, field := range []string{"parameters", "refresh_parameters"} {
 		problems = append(problems, oauth.ParameterProblems(c, field, "resource", "code", "code_verifier", "redirect_uri", oauth.RefreshToken)...)
 	}
@@ -74,7 +75,7 @@ func (plugin) Validate(c *sdk.Config) []sdk.Problem {
 	}
 	return append(problems, oauth.ParameterProblems(c, "authorization_parameters", "scope", "audience", "resource",
 		"response_type", "response_mode", "redirect_uri", "state", "nonce", "code_challenge", "code_challenge_method",
-		"request", "request_uri", "registration")...)
+		"request", "request_uri", "registration", "dpop_jkt")...)
 }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
@@ -95,10 +96,14 @@ func (plugin) Consent(c *sdk.Call) (sdk.Consent, error) {
 	scope := strings.Join(strings.Fields(c.Config("scope")), " ")
 	query := sdk.Present([]sdk.Pair{{Name: "client_id", Value: c.Config("client_id")}, {Name: "scope", Value: scope}})
 	query = oauth.Words(c, query, "audience", "resource")
+	if c.Config("sender") == oauth.DPoP { // so that the code is of use with the key only, RFC 9449 section 10
+		query = append(query, sdk.Pair{Name: "dpop_jkt", Value: c.PublicKey("proof_key", sdk.JWKThumbprint)})
+	}
 	parameters, err := sdk.Parameters(c.Config("authorization_parameters"))
 	return sdk.Consent{
 		URL: c.Config("authorization_url"), Query: append(query, parameters...), Issuer: c.Config("issuer"),
-		CodeParameter: c.Config("callback_code_parameter"), NoPKCE: c.Config("pkce") == noPKCE,
+		IssRequired:   c.Config("profile") == fapi2,
+		CodeParameter: c.Config("callback_code_parameter"), NoPKCE: c.Config("pkce") == noPKCE, Push: push(c),
 	}, err
 }
 
@@ -121,7 +126,7 @@ func (plugin) Connect(c *sdk.Call, code sdk.Code) error {
 // redeem asks a token endpoint for a token. The scope is that of the consent, so it is not repeated.
 func redeem(c *sdk.Call, url, parameters string, grant ...sdk.Pair) (sdk.Token, error) {
 	return oauth.Redeem(c, oauth.Grant{State: true, Request: func() (sdk.TokenRequest, error) {
-		form, headers := oauth.AuthenticateClient(c, "", url, grant)
+		form, headers := oauth.AuthenticateClient(c, "", audience(c, url), grant)
 		members, err := sdk.Parameters(parameters)
 		return sdk.TokenRequest{URL: url, Form: append(oauth.Words(c, form, "resource"), members...), Headers: headers}, err
 	}})
@@ -131,7 +136,7 @@ func (plugin) Disconnect(c *sdk.Call) error {
 	url := c.Config("revocation_url")
 	for _, hint := range []string{oauth.RefreshToken, accessToken} {
 		if token, ok := c.State(hint); ok && url != "" {
-			form, headers := oauth.AuthenticateClient(c, "", c.Config("token_url"), []sdk.Pair{{Name: "token", Value: token}, {Name: "token_type_hint", Value: hint}})
+			form, headers := oauth.AuthenticateClient(c, "", audience(c, c.Config("token_url")), []sdk.Pair{{Name: "token", Value: token}, {Name: "token_type_hint", Value: hint}})
 			_, err := c.ExchangeOK("the revocation endpoint", sdk.Exchange{URL: url, Form: form, Headers: headers, Answers: []string{"token_type"}})
 			return err
 		}

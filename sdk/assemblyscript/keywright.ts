@@ -199,6 +199,13 @@ export function bearer(token: string): Mutation {
   return header("Authorization", "Bearer " + token);
 }
 
+// Push says how an authorization request is pushed (RFC 9126).
+export class Push {
+  form: Pair[] = [];
+  headers: Pair[] = [];
+  constructor(public url: string) {}
+}
+
 // Consent is the page to which a user's browser goes. ask is the end of consent.
 export class Consent {
   query: Pair[] = [];
@@ -206,6 +213,7 @@ export class Consent {
   issRequired: bool = false;
   codeParameter: string = "";
   noPKCE: bool = false;
+  push: Push | null = null;
   constructor(public url: string) {}
 }
 export function ask(c: Consent): i32 {
@@ -216,6 +224,14 @@ export function ask(c: Consent): i32 {
   o.flag("iss_required", c.issRequired);
   o.optional("code_parameter", c.codeParameter);
   o.flag("no_pkce", c.noPKCE);
+  const p = c.push;
+  if (p !== null) {
+    const push = new Members();
+    push.string("url", p.url);
+    push.pairs("form", p.form);
+    push.pairs("headers", p.headers);
+    o.raw("push", push.json());
+  }
   return done(o.json());
 }
 

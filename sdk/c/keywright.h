@@ -493,11 +493,18 @@ static inline struct kw_mutation kw_header(kw_text name, kw_text value) { return
 static inline struct kw_mutation kw_query(kw_text name, kw_text value) { return (struct kw_mutation){.query = kw_one(name, value)}; }
 static inline struct kw_mutation kw_bearer(kw_text token) { return kw_header(KW("Authorization"), KW_JOIN(KW("Bearer "), token)); }
 
+// struct kw_push says how an authorization request is pushed (RFC 9126), if it has a url.
+struct kw_push {
+	kw_text url;
+	struct kw_pairs form, headers;
+};
+
 // struct kw_consent is the page to which a user's browser goes. kw_ask is the end of consent.
 struct kw_consent {
 	kw_text url, issuer, code_parameter;
 	struct kw_pairs query;
 	bool iss_required, no_pkce;
+	struct kw_push push;
 };
 static inline int32_t kw_ask(struct kw_consent c) {
 	struct kw_members o = {0};
@@ -507,6 +514,13 @@ static inline int32_t kw_ask(struct kw_consent c) {
 	kw_flag(&o, KW("iss_required"), c.iss_required);
 	kw_optional(&o, KW("code_parameter"), c.code_parameter);
 	kw_flag(&o, KW("no_pkce"), c.no_pkce);
+	if (kw_length(c.push.url)) {
+		struct kw_members push = {0};
+		kw_string(&push, KW("url"), c.push.url);
+		kw_list(&push, KW("form"), c.push.form);
+		kw_list(&push, KW("headers"), c.push.headers);
+		kw_raw(&o, KW("push"), kw_object(&push));
+	}
 	return kw_done(kw_object(&o));
 }
 

@@ -2,6 +2,7 @@ package languages
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -59,6 +60,7 @@ func TestGrant(t *testing.T) {
 		"a grant is kept until it is revoked": testGrantIsKept,
 		"the server refuses a grant":          testGrantRefused,
 		"an answer without iss is refused":    testConsentWithoutIssuer,
+		"a request is pushed":                 testPushedRequest,
 	})
 }
 
@@ -117,5 +119,25 @@ func testConsentWithoutIssuer(t *testing.T, h *hosttest.Harness) {
 		if err := h.Consent(grantConfig, func(*url.URL) url.Values { return answer }); err == nil || len(h.Exchanges()) > 0 {
 			t.Errorf("after %v the error is %v, and the code was exchanged %d times", answer, err, len(h.Exchanges()))
 		}
+	}
+}
+
+func testPushedRequest(t *testing.T, h *hosttest.Harness) {
+	const pushes = "https://login.test/par"
+	h.As(host.User{ID: "ann"})
+	h.Canary("client")
+	h.TokenEndpoint(grantURL, issue(h))
+	h.TokenEndpoint(pushes, hosttest.JSON(http.StatusCreated, `{"request_uri":"urn:a"}`))
+	config := maps.Clone(grantConfig)
+	config["par_url"], config["secret"] = pushes, "{{ get_secret('client') }}"
+	testworld.Check(t, h.Consent(config, func(page *url.URL) url.Values {
+		if got := page.Query(); got.Get("request_uri") != "urn:a" || got.Get("client_id") != grantConfig["client_id"] || len(got) != 2 {
+			t.Errorf("the browser was sent to a page with %v", got)
+		}
+		return url.Values{"code": {"the-code-of-the-user"}, "iss": {"https://login.test"}, "state": h.Exchanges()[0].Form["state"]}
+	}))
+	got := h.Exchanges()[0]
+	if got.Form.Get("client_secret") == "" || got.Form.Get("scope") != `read "all" & é` || got.Form.Get("code_challenge") == "" || got.Header.Get("X-Version") != "2" {
+		t.Errorf("pushed = %v with %v", got.Form, got.Header)
 	}
 }

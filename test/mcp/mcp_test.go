@@ -5,7 +5,12 @@ package mcp
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -28,7 +33,14 @@ func TestMain(m *testing.M) {
 	if os.Getenv("MCP_CONFORMANCE_SCENARIO") == "" {
 		os.Exit(m.Run())
 	}
-	said, err := connected, connect(context.Background(), os.Args[2])
+	use := connect
+	switch os.Getenv("MCP_CONFORMANCE_SCENARIO") {
+	case "auth/enterprise-managed-authorization":
+		use = exchangeIDToken
+	case "auth/wif-jwt-bearer":
+		use = presentIdentity
+	}
+	said, err := connected, use(context.Background(), os.Args[2])
 	var refused *host.ConsentError
 	if errors.As(err, &refused) {
 		said, err = string(refused.Reason), nil
@@ -46,22 +58,33 @@ const connected = "connected"
 
 // The host compares iss as the scenarios of the suite want it (SEP-2468 of the protocol, RFC 9207). threats.md 129
 func TestIss(t *testing.T) {
-	self := testworld.Must(os.Executable())(t)
 	forged := string(host.ConsentForged)
 	for scenario, want := range map[string]string{
 		"iss-supported": connected, "iss-not-advertised": connected,
 		"iss-supported-missing": forged, "iss-wrong-issuer": forged, "iss-unexpected": forged, "iss-normalized": forged,
 	} {
-		t.Run(scenario, func(t *testing.T) {
-			said := filepath.Join(t.TempDir(), "said")
-			judge := exec.CommandContext(t.Context(), "node", "suite.mjs", "client", "--scenario", "auth/"+scenario, "--command", self+" "+said)
-			if verdict, err := judge.CombinedOutput(); err != nil {
-				t.Errorf("the suite does not pass it (make deps installs it): %v: %s", err, verdict)
-			}
-			if got, _ := os.ReadFile(said); string(got) != want {
-				t.Errorf("the client says %q, want %q", got, want)
-			}
-		})
+		t.Run(scenario, func(t *testing.T) { judge(t, scenario, want) })
+	}
+}
+
+// Tokens are bound to a key that proofs are signed with, with nonces of both servers; come from an ID token by two servers; or from the
+// identity of a workload.
+func TestExtensions(t *testing.T) {
+	for _, scenario := range []string{"dpop", "dpop-nonce", "enterprise-managed-authorization", "wif-jwt-bearer"} {
+		t.Run(scenario, func(t *testing.T) { judge(t, scenario, connected) })
+	}
+}
+
+// judge runs a scenario, which starts this program as its client, and compares what the client says.
+func judge(t *testing.T, scenario, want string) {
+	t.Helper()
+	self, said := testworld.Must(os.Executable())(t), filepath.Join(t.TempDir(), "said")
+	suite := exec.CommandContext(t.Context(), "node", "suite.mjs", "client", "--scenario", "auth/"+scenario, "--command", self+" "+said)
+	if verdict, err := suite.CombinedOutput(); err != nil {
+		t.Errorf("the suite does not pass it (make deps installs it): %v: %s", err, verdict)
+	}
+	if got, _ := os.ReadFile(said); string(got) != want {
+		t.Errorf("the client says %q, want %q", got, want)
 	}
 }
 
@@ -94,35 +117,23 @@ func connect(ctx context.Context, server string) error {
 		return err
 	}
 
-	module, err := os.ReadFile("../../plugins/authcode/authcode.wasm")
-	if err != nil {
-		return err
-	}
-	kept, err := host.NewState(ctx, host.StateConfig{Store: state.NewMemory(time.Now), Keys: [][]byte{[]byte(strings.Repeat("k", 32))}})
-	if err != nil {
-		return err
-	}
-	h, err := host.New(ctx, host.Config{
-		BuiltIns: []host.Plugin{{Name: "authcode", Wasm: module}}, State: kept,
-		Secrets: host.MapSecrets{"mcp": client.Secret}, Egress: host.Egress{AllowPrivate: true, AllowHTTP: true},
-	})
-	if err != nil {
-		return err
-	}
-	origin, err := url.Parse(server)
-	if err != nil {
-		return err
-	}
 	discover := func(member string) string { return fmt.Sprintf("{{ discover('%s', '%s') }}", issuer, member) }
-	connector, err := h.NewConnector(ctx, host.ConnectorConfig{
-		Name: "mcp", Origins: []string{"http://" + origin.Host}, Auth: host.Auth{Type: "oauth_authorization_code", Config: object{
-			"authorization_url": discover("authorization_endpoint"), "token_url": discover("token_endpoint"),
-			"client_id": client.ID, "client_secret": "{{ get_secret('mcp') }}", "resource": server,
-		}},
-	})
+	config := object{
+		"authorization_url": discover("authorization_endpoint"), "token_url": discover("token_endpoint"),
+		"client_id": client.ID, "client_secret": "{{ get_secret('mcp') }}", "resource": server,
+	}
+	secrets := host.MapSecrets{"mcp": client.Secret}
+	if strings.HasPrefix(os.Getenv("MCP_CONFORMANCE_SCENARIO"), "auth/dpop") {
+		if secrets["proofs"], err = newKey(); err != nil {
+			return err
+		}
+		config["sender"], config["proof_key"] = "dpop", "{{ get_secret('proofs') }}"
+	}
+	h, connector, end, err := newConnector(ctx, "authcode/authcode.wasm", server, "oauth_authorization_code", config, secrets)
 	if err != nil {
 		return err
 	}
+	defer end()
 	ctx = host.WithUser(ctx, host.User{ID: "ann"})
 	target, err := connector.BeginConsent(ctx, host.ConsentRequest{RedirectURI: redirectURI, Binding: cookie})
 	if err != nil {
@@ -136,6 +147,87 @@ func connect(ctx context.Context, server string) error {
 		func(string) *host.Connector { return connector }); err != nil {
 		return err
 	}
+	return callTools(ctx, connector, server)
+}
+
+// exchangeIDToken has an ID token exchanged for an assertion, and that for a token of the server.
+func exchangeIDToken(ctx context.Context, server string) error {
+	var about struct {
+		ID       string `json:"client_id"`
+		Secret   string `json:"client_secret"`
+		IDToken  string `json:"idp_id_token"`
+		ClientID string `json:"idp_client_id"`
+		TokenURL string `json:"idp_token_endpoint"`
+	}
+	issuer, err := scenario(server, &about)
+	if err != nil {
+		return err
+	}
+	const types = "urn:ietf:params:oauth:token-type:"
+	return callWith(ctx, server, "tokenexchange/tokenexchange.wasm", "token_exchange", object{
+		"subject_token": "{{ get_secret('id') }}", "subject_token_type": types + "id_token", "requested_token_type": types + "id-jag",
+		"token_url": about.TokenURL, "client_id": about.ClientID, "client_auth": "none", "audience": issuer, "resource": server,
+		"assertion_url":       fmt.Sprintf("{{ discover('%s', 'token_endpoint') }}", issuer),
+		"assertion_client_id": about.ID, "assertion_client_secret": "{{ get_secret('mcp') }}", "assertion_client_auth": "client_secret_basic",
+	}, host.MapSecrets{"id": about.IDToken, "mcp": about.Secret})
+}
+
+// presentIdentity has the identity of a workload exchanged for a token of the server.
+func presentIdentity(ctx context.Context, server string) error {
+	var about struct {
+		JWT string `json:"valid_jwt"`
+	}
+	issuer, err := scenario(server, &about)
+	if err != nil {
+		return err
+	}
+	return callWith(ctx, server, "jwtbearer/jwtbearer.wasm", "oauth_jwt_bearer", object{
+		"token_url": fmt.Sprintf("{{ discover('%s', 'token_endpoint') }}", issuer), "assertion": "{{ get_secret('jwt') }}",
+	}, host.MapSecrets{"jwt": about.JWT})
+}
+
+// scenario decodes the context of the suite, and returns the issuer of a server.
+func scenario(server string, about any) (issuer string, err error) {
+	if err := json.Unmarshal([]byte(os.Getenv("MCP_CONFORMANCE_CONTEXT")), about); err != nil {
+		return "", err
+	}
+	return authorizationServer(server)
+}
+
+// newConnector returns a host, and a connector of it for a server.
+func newConnector(ctx context.Context, module, server, authType string, config object, secrets host.Secrets) (*host.Host, *host.Connector, func(), error) {
+	wasm, err := os.ReadFile("../../plugins/" + module)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	kept, err := host.NewState(ctx, host.StateConfig{Store: state.NewMemory(time.Now), Keys: [][]byte{[]byte(strings.Repeat("k", 32))}})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	h, err := host.New(ctx, host.Config{
+		BuiltIns: []host.Plugin{{Name: module, Wasm: wasm}}, State: kept, Secrets: secrets, Egress: host.Egress{AllowPrivate: true, AllowHTTP: true},
+	})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	connector, err := h.NewConnector(ctx, host.ConnectorConfig{
+		Name: "mcp", Origins: []string{strings.TrimSuffix(server, "/mcp")}, Auth: host.Auth{Type: authType, Config: config},
+	})
+	return h, connector, func() { _ = errors.Join(h.Close(ctx), kept.Close(ctx)) }, err
+}
+
+// callWith calls a server through a connector.
+func callWith(ctx context.Context, server, module, authType string, config object, secrets host.Secrets) error {
+	_, connector, end, err := newConnector(ctx, module, server, authType, config, secrets)
+	if err != nil {
+		return err
+	}
+	defer end()
+	return callTools(ctx, connector, server)
+}
+
+// callTools asks a server for its tools, with the credential of a connector.
+func callTools(ctx context.Context, connector *host.Connector, server string) error {
 	response, err := post(ctx, &http.Client{Transport: connector.Transport(nil)}, server)
 	if err != nil {
 		return err
@@ -144,7 +236,17 @@ func connect(ctx context.Context, server string) error {
 	if document, _ := io.ReadAll(response.Body); response.StatusCode != http.StatusOK {
 		return fmt.Errorf("the server answers %s: %s", response.Status, document)
 	}
-	return errors.Join(h.Close(ctx), kept.Close(ctx))
+	return nil
+}
+
+// newKey returns a new private key for ES256 in PEM.
+func newKey() (string, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return "", err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), err
 }
 
 // authorizationServer returns the issuer that the metadata of an MCP server names, which its 401 names (RFC 9728).
@@ -182,9 +284,12 @@ func browse(target string) (url.Values, error) {
 	return back.Query(), nil
 }
 
-// post asks an MCP server for its tools, as of the revision of the scenarios.
+// post asks an MCP server for its tools, as of the revision of the scenario. Those of extensions are of an earlier one.
 func post(ctx context.Context, client *http.Client, server string) (*http.Response, error) {
-	const revision = "2026-07-28"
+	revision := "2025-11-25"
+	if strings.HasPrefix(os.Getenv("MCP_CONFORMANCE_SCENARIO"), "auth/iss-") {
+		revision = "2026-07-28"
+	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, server, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{
 		"_meta":{"io.modelcontextprotocol/protocolVersion":"`+revision+`","io.modelcontextprotocol/clientCapabilities":{}}}}`))
 	if err != nil {

@@ -1,6 +1,7 @@
 // Runs oidc-provider for users who consent in a browser. It writes its issuer to stdout, reads clients from stdin as JSON, and
 // writes a second line once it serves. /me is an API for the access tokens: the provider's own userinfo endpoint. Refresh tokens
-// rotate, and one that is used twice ends its grant. /seen has what each request was, and its answer.
+// rotate, and one that is used twice ends its grant. With fapi, it wants what FAPI 2.0 does: requests that are pushed, clients and
+// tokens that are bound to keys, and nonces in proofs. Then no refresh token rotates. /seen has what each request was, and its answer.
 import { createServer } from 'node:http';
 import { text } from 'node:stream/consumers';
 import Provider from 'oidc-provider';
@@ -10,23 +11,28 @@ const server = createServer((req, res) => handler(req, res));
 await new Promise((listening) => server.listen(0, '127.0.0.1', listening));
 const issuer = `http://localhost:${server.address().port}`; // to a browser, another site than 127.0.0.1
 console.log(issuer);
-const { clients } = JSON.parse(await text(process.stdin));
+const { clients, fapi } = JSON.parse(await text(process.stdin));
 
 // A client may want a token for another server (RFC 8707): a JWT whose audience is that resource.
 const forResource = (ctx, resource) => ({ scope: 'connectors', audience: resource, accessTokenTTL: 600, accessTokenFormat: 'jwt' });
 
 const provider = new Provider(issuer, {
   clients,
+  clientAuthMethods: ['client_secret_basic', 'private_key_jwt'],
+  enabledJWA: { clientAuthSigningAlgValues: ['ES256', 'RS256'], dPoPSigningAlgValues: ['ES256'] },
   scopes: ['openid', 'offline_access'],
   pkce: { required: () => true },
   findAccount: (ctx, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
   interactions: { url: (ctx, interaction) => `/interaction/${interaction.uid}` },
   issueRefreshToken: () => true,
-  rotateRefreshToken: () => true,
+  rotateRefreshToken: () => !fapi,
   ttl: { AccessToken: 600, AuthorizationCode: 60, Grant: 3600, Interaction: 600, RefreshToken: 3600, Session: 3600, IdToken: 600 },
   clientBasedCORS: (ctx, origin, client) => client.redirectUris.some((uri) => new URL(uri).origin === origin),
   features: {
     devInteractions: { enabled: false },
+    dPoP: { enabled: fapi, nonceSecret: Buffer.alloc(32, 7), requireNonce: () => true },
+    fapi: { enabled: fapi, profile: '2.0' },
+    pushedAuthorizationRequests: { enabled: true, requirePushedAuthorizationRequests: fapi },
     revocation: { enabled: true },
     resourceIndicators: { enabled: true, defaultResource: () => undefined, getResourceServerInfo: forResource },
   },

@@ -41,13 +41,21 @@ type consents struct {
 // stands for the issuer.
 func newConsents(t *testing.T, pairs ...any) *consents {
 	t.Helper()
+	return newConsentsOf(t, object{"client_secret": reservedSecret, "token_endpoint_auth_method": "client_secret_basic"}, host.MapSecrets{"crm": reservedSecret}, pairs...)
+}
+
+// newConsentsOf is newConsents with a client and secrets of its own.
+func newConsentsOf(t *testing.T, client object, secrets host.Secrets, pairs ...any) *consents {
+	t.Helper()
 	s := &consents{t: t, now: time.Now()}
-	s.start()
+	client["client_id"], client["redirect_uris"] = reservedID, []string{callbackURL}
+	client["response_types"], client["grant_types"] = []string{"code"}, []string{"authorization_code", "refresh_token"}
+	s.start(client)
 	clock := func() time.Time { return s.now }
 	kept := testworld.Must(host.NewState(t.Context(), host.StateConfig{Store: state.NewMemory(clock), Keys: [][]byte{[]byte(strings.Repeat("k", 32))}, Clock: clock}))(t)
 	s.host = testworld.Must(host.New(t.Context(), host.Config{
 		BuiltIns: []host.Plugin{module(t, "../../plugins/authcode/authcode.wasm")}, State: kept, Clock: clock,
-		Secrets: host.MapSecrets{"crm": reservedSecret}, Egress: host.Egress{AllowPrivate: true, AllowHTTP: true},
+		Secrets: secrets, Egress: host.Egress{AllowPrivate: true, AllowHTTP: true},
 		Logger: slog.New(slog.NewTextHandler(&s.log, &slog.HandlerOptions{Level: slog.LevelDebug - 4})),
 	}))(t)
 	t.Cleanup(func() {
@@ -59,9 +67,13 @@ func newConsents(t *testing.T, pairs ...any) *consents {
 		"scope": "openid offline_access", "authorization_parameters": object{"prompt": "consent"},
 	}
 	for i := 0; i < len(pairs); i += 2 {
-		config[pairs[i].(string)] = pairs[i+1]
-		if text, ok := pairs[i+1].(string); ok {
+		switch text, isText := pairs[i+1].(string); {
+		case isText:
 			config[pairs[i].(string)] = strings.ReplaceAll(text, "ISSUER", s.issuer)
+		case pairs[i+1] == nil:
+			delete(config, pairs[i].(string))
+		default:
+			config[pairs[i].(string)] = pairs[i+1]
 		}
 	}
 	s.connector = testworld.Must(s.host.NewConnector(t.Context(), host.ConnectorConfig{
@@ -70,13 +82,10 @@ func newConsents(t *testing.T, pairs ...any) *consents {
 	return s
 }
 
-// start runs the provider until the test ends.
-func (s *consents) start() {
+// start runs the provider until the test ends. It is one of FAPI 2.0 if the client has a key.
+func (s *consents) start(client object) {
 	s.t.Helper()
-	clients := testworld.Must(json.Marshal(object{"clients": []object{{
-		"client_id": reservedID, "client_secret": reservedSecret, "redirect_uris": []string{callbackURL}, "token_endpoint_auth_method": "client_secret_basic",
-		"response_types": []string{"code"}, "grant_types": []string{"authorization_code", "refresh_token"},
-	}}}))(s.t)
+	clients := testworld.Must(json.Marshal(object{"clients": []object{client}, "fapi": client["jwks"] != nil}))(s.t)
 	ctx, cancel := context.WithCancel(context.Background())
 	node := exec.CommandContext(ctx, "node", "consent.mjs")
 	node.Stdin = bytes.NewReader(clients)

@@ -289,7 +289,7 @@ func (k *checker) consent(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, k.in.CallTime)
 	defer cancel()
-	in := &hostfn.Inputs{Secrets: slices.Repeat([]string{"made-up"}, len(k.plan.Names.Secrets)), Variables: k.in.Variables}
+	in := &hostfn.Inputs{MadeUp: true, Secrets: slices.Repeat([]string{"made-up"}, len(k.plan.Names.Secrets)), Variables: k.in.Variables}
 	for _, d := range k.plan.Names.Discovered {
 		in.Discovered = append(in.Discovered, d.Issuer)
 	}
@@ -299,7 +299,7 @@ func (k *checker) consent(ctx context.Context) {
 	if err != nil || call.Failure != nil || result.Code != 0 || !result.OutputSet {
 		return
 	}
-	_, failure := call.Authorization(result.Output)
+	_, failure := call.Authorization(result.Output, hostfn.Consent{})
 	var shownErr *hostfn.ShownError
 	switch {
 	case failure == nil || !errors.As(failure, &shownErr):

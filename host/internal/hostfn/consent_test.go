@@ -43,15 +43,17 @@ func TestCodeVerifierOfConnect(t *testing.T) {
 
 // The plugin's parameters follow those of the authorization URL.
 func TestQueryOfAnAuthorizationURL(t *testing.T) {
+	const own = "nonce=&redirect_uri=&response_type=code&state="
 	for address, want := range map[string][2]string{
 		"https://login.test/auth":     {"", "b=2&c=3"},
 		"https://login.test/auth?":    {"", "b=2&c=3"},
 		"https://login.test/auth?a=1": {"a=1", "a=1&b=2&c=3"},
 	} {
 		for i, query := range [][]abi.Pair{nil, {{Name: "b", Value: "2"}, {Name: "c", Value: "3"}}} {
-			a, err := authorizationOf(t, contract.ConsentRequest{URL: address, Query: query})
-			if err != nil || a.URL.RawQuery != want[i] {
-				t.Errorf("%s with %d parameters: %v, %v", address, len(query), a.URL, err)
+			a, err := authorizationOf(t, contract.ConsentRequest{URL: address, Query: query, NoPKCE: true})
+			_, got, _ := strings.Cut(a.URL, "?")
+			if err != nil || got != strings.TrimPrefix(want[i]+"&"+own, "&") {
+				t.Errorf("%s with %d parameters: %s, %v", address, len(query), a.URL, err)
 			}
 		}
 	}
@@ -59,9 +61,41 @@ func TestQueryOfAnAuthorizationURL(t *testing.T) {
 
 func authorizationOf(t *testing.T, r contract.ConsentRequest) (Authorization, *Failure) {
 	t.Helper()
-	plan := &Plan{Random: rand.Reader, Fields: map[string]*Field{"url": fieldOfKind(t, "url", abi.KindURL, r.URL)}, CheckURL: func(string) error { return nil }}
+	plan := &Plan{Random: rand.Reader, Uses: map[string]bool{contract.GroupToken: true}, Limits: Limits{TokenRequests: 1}, Fields: map[string]*Field{"url": fieldOfKind(t, "url", abi.KindURL, r.URL)}, CheckURL: func(string) error { return nil }}
 	output := testworld.Must(strictjson.Marshal(r))(t)
-	return New(context.Background(), plan, &Inputs{}, Detached).Authorization(output)
+	return New(context.Background(), plan, &Inputs{}, Explaining).Authorization(output, Consent{})
+}
+
+// What is pushed has the parameters of the host, so a guest may add none of their names, nor one beside which a server ignores them. It
+// goes to a URL of the configuration, and the browser has a client_id. threats.md 412
+func TestRefusedPush(t *testing.T) {
+	client := []abi.Pair{{Name: "client_id", Value: "me"}}
+	own := func(name string) contract.Push {
+		return contract.Push{URL: "https://login.test/auth", Form: []abi.Pair{{Name: name, Value: "x"}}}
+	}
+	for name, test := range map[string]struct {
+		query []abi.Pair
+		push  contract.Push
+		want  string
+	}{
+		"no client_id": {nil, contract.Push{URL: "https://login.test/auth"}, "no client_id"},
+		"another URL":  {client, contract.Push{URL: "https://evil.test/par"}, "may only go to a URL that is a field"},
+		"no URL":       {client, contract.Push{URL: "https://login.test/%zz"}, "is not a URL"},
+		"state":        {client, own("state"), `the parameter "state"`},
+		"PKCE":         {client, own("Code_Challenge"), `the parameter "Code_Challenge"`},
+		"a member":     {client, own("nonce[]"), `the parameter "nonce[]"`},
+		"a request":    {client, own("request"), `the parameter "request"`},
+		"in the URL":   {client, contract.Push{URL: "https://login.test/auth?redirect_uri=x"}, `the parameter "redirect_uri"`},
+		"a header":     {client, contract.Push{URL: "https://login.test/auth", Headers: []abi.Pair{{Name: "Host", Value: "x"}}}, "Host"},
+		"none wrong":   {client, own("client_secret"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := authorizationOf(t, contract.ConsentRequest{URL: "https://login.test/auth", Query: test.query, Push: &test.push})
+			if (test.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("err = %v, want %q", err, test.want)
+			}
+		})
+	}
 }
 
 // The name of the parameter with the code has at most 64 bytes.

@@ -179,9 +179,14 @@ func (c *keyUse) storeJWK(field string, key seal.Key, algorithm string) string {
 	return jwk
 }
 
-// explainedPublic returns what stands for the public half of a key of the store of keys in an explained call.
+// explainedPublic returns what stands for the public half of a key in an explained call that has none: one of the store of keys, or of a
+// secret that is made up.
 func (c *keyUse) explainedPublic(f *Field, form string) string {
-	text := "<" + form + " of get_key('" + f.Text.Key().Name + "')>"
+	source := f.Name
+	if key := f.Text.Key(); key != nil {
+		source = "get_key('" + key.Name + "')"
+	}
+	text := "<" + form + " of " + source + ">"
 	if form == contract.PublicThumbprint {
 		return text
 	}

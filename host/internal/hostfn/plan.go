@@ -183,6 +183,8 @@ type Inputs struct {
 	BodySize int64
 	// Answer is the API's answer to an earlier attempt of the request, if the call runs because of it, and nil otherwise.
 	Answer *APIAnswer
+	// MadeUp is set if the secrets are made up, so that no key can be read. An explained call does not need one then.
+	MadeUp bool
 	// Unanswered is set if an explained call is the first attempt of a request. Otherwise it is one after a made-up answer, if
 	// the plugin's challenge has answers.
 	Unanswered bool

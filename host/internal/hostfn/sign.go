@@ -60,8 +60,11 @@ func (c *keyUse) JWTSign(document []byte) string {
 
 // signature returns the signature of data with a key.
 func (c *keyUse) signature(k signingKey, data string) []byte {
-	if k.storedKey != nil {
+	switch {
+	case k.storedKey != nil:
 		return c.storeSigns(k.field, *k.storedKey, k.algorithm, []byte(data))
+	case c.inputs.MadeUp:
+		return make([]byte, explainedSize)
 	}
 	signature, warning, err := c.plan.Signer.Sign(k.algorithm, k.text, data)
 	if err != nil {
@@ -338,7 +341,7 @@ func (c *keyUse) PublicKey(field, form string) string {
 	switch form {
 	case contract.PublicJWK, contract.PublicThumbprint:
 		k := c.key(field, "")
-		if k.storedKey != nil && c.mode == Explaining {
+		if c.mode == Explaining && (k.storedKey != nil || c.inputs.MadeUp) {
 			return c.explainedPublic(c.plan.Fields[field], form)
 		}
 		jwk := c.publicJWK(k)

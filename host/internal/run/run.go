@@ -126,7 +126,7 @@ func (rn *Runner) find(ctx context.Context, r *http.Request, body *request.Body,
 
 // run runs the guest once and checks its output. The outcome has a Restart if the call must run again. It adds to stats.
 func (rn *Runner) run(ctx context.Context, call *hostfn.Call, stats *event.Attempt) *Outcome {
-	result, failure := rn.Count(ctx, contract.ExportAuthenticate, call, stats)
+	result, failure := rn.Count(ctx, contract.ExportAuthenticate, call, stats, nil)
 	restart := call.Restart
 	if restart == nil || call.Exchanges > 0 { // the log lines of a run without effect are dropped
 		call.Flush()
@@ -153,9 +153,15 @@ func (rn *Runner) run(ctx context.Context, call *hostfn.Call, stats *event.Attem
 	return out
 }
 
-// Count runs an export, ends the turn of the call's grant, and adds to stats.
-func (rn *Runner) Count(ctx context.Context, export string, call *hostfn.Call, stats *event.Attempt) (sandbox.Result, *hostfn.Failure) {
+// Count runs an export, calls next with its output unless it has failed or next is nil, ends the turn of the call's grant, and adds
+// to stats.
+func (rn *Runner) Count(
+	ctx context.Context, export string, call *hostfn.Call, stats *event.Attempt, next func(*hostfn.Call, []byte) *hostfn.Failure,
+) (sandbox.Result, *hostfn.Failure) {
 	result, failure := rn.Run(ctx, export, call)
+	if failure == nil && call.Restart == nil && next != nil {
+		failure = next(call, result.Output)
+	}
 	call.EndTurn()
 	stats.Ran(result.Fuel, result.Time)
 	stats.KeyRequests, stats.KeyTime = stats.KeyRequests+call.KeyRequests, stats.KeyTime+call.KeyTime

@@ -7,7 +7,9 @@ export function describe(): i32 {
     "fields": [
       {"name": "authorization_url", "kind": "url", "required": true},
       {"name": "token_url", "kind": "url", "required": true},
-      {"name": "client_id", "kind": "string", "required": true}
+      {"name": "client_id", "kind": "string", "required": true},
+      {"name": "par_url", "kind": "url"},
+      {"name": "secret", "kind": "string", "sealed": true, "sinks": ["token"]}
     ],
     "answers": [
       {"name": "refresh_token", "from": "json:/refresh_token", "kind": "sealed", "sinks": ["token"], "required": true, "state": "refresh_token"},
@@ -23,6 +25,13 @@ export function consent(): i32 {
   c.query = [new sdk.Pair("client_id", sdk.config("client_id")), new sdk.Pair("scope", 'read "all" & é')];
   c.issuer = "https://login.test";
   c.issRequired = true;
+  const url = sdk.config("par_url");
+  if (url != "") {
+    const push = new sdk.Push(url);
+    push.form = [new sdk.Pair("client_secret", sdk.config("secret"))];
+    push.headers = [new sdk.Pair("X-Version", "2")];
+    c.push = push;
+  }
   return sdk.ask(c);
 }
 

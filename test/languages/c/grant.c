@@ -7,7 +7,9 @@ KW_EXPORT(describe) {
 		"fields": [
 			{"name": "authorization_url", "kind": "url", "required": true},
 			{"name": "token_url", "kind": "url", "required": true},
-			{"name": "client_id", "kind": "string", "required": true}
+			{"name": "client_id", "kind": "string", "required": true},
+			{"name": "par_url", "kind": "url"},
+			{"name": "secret", "kind": "string", "sealed": true, "sinks": ["token"]}
 		],
 		"answers": [
 			{"name": "refresh_token", "from": "json:/refresh_token", "kind": "sealed", "sinks": ["token"], "required": true, "state": "refresh_token"},
@@ -22,6 +24,10 @@ KW_EXPORT(consent) {
 	return kw_ask((struct kw_consent){
 		.url = kw_config(KW("authorization_url")), .issuer = KW("https://login.test"), .iss_required = true,
 		.query = KW_PAIRS({KW("client_id"), kw_config(KW("client_id"))}, {KW("scope"), KW("read \"all\" & é")}),
+		.push = {
+			.url = kw_config(KW("par_url")), .form = KW_PAIRS({KW("client_secret"), kw_config(KW("secret"))}),
+			.headers = KW_PAIRS({KW("X-Version"), KW("2")}),
+		},
 	});
 }
 
