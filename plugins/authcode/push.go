@@ -53,9 +53,9 @@ func profileProblems(c *sdk.Config) (problems []sdk.Problem) {
 	if profile, _ := c.Literal("profile"); profile != fapi2 {
 		return nil
 	}
-	want := func(field string, allowed ...string) {
-		if value, literal := c.Literal(field); literal && !slices.Contains(allowed, value) {
-			problems = append(problems, sdk.Problem{Field: field, Message: "must be " + strings.Join(allowed, " or ") + " with the profile fapi2"})
+	want := func(field string, values ...string) {
+		if value, literal := c.Literal(field); literal && !slices.Contains(values, value) {
+			problems = append(problems, sdk.Problem{Field: field, Message: "must be " + strings.Join(values, " or ") + " with the profile fapi2"})
 		}
 	}
 	algorithms := []string{"PS256", "ES256", "EdDSA"}

@@ -48,8 +48,8 @@ func TestFAPI(t *testing.T) {
 	want := []string{ // the first for its time, the others for the nonce that they do not have yet
 		"/request invalid_client", "/token use_dpop_nonce", "/token use_dpop_nonce", "/me use_dpop_nonce", "/token use_dpop_nonce", "/token use_dpop_nonce",
 	}
-	if refused := s.errors(); !slices.Equal(refused, want) {
-		t.Errorf("the provider has refused %v", refused)
+	if codes := s.errors(); !slices.Equal(codes, want) {
+		t.Errorf("the provider has refused %v", codes)
 	}
 }
 

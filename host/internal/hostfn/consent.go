@@ -83,9 +83,9 @@ func (c *Call) authorization(output []byte, own Consent) Authorization {
 	if r.Push != nil {
 		request = c.push(r.Push, request)
 	}
-	shown := *u
-	shown.RawQuery = strings.TrimPrefix(shown.RawQuery+"&"+c.encoded(&wire{function: contract.ExportConsent}, "query", request), "&")
-	a.URL = shown.String()
+	browser := *u
+	browser.RawQuery = strings.TrimPrefix(browser.RawQuery+"&"+c.encoded(&wire{function: contract.ExportConsent}, "query", request), "&")
+	a.URL = browser.String()
 	return a
 }
 
@@ -126,7 +126,7 @@ func (c *Call) push(p *contract.Push, request []abi.Pair) []abi.Pair {
 	}
 	c.checkParameters(endpoint.RawQuery, p.Form)
 	isOfClient := func(pair abi.Pair) bool {
-		return slices.ContainsFunc(p.Form, func(of abi.Pair) bool { return of.Name == pair.Name })
+		return slices.ContainsFunc(p.Form, func(parameter abi.Pair) bool { return parameter.Name == pair.Name })
 	}
 	w := &wire{function: "push", contentType: formType}
 	w.URL, w.Method, w.Headers = p.URL, http.MethodPost, p.Headers

@@ -179,8 +179,8 @@ func (c *keyUse) storeJWK(field string, key seal.Key, algorithm string) string {
 	return jwk
 }
 
-// explainedPublic returns what stands for the public half of a key in an explained call that has none: one of the store of keys, or of a
-// secret that is made up.
+// explainedPublic returns what stands for the public half of a key in an explained call, where no key can be read: of one of the store of
+// keys, or of a secret that is made up.
 func (c *keyUse) explainedPublic(f *Field, form string) string {
 	source := f.Name
 	if key := f.Text.Key(); key != nil {

@@ -157,7 +157,7 @@ func set(list []string) map[string]bool {
 func TestContractExamples(t *testing.T) {
 	documents := []any{
 		&abi.Description{}, &abi.Field{}, &abi.Description{}, &abi.Description{}, &abi.Description{}, &contract.Mutation{}, &contract.Request{},
-		&contract.ConsentRequest{}, &contract.ConsentReply{}, &contract.TokenRequest{}, &contract.TokenReply{},
+		&contract.ConsentRequest{}, &contract.ConsentReply{}, &contract.ConsentRequest{}, &contract.TokenRequest{}, &contract.TokenReply{},
 		&contract.Exchange{}, &contract.ExchangeReply{}, &contract.Composition{}, &contract.ChallengeReply{}, &contract.JWTRequest[map[string]any]{},
 	}
 	examples := blocks(t, "ABI.md")
