@@ -118,6 +118,7 @@ func answerJSON(a Answer) string {
 	o.names("sinks", texts(a.Sinks))
 	o.names("derived", texts(a.Derived))
 	o.names("enum", a.Enum)
+	o.text("pattern", a.Pattern)
 	o.flag("required", a.Required)
 	o.text("state", a.State)
 	o.flag("keep", a.Keep)

@@ -18,13 +18,14 @@ import (
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/internal/contract"
+	"github.com/keywright/keywright/internal/expr"
 	"github.com/keywright/keywright/internal/printable"
 )
 
 // Limits of answers. Lengths are in bytes.
 const (
 	MaxSealed = 32 << 10 // length of a sealed answer of an exchange
-	maxPlain  = 1 << 10  // length of the text of an answer that is not sealed: it bounds the work of Sent.repeats
+	maxPlain  = 1 << 10  // length of the text of an answer that is not sealed or has a pattern: it bounds the work of comparing it
 	maxSource = 256      // length of the text of a Source
 	maxOffers = 16       // number of challenges that are read
 	maxXML    = 32       // depth of the elements of an XML document that is read
@@ -37,6 +38,10 @@ type Part struct {
 	// Source is the place of the value, and Alternative another one. They are the zero Source if there is none, and Source is that
 	// if FromField names a field that is absent.
 	Source, Alternative Source
+	// Matcher compares texts with the pattern of the description. It is nil if there is none.
+	Matcher *expr.Matcher
+	// Word is set if the pattern matches words only, see [seal.Value].
+	Word bool
 }
 
 // Source is a place in an answer.
@@ -122,8 +127,13 @@ func pointerTokens(pointer string) ([]string, error) {
 // a json.Number or a bool.
 func (a *Part) Read(raw any, longest int) (value string, ok bool) {
 	text, ok := textOf(raw)
-	if !ok || a.Kind != contract.AnswerSealed && len(text) > maxPlain {
+	if !ok || (a.Kind != contract.AnswerSealed || a.Matcher != nil) && len(text) > maxPlain {
 		return "", false
+	}
+	if a.Matcher != nil {
+		if matches, err := a.Matcher.Match(text); !matches || err != nil {
+			return "", false
+		}
 	}
 	switch a.Kind {
 	case contract.AnswerSealed:
@@ -185,10 +195,11 @@ func readTime(raw any) (int64, bool) {
 
 // Value returns a sealed value with the sinks of the part.
 func (a *Part) Value(text string) seal.Value {
-	return seal.Value{Text: text, Sinks: a.Sinks, Derived: a.Derived, Mask: "<" + a.Name + ">"}
+	return seal.Value{Text: text, Sinks: a.Sinks, Derived: a.Derived, Mask: "<" + a.Name + ">", Word: a.Word}
 }
 
-// CheckSources returns an error if a sealed answer and one that is not have the same source, or if one that is not is a whole body.
+// CheckSources returns an error if a sealed answer and one that is not have the same source, if one that is not is a whole body, or if
+// answers of one source have different patterns: whether each matches would show the guest more of a text than one does.
 func CheckSources(list []Part) error {
 	for i := range list {
 		if a := &list[i]; a.Kind != contract.AnswerSealed && (a.Source.From == contract.FromText || a.Alternative.From == contract.FromText) {
@@ -198,6 +209,9 @@ func CheckSources(list []Part) error {
 			a, b := &list[i], &list[j]
 			if a.Kind == contract.AnswerSealed && b.Kind != contract.AnswerSealed && a.shares(b) {
 				return fmt.Errorf("%s and %s are one place of an answer, sealed here and plain there", a.Name, b.Name)
+			}
+			if i != j && a.Pattern != b.Pattern && a.shares(b) {
+				return fmt.Errorf("%s and %s are one place of an answer, and have not the same pattern", a.Name, b.Name)
 			}
 		}
 	}

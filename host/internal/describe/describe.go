@@ -104,7 +104,7 @@ func Check(d *abi.Description, exports func(name string) bool) (*Type, error) {
 	if len(d.Fields) > contract.MaxFields {
 		wrong("there are %d fields, and %d are allowed", len(d.Fields), contract.MaxFields)
 	}
-	patterns := new(expr.Patterns).Source() // which all fields share
+	patterns := new(expr.Patterns).Source() // which all fields and answers share
 	for i := range d.Fields {
 		f := &d.Fields[i]
 		twice := slices.ContainsFunc(t.Fields, func(f2 hostfn.Field) bool { return f2.Name == f.Name })
@@ -122,7 +122,7 @@ func Check(d *abi.Description, exports func(name string) bool) (*Type, error) {
 		problems = append(problems, err)
 	}
 	var err error
-	if t.Answers, err = checkAnswers(d, d.Answers); err != nil {
+	if t.Answers, err = checkAnswers(d, d.Answers, patterns); err != nil {
 		wrong("answers: %w", err)
 	}
 	for _, a := range d.Answers {
@@ -133,7 +133,7 @@ func Check(d *abi.Description, exports func(name string) bool) (*Type, error) {
 	if t.States, err = checkStates(d, t); err != nil {
 		wrong("state: %w", err)
 	}
-	if t.Challenge, err = checkChallenge(d); err != nil {
+	if t.Challenge, err = checkChallenge(d, patterns); err != nil {
 		wrong("challenge: %w", err)
 	}
 	problems = append(problems, checkConsent(d, exports)...)
@@ -160,7 +160,7 @@ func checkConsent(d *abi.Description, exports func(name string) bool) []error {
 // maxKeep limits [abi.Challenge].Keep, in seconds.
 const maxKeep = 24 * 60 * 60
 
-func checkChallenge(d *abi.Description) ([]answer.Part, error) {
+func checkChallenge(d *abi.Description, patterns *expr.Source) ([]answer.Part, error) {
 	if d.Challenge == nil {
 		return nil, nil
 	}
@@ -184,11 +184,11 @@ func checkChallenge(d *abi.Description) ([]answer.Part, error) {
 	if err := checkConditions(d, "only_if", "", d.Challenge.OnlyIf); err != nil {
 		return nil, err
 	}
-	return checkAnswers(d, d.Challenge.Answers)
+	return checkAnswers(d, d.Challenge.Answers, patterns)
 }
 
 // checkAnswers checks answers of a description and returns them in the form that calls use.
-func checkAnswers(d *abi.Description, list []abi.Answer) ([]answer.Part, error) {
+func checkAnswers(d *abi.Description, list []abi.Answer, patterns *expr.Source) ([]answer.Part, error) {
 	plain := 0
 	names := map[string]bool{}
 	var parts []answer.Part
@@ -200,7 +200,7 @@ func checkAnswers(d *abi.Description, list []abi.Answer) ([]answer.Part, error) 
 		if a.Kind != contract.AnswerSealed {
 			plain++
 		}
-		part, err := checkAnswer(d, a)
+		part, err := checkAnswer(d, a, patterns)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", a.Name, err)
 		}
@@ -212,7 +212,7 @@ func checkAnswers(d *abi.Description, list []abi.Answer) ([]answer.Part, error) 
 	return parts, answer.CheckSources(parts)
 }
 
-func checkAnswer(d *abi.Description, a abi.Answer) (answer.Part, error) {
+func checkAnswer(d *abi.Description, a abi.Answer, patterns *expr.Source) (answer.Part, error) {
 	r, err := parseReach(a.Sinks, a.Derived)
 	if err != nil {
 		return answer.Part{}, err
@@ -250,8 +250,13 @@ func checkAnswer(d *abi.Description, a abi.Answer) (answer.Part, error) {
 		return part, fmt.Errorf("a name of an enum has 1 to %d bytes", maxName)
 	case a.Keep && !sealed && !enum:
 		return part, errors.New("only a sealed answer or an enum is kept")
+	case a.Pattern != "" && (!sealed || a.State != ""):
+		return part, errors.New("only a sealed answer has a pattern, and none that is a state: one that does not match would be lost")
+	case a.Pattern != "":
+		part.Matcher, err = compilePattern(a.Pattern, patterns)
+		part.Word = areWords(a.Pattern)
 	}
-	return part, nil
+	return part, err
 }
 
 // printableText returns a text of a description in a form that is safe for errors.

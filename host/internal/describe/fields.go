@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strings"
 
@@ -208,17 +209,67 @@ func checkPattern(f *abi.Field, patterns *expr.Source) (*expr.Matcher, error) {
 		return nil, errors.New("pattern and pattern_message belong together: users read the message, and not the pattern")
 	case f.Kind != abi.KindString || len(f.Enum) > 0:
 		return nil, errors.New("only a string without an enum has a pattern")
-	case len(f.Pattern) > contract.MaxPattern || printableText(f.Pattern) != f.Pattern:
+	}
+	return compilePattern(f.Pattern, patterns)
+}
+
+// compilePattern checks a pattern and compiles it.
+func compilePattern(pattern string, patterns *expr.Source) (*expr.Matcher, error) {
+	if len(pattern) > contract.MaxPattern || printableText(pattern) != pattern {
 		return nil, fmt.Errorf("its pattern has more than %d bytes, or characters that cannot be printed", contract.MaxPattern)
 	}
-	matcher, problem := patterns.Matcher(f.Pattern)
+	matcher, problem := patterns.Matcher(pattern)
 	switch {
 	case problem != "":
 		return nil, errors.New("pattern: " + problem)
-	case !portable.MatchString(f.Pattern):
+	case !portable.MatchString(pattern):
 		return nil, errors.New(`its pattern has syntax that RE2 and ECMA-262 do not share: write no anchors, flags, names of groups or of classes, [^\n] in place of a point, and \ before - in a class and before other special characters`)
 	}
 	return matcher, nil
+}
+
+// maxWord limits the characters of the texts of a pattern for [seal.Value].Word.
+const maxWord = 64
+
+// areWords reports whether all texts that match a pattern are words: ASCII letters, digits and hyphens, at most maxWord.
+func areWords(pattern string) bool {
+	tree, err := syntax.Parse(pattern, syntax.Perl)
+	return err == nil && longestWord(tree) <= maxWord
+}
+
+// longestWord returns the length of the longest text that matches a pattern. It is more than maxWord if one is no word.
+func longestWord(tree *syntax.Regexp) (n int) {
+	for _, sub := range tree.Sub {
+		if length := longestWord(sub); tree.Op == syntax.OpAlternate {
+			n = max(n, length)
+		} else {
+			n += length
+		}
+	}
+	inWord := func(first, last rune) bool {
+		return first == '-' && last == '-' || first >= '0' && last <= '9' || first >= 'A' && last <= 'Z' || first >= 'a' && last <= 'z'
+	}
+	switch tree.Op {
+	case syntax.OpEmptyMatch, syntax.OpConcat, syntax.OpAlternate, syntax.OpCapture, syntax.OpQuest:
+	case syntax.OpLiteral:
+		if n = len(tree.Rune); slices.ContainsFunc(tree.Rune, func(r rune) bool { return !inWord(r, r) }) {
+			n = maxWord + 1
+		}
+	case syntax.OpCharClass:
+		n = 1
+		for i := 0; i < len(tree.Rune); i += 2 {
+			if !inWord(tree.Rune[i], tree.Rune[i+1]) {
+				n = maxWord + 1
+			}
+		}
+	case syntax.OpRepeat:
+		if n *= tree.Max; tree.Max < 0 {
+			n = maxWord + 1
+		}
+	default: // repetitions without end
+		n = maxWord + 1
+	}
+	return min(n, maxWord+1)
 }
 
 // maxChoices limits the choices of a pattern in a schema: its repetitions and alternatives.

@@ -116,6 +116,12 @@ func (t *Table) Key(text string) *Value {
 	return nil
 }
 
+// Word reports whether text is one reference, to a value with Word.
+func (t *Table) Word(text string) bool {
+	v := t.lookup(text)
+	return v != nil && v.Word
+}
+
 // dead is the value of a reference that stands for none of the call.
 var dead = &Value{}
 

@@ -264,6 +264,9 @@ func (c Capabilities) answer(what string, a abi.Answer, fields []abi.Field) {
 	case contract.AnswerSealed:
 		c.sinks(what, a.Sinks, a.Derived)
 	}
+	if a.Pattern != "" { // of which the plugin sees whether the text matches, and which may let a key sign it
+		c.add(what, "matches "+a.Pattern)
+	}
 	if a.State != "" {
 		c.add(what, "becomes "+a.State)
 	}
