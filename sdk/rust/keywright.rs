@@ -297,6 +297,14 @@ pub fn bearer(token: &str) -> Mutation {
     header("Authorization", format!("Bearer {token}"))
 }
 
+/// Push says how an authorization request is pushed (RFC 9126).
+#[derive(Default)]
+pub struct Push {
+    pub url: String,
+    pub form: Vec<Pair>,
+    pub headers: Vec<Pair>,
+}
+
 /// Consent is the page to which a user's browser goes.
 #[derive(Default)]
 pub struct Consent {
@@ -306,6 +314,7 @@ pub struct Consent {
     pub iss_required: bool,
     pub code_parameter: String,
     pub no_pkce: bool,
+    pub push: Option<Push>,
 }
 
 impl Outcome for Consent {
@@ -317,6 +326,13 @@ impl Outcome for Consent {
         o.flag("iss_required", self.iss_required);
         o.optional("code_parameter", &self.code_parameter);
         o.flag("no_pkce", self.no_pkce);
+        if let Some(p) = &self.push {
+            let mut push = Members::default();
+            push.string("url", &p.url);
+            push.pairs("form", &p.form);
+            push.pairs("headers", &p.headers);
+            o.raw("push", &push.json());
+        }
         o.json().as_str().end()
     }
 }

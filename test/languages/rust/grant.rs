@@ -11,7 +11,9 @@ fn describe() -> &'static str {
         "fields": [
             {"name": "authorization_url", "kind": "url", "required": true},
             {"name": "token_url", "kind": "url", "required": true},
-            {"name": "client_id", "kind": "string", "required": true}
+            {"name": "client_id", "kind": "string", "required": true},
+            {"name": "par_url", "kind": "url"},
+            {"name": "secret", "kind": "string", "sealed": true, "sinks": ["token"]}
         ],
         "answers": [
             {"name": "refresh_token", "from": "json:/refresh_token", "kind": "sealed", "sinks": ["token"], "required": true, "state": "refresh_token"},
@@ -28,6 +30,11 @@ fn consent() -> Consent {
         query: vec![pair("client_id", config("client_id")), pair("scope", "read \"all\" & é")],
         issuer: "https://login.test".into(),
         iss_required: true,
+        push: Some(config("par_url")).filter(|url: &String| !url.is_empty()).map(|url| Push {
+            url,
+            form: vec![pair("client_secret", config("secret"))],
+            headers: vec![pair("X-Version", "2")],
+        }),
         ..Default::default()
     }
 }
