@@ -26,12 +26,12 @@ func TestContractDocuments(t *testing.T) {
 			AlgorithmField: "f", Algorithms: []Pair{{Name: "a", Value: "b"}}, EncodingField: "e", Composed: true, Values: []string{"v"}, Purposes: []Purpose{"p"}, Generate: true, Escape: "x", Suggested: []string{"u"}, Doc: "doc", Obtain: "o",
 		}},
 		Answers: []Answer{{
-			Name: "n", From: "f", Alternative: "a", FromField: "o", Kind: "k", Sinks: []Sink{"s"}, Derived: []Sink{"r"}, Enum: []string{"e"}, Required: true, State: "x", Keep: true,
+			Name: "n", From: "f", Alternative: "a", FromField: "o", Kind: "k", Sinks: []Sink{"s"}, Derived: []Sink{"r"}, Enum: []string{"e"}, Pattern: "p", Required: true, State: "x", Keep: true,
 		}},
 		State:   []State{{Name: "x", Seed: "n"}},
 		Consent: true,
 		Challenge: &Challenge{Statuses: []int{401, 403}, Keep: 5 * time.Second, OnlyIf: []Condition{{Field: "f", Absent: true, Values: []string{"v"}}}, Answers: []Answer{{
-			Name: "m", From: "f", Alternative: "a", FromField: "o", Kind: "k", Sinks: []Sink{"s"}, Derived: []Sink{"r"}, Enum: []string{"e"}, Required: true, State: "x", Keep: true,
+			Name: "m", From: "f", Alternative: "a", FromField: "o", Kind: "k", Sinks: []Sink{"s"}, Derived: []Sink{"r"}, Enum: []string{"e"}, Pattern: "p", Required: true, State: "x", Keep: true,
 		}}},
 	}
 	pair := []Pair{{Name: "h", Value: "1"}}
@@ -122,7 +122,8 @@ type inputs struct {
 func (e inputs) Input() []byte { return []byte(e.text) }
 
 func TestConsentContract(t *testing.T) {
-	p := &consenter{consent: Consent{URL: "https://a.test", Query: []Pair{{"scope", "a b"}}, Issuer: "https://i.test", IssRequired: true, CodeParameter: "c", NoPKCE: true}}
+	push := &Push{URL: "https://p.test", Form: []Pair{{"client_secret", "s"}}, Headers: []Pair{{"Authorization", "b"}}}
+	p := &consenter{consent: Consent{URL: "https://a.test", Query: []Pair{{"scope", "a b"}}, Issuer: "https://i.test", IssRequired: true, CodeParameter: "c", NoPKCE: true, Push: push}}
 	output := testworld.Must(dispatch(p, nil, contract.ExportConsent))(t)
 	var got contract.ConsentRequest
 	decode(t, output, &got)
