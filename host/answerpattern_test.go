@@ -18,7 +18,7 @@ func patterned(name, from, pattern string) abi.Answer {
 }
 
 // Only a sealed answer has a pattern. Answers of one place have the same, so that a plugin cannot ask for a text letter by letter
-// (threats.md 414), and a state has none.
+// (threats.md 472). A state has no pattern.
 func TestDescriptionsOfPatterns(t *testing.T) {
 	plain, state := patterned("a", "json:/a", "a"), patterned("a", "json:/a", "a")
 	plain.Kind, plain.Sinks = contract.AnswerTime, nil
@@ -71,7 +71,7 @@ func signingAnswer(t *testing.T, pattern, body string, sign func(env contract.En
 }
 
 // A key signs an answer alone if its pattern matches words only. Nothing else of an API is signed without plain text in front
-// (threats.md 413).
+// (threats.md 471).
 func TestSignedAnswers(t *testing.T) {
 	message := func(put string) func(contract.Env, string) string {
 		return func(env contract.Env, code string) string {
@@ -111,7 +111,7 @@ func TestSignedAnswers(t *testing.T) {
 	}
 }
 
-// What does not match as a whole is absent, and so is what is longer than 1 KiB.
+// A text that does not match as a whole is absent, and so is one of more than 1 KiB.
 func TestAbsentAnswers(t *testing.T) {
 	for body, absent := range map[string]bool{
 		`{"code":"0a"}`: false, `{"code":"` + strings.Repeat("0", 1024) + `"}`: false, `{"code":12}`: false,

@@ -21,7 +21,7 @@ const (
 )
 
 // The server gets the whole request from the host, with what authenticates the client, and the browser brings its reference and nothing
-// else (RFC 9126 sections 2.1 and 4). The code is redeemed with the verifier of what was pushed (specification.md 3.47). threats.md 412
+// else (RFC 9126 sections 2.1 and 4). The code is redeemed with the verifier of what was pushed (specification.md 3.47). threats.md 470
 func TestPushedRequests(t *testing.T) {
 	for name, test := range map[string]struct {
 		config hosttest.Config
@@ -64,7 +64,7 @@ func TestPushedRequests(t *testing.T) {
 	}
 }
 
-// An answer without a reference that a browser may bring ends the consent, and the browser goes nowhere. threats.md 412
+// An answer without a reference that a browser may bring ends the consent, and the browser goes nowhere. threats.md 470
 func TestRefusedPushes(t *testing.T) {
 	for name, test := range map[string]struct {
 		status     int

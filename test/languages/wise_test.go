@@ -13,7 +13,7 @@ import (
 )
 
 // An API that refuses a request with a one-time text gets it once more, with that and its signature: the strong customer authentication
-// of Wise. What is no such text is not signed, whatever protocol's it is (threats.md 413).
+// of Wise. What is no such text is not signed, whatever protocol's it is (threats.md 471).
 func TestOneTimeText(t *testing.T) {
 	eachLanguage(t, "wise", map[string]func(*testing.T, *hosttest.Harness){
 		"a text is signed": testSignedText, "other texts are not": testUnsignedTexts,

@@ -28,7 +28,7 @@ func newFAPI(t *testing.T, pairs ...any) *consents {
 }
 
 // A server of FAPI 2.0 gets requests that are pushed, tokens with proofs of their nonces, and assertions for its issuer. A code is of
-// use with the key only whose thumbprint the request had (RFC 9449 section 10). threats.md 412
+// use with the key only whose thumbprint the request had (RFC 9449 section 10). threats.md 470
 func TestFAPI(t *testing.T) {
 	s := newFAPI(t)
 	s.now = s.now.Add(-10 * time.Minute) // what is signed has ended
@@ -53,7 +53,7 @@ func TestFAPI(t *testing.T) {
 	}
 }
 
-// A browser that brings the request itself is refused, and so is a request_uri that is made up or was used. threats.md 412
+// A browser that brings the request itself is refused, and so is a request_uri that is made up or was used. threats.md 470
 func TestFAPIRefusesRequests(t *testing.T) {
 	s := newFAPI(t)
 	first := s.begin("ann")

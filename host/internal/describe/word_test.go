@@ -2,7 +2,7 @@ package describe
 
 import "testing"
 
-// A pattern is one of words if each of its texts has at most 64 ASCII letters, digits and hyphens (threats.md 413).
+// A pattern is one of words if each of its texts has at most 64 ASCII letters, digits and hyphens (threats.md 471).
 func TestPatternOfWords(t *testing.T) {
 	for pattern, want := range map[string]bool{
 		"[0-9a-f-]{36}": true, "[0-9A-Za-z-]{64}": true, "[0-9A-Za-z-]{1,64}": true, "(?:a|b-c){16}": true, `\d{6}`: true, "A?(B|C{2})D": true,

@@ -67,7 +67,7 @@ func authorizationOf(t *testing.T, r contract.ConsentRequest) (Authorization, *F
 }
 
 // What is pushed has the parameters of the host, so a guest may add none of their names, nor one beside which a server ignores them. It
-// goes to a URL of the configuration, and the browser has a client_id. threats.md 412
+// goes to a URL of the configuration, and the browser has a client_id. threats.md 470
 func TestRefusedPush(t *testing.T) {
 	client := []abi.Pair{{Name: "client_id", Value: "me"}}
 	own := func(name string) contract.Push {

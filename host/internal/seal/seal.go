@@ -116,7 +116,7 @@ type Value struct {
 	Raw bool
 	// Encoding is the format of encode that Text is in, if it was made by encode, and "" otherwise.
 	Encoding string
-	// Word is set if Text has at most 64 characters, which are ASCII letters, digits and hyphens, whoever chose it.
+	// Word is set if Text has at most 64 characters, which are ASCII letters, digits and hyphens, even if an API has chosen it.
 	Word bool
 	// Stream is set for a value that is not secret, but large: the body of a request. Text is empty then, and the only sink is
 	// Digest.
