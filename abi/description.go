@@ -66,7 +66,7 @@ type Answer struct {
 	// Enum lists the names that an enum may have, at most 32. Any other value is "other".
 	Enum []string `json:"enum,omitempty"`
 	// Pattern is a pattern like that of a [Field], for the whole text of a sealed answer. Any other text, and one of more than 1 KiB,
-	// counts as absent. Answers of one place have the same, and one that becomes a state has none.
+	// counts as absent. Answers of one place have the same, and a state may not have one.
 	Pattern string `json:"pattern,omitempty"`
 	// Required ends the call if the answer of an exchange has a status below 400 and lacks the value.
 	Required bool `json:"required,omitempty"`

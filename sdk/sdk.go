@@ -130,7 +130,7 @@ type Answer struct {
 	// Enum lists the names of an [AnswerEnum]. Any other value is "other".
 	Enum []string
 	// Pattern is a pattern like that of a [Field], for the whole text of a sealed answer. Any other text, and one of more than 1 KiB,
-	// counts as absent. Answers of one place have the same, and one that becomes a state has none.
+	// counts as absent. Answers of one place have the same, and a state may not have one.
 	Pattern string
 	// Required ends the call if the answer of an exchange has a status below 400 and lacks the value.
 	Required bool
