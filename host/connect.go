@@ -54,6 +54,9 @@ func (h *Host) NewConnector(ctx context.Context, config ConnectorConfig) (*Conne
 		plan.ClientOf = c.transport.TLS.Client
 	}
 	c.runner.Reader = h.newReader(c, d)
+	for key := range plan.OtherKeys() {
+		h.signer.Uses.Add(key, config.Name)
+	}
 	for _, w := range plan.Warnings {
 		c.log.warn(ctx, w.Path, w.Message)
 	}

@@ -149,6 +149,19 @@ func (c *Connector) CheckKeys(ctx context.Context) error {
 	return nil
 }
 
+// CheckSharedKeys returns a [ConfigError] if a key that signs JWS is also one that signs something else, by its name, in a connector of
+// the host. [Host.NewConnector] returns it about the connectors that there are; this is for those that it has made since. Such a
+// connector fails its requests in any case, and the other one does not.
+func (c *Connector) CheckSharedKeys() error {
+	if c.plan == nil {
+		return nil
+	}
+	if shared := c.plan.SharedKeys(); len(shared) > 0 {
+		return newConfigError(c.config.Name, connect.Findings{Problems: shared})
+	}
+	return nil
+}
+
 // ClientCertificate reads the secrets and returns the client certificate that a request with the user of the context uses, or
 // nil for a connector without one. The error is the one that requests get, but a certificate that has ended is no error: see
 // [ClientCertificate.Ended].

@@ -34,6 +34,8 @@ var (
 	signatureModule string
 	//go:embed httpsignature/httpsignature.wasm
 	httpsignatureModule string
+	//go:embed jws/jws.wasm
+	jwsModule string
 	//go:embed oauth1/oauth1.wasm
 	oauth1Module string
 	//go:embed digest/digest.wasm
@@ -92,6 +94,9 @@ func Signature() []byte { return []byte(signatureModule) }
 // HTTPSignature returns the module of the auth type http_signature.
 func HTTPSignature() []byte { return []byte(httpsignatureModule) }
 
+// JWS returns the module of the auth type jws.
+func JWS() []byte { return []byte(jwsModule) }
+
 // OAuth1 returns the module of the auth type oauth1.
 func OAuth1() []byte { return []byte(oauth1Module) }
 
@@ -123,7 +128,7 @@ func Default() [][]byte {
 func Types() []string {
 	return []string{
 		"none", "api_key", "apikey", "oauth_client_credentials", "jwt", "oauth_jwt_bearer",
-		"basic", "bearer", "login", "oauth_password", "oauth_refresh_token", "token_exchange", "dpop", "signature", "hmac", "http_signature", "oauth1", "digest",
+		"basic", "bearer", "login", "oauth_password", "oauth_refresh_token", "token_exchange", "dpop", "signature", "hmac", "http_signature", "jws", "oauth1", "digest",
 		"aws_sigv4", "aws_assume_role", "github_app", "google_service_account",
 		"oauth_authorization_code",
 	}
@@ -134,7 +139,7 @@ func Types() []string {
 func Of(authType string) []byte {
 	module := map[string]func() []byte{
 		"none": None, "api_key": APIKey, "apikey": APIKey, "basic": Basic, "bearer": Bearer, "login": Login, "jwt": JWT, "dpop": DPoP,
-		"signature": Signature, "hmac": Signature, "http_signature": HTTPSignature, "oauth1": OAuth1, "digest": Digest,
+		"signature": Signature, "hmac": Signature, "http_signature": HTTPSignature, "jws": JWS, "oauth1": OAuth1, "digest": Digest,
 		"oauth_client_credentials": OAuthClientCredentials, "oauth_jwt_bearer": OAuthJWTBearer, "oauth_password": OAuthPassword,
 		"oauth_refresh_token": OAuthRefreshToken, "oauth_authorization_code": OAuthAuthorizationCode, "token_exchange": TokenExchange,
 		"aws_sigv4": AWSSigV4, "aws_assume_role": AWSAssumeRole, "github_app": GitHubApp, "google_service_account": GoogleServiceAccount,

@@ -19,7 +19,7 @@ func (c *Config) Literal(name string) (string, bool) { return c.env.ConfigGet(na
 //   - encode: Base64, Base64URL, Hex, Percent, FormEncode, Quoted, Encode, Decode, Compose, ComposeWith;
 //   - cache and keep: Cached, Cache, CachedToken, CacheToken, Drop, Lifetime, State;
 //   - get a token: RequestToken, Exchange, ExchangeOK;
-//   - sign: SignJWT, SignAssertion, Digest, MAC, SignSealed, SignatureBase, PublicKey, and with a grant Sign and Reveal;
+//   - sign: SignJWT, SignAssertion, SignJWS, Digest, MAC, SignSealed, SignatureBase, PublicKey, and with a grant Sign and Reveal;
 //   - log: Debug, Info, Warn.
 type Call struct{ env contract.Env }
 
@@ -130,6 +130,41 @@ func (j JWT) document(target string) []byte {
 	return []byte(o.JSON())
 }
 
+// JWS is a signature to make, for [Call.SignJWS].
+type JWS struct {
+	// Key is the name of a configuration field of kind [Key] with the purpose [ForJWS]. The value of the field's AlgorithmField is the
+	// algorithm.
+	Key string
+	// Header is a JSON object with further members of the JOSE header, or "". The host sets alg, crit and b64.
+	Header string
+	// Crit names members of Header that the recipient must understand, RFC 7515 section 4.1.11. The host adds b64 if Unencoded is set.
+	Crit []string
+	// Unencoded reports whether the payload is signed as it is, and not in base64url: b64 is false, RFC 7797.
+	Unencoded bool
+	// Payload is what is signed. It may hold sealed values with the sink [ToDigest], such as [Call.Body].
+	Payload string
+	// Attached reports whether the JWS has its payload. Then the payload may hold no sealed value, and Unencoded may not be set.
+	Attached bool
+	// Integers names members of Header. If such a member is a numeric string, the host converts it to an integer.
+	Integers []string
+}
+
+// SignJWS returns a JWS in compact serialization, RFC 7515 section 7.1, as a sealed value. Its payload is left out unless it is
+// Attached: appendix F. The result may go to the places that the key's Derived lists. It needs [UsesSign].
+func (c *Call) SignJWS(j JWS) string {
+	var o Members
+	o.String("key", j.Key)
+	if j.Header != "" {
+		o.Raw("header", j.Header)
+	}
+	o.names("crit", j.Crit)
+	o.flag("unencoded", j.Unencoded)
+	o.String("payload", j.Payload)
+	o.flag("attached", j.Attached)
+	o.names("integers", j.Integers)
+	return c.env.JWSSign([]byte(o.JSON()))
+}
+
 // Base64 returns the base64 encoding of text, RFC 4648 section 4. It is sealed if text holds a sealed value.
 func (c *Call) Base64(text string) string { return c.env.Encode(contract.FormatBase64, text) }
 
@@ -204,6 +239,7 @@ const (
 	ForJWT           Purpose = contract.PurposeJWT           // Call.SignJWT and Call.SignAssertion
 	ForHTTPSignature Purpose = contract.PurposeHTTPSignature // a signature base, RFC 9421 section 2.5
 	ForMessage       Purpose = contract.PurposeMessage       // other data
+	ForJWS           Purpose = contract.PurposeJWS           // Call.SignJWS, and nothing else in any connector of the host
 )
 
 // RS1 is an algorithm of a [Key] in addition to those of [Algorithms]: RSASSA-PKCS1-v1_5 with SHA-1, for old protocols such as OAuth

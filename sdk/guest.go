@@ -72,6 +72,9 @@ func stateGet(name uint64) uint64
 //go:wasmimport extism:host/user jwt_sign
 func jwtSign(request uint64) uint64
 
+//go:wasmimport extism:host/user jws_sign
+func jwsSign(request uint64) uint64
+
 //go:wasmimport extism:host/user encode
 func encode(format, text uint64) uint64
 
@@ -160,6 +163,8 @@ func (guest) CacheDrop(key string) bool { return cacheDrop(give(key)) != 0 }
 func (guest) StateGet(name string) (string, bool) { return optional(stateGet(give(name))) }
 
 func (guest) JWTSign(request []byte) string { return takeText(jwtSign(give(string(request)))) }
+
+func (guest) JWSSign(request []byte) string { return takeText(jwsSign(give(string(request)))) }
 
 func (guest) Encode(format, text string) string {
 	return takeText(encode(give(format), give(text)))

@@ -216,7 +216,7 @@ type Field struct {
 	// EncodingField is, for a Key, the name of the field that says how the secret of an HMAC is written: a String whose Enum is
 	// [SecretEncodings]. Without it, the secret is the bytes of the text. Other keys ignore it.
 	EncodingField string
-	// Purposes are the uses of a Key: [ForJWT], [ForHTTPSignature], [ForMessage]. If it is empty, the key signs JWTs only.
+	// Purposes are the uses of a Key: [ForJWT], [ForHTTPSignature], [ForMessage], or [ForJWS] alone. If it is empty, the key signs JWTs only.
 	Purposes []Purpose
 	// Generate reports whether the host makes a key of its own if this field, a Key, is absent.
 	Generate bool
@@ -314,7 +314,7 @@ const (
 	UsesSecret Group = contract.GroupSecret // Call.Secret
 	UsesToken  Group = contract.GroupToken  // Call.RequestToken and Call.Exchange
 	UsesCache  Group = contract.GroupCache  // Call.Cached, Call.Cache and Call.Drop
-	UsesSign   Group = contract.GroupSign   // Call.SignJWT, Call.SignAssertion, Call.MAC, Call.SignSealed, Call.PublicKey and Call.Sign
+	UsesSign   Group = contract.GroupSign   // Call.SignJWT, Call.SignAssertion, Call.SignJWS, Call.MAC, Call.SignSealed, Call.PublicKey and Call.Sign
 	UsesBody   Group = contract.GroupBody   // Call.Body and Call.BodyForm
 	UsesState  Group = contract.GroupState  // Call.State
 )

@@ -171,6 +171,7 @@ func (g *gate) SecretGet(name string) string { return unary(g, contract.Env.Secr
 func (g *gate) CacheDrop(key string) bool    { return unary(g, contract.Env.CacheDrop, key) }
 func (g *gate) Reveal(value string) []byte   { return unary(g, contract.Env.Reveal, value) }
 func (g *gate) JWTSign(j []byte) string      { return unary(g, contract.Env.JWTSign, j) }
+func (g *gate) JWSSign(j []byte) string      { return unary(g, contract.Env.JWSSign, j) }
 func (g *gate) TokenRequest(r []byte) []byte { return unary(g, contract.Env.TokenRequest, r) }
 func (g *gate) Exchange(r []byte) []byte     { return unary(g, contract.Env.Exchange, r) }
 

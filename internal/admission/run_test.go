@@ -149,7 +149,7 @@ func (m *machine) host(guest api.Module, name string, s Signature, stack []uint6
 		stack[0] = 0
 	case contract.UserTimeNow:
 		stack[0] = 1700000000
-	case contract.UserJWTSign, contract.UserMAC:
+	case contract.UserJWTSign, contract.UserJWSSign, contract.UserMAC:
 		note += m.block(stack[0])
 		stack[0] = m.put(sealedValue)
 	default:

@@ -93,6 +93,7 @@ const (
 	UserCacheDrop    = "cache_drop"    // (key) → i64: 1 if a new value may help, and otherwise 0
 	UserStateGet     = "state_get"     // (name) → sealed value, or offset 0 if the grant has no such state
 	UserJWTSign      = "jwt_sign"      // ([JWTRequest]) → sealed compact JWT
+	UserJWSSign      = "jws_sign"      // ([JWSRequest]) → sealed JWS, without its payload unless it is asked for
 	UserEncode       = "encode"        // (format, text) → encoded text, sealed if the text holds a sealed value
 	UserDecode       = "decode"        // (format, text) → bytes, sealed if the text holds a sealed value
 	UserDigest       = "digest"        // (algorithm, data) → bytes, sealed if data holds a sealed value other than the body
@@ -126,7 +127,7 @@ func GroupOf(function string) string {
 		return GroupToken
 	case UserCacheGet, UserCacheSet, UserCacheDrop:
 		return GroupCache
-	case UserJWTSign, UserMAC, UserSignSealed, UserPublicKey, UserSign:
+	case UserJWTSign, UserJWSSign, UserMAC, UserSignSealed, UserPublicKey, UserSign:
 		return GroupSign
 	case UserBody, UserBodyForm:
 		return GroupBody
@@ -232,9 +233,9 @@ const (
 	SinkHeader = "header" // names and values of the mutation's headers, and values of its cookies
 	SinkQuery  = "query"  // names and values of the mutation's query parameters
 	SinkToken  = "token"  // URL, query, body and headers of a token request or another exchange
-	SinkClaim  = "claim"  // header and claims of a JWT
+	SinkClaim  = "claim"  // header and claims of a JWT, header of a JWS
 	SinkSign   = "sign"   // the key of jwt_sign, mac, sign_sealed and sign
-	SinkDigest = "digest" // the data of digest, mac and sign_sealed
+	SinkDigest = "digest" // the data of digest, mac and sign_sealed, and the payload of jws_sign
 	SinkPath   = "path"   // values of the mutation's path
 	SinkBody   = "body"   // members of the form that the mutation adds to the body
 )
@@ -251,10 +252,12 @@ const (
 	// PurposeMessage allows sign_sealed for other data. Data that has the form of a JWS, of an SSH signature or of a
 	// TLS handshake is refused.
 	PurposeMessage = "message"
+	// PurposeJWS allows jws_sign. A key with this purpose has no other, in any connector of the host.
+	PurposeJWS = "jws"
 )
 
 // Purposes lists every purpose.
-var Purposes = []string{PurposeJWT, PurposeHTTPSignature, PurposeMessage}
+var Purposes = []string{PurposeJWT, PurposeHTTPSignature, PurposeMessage, PurposeJWS}
 
 // Kinds of answers.
 const (

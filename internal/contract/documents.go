@@ -171,3 +171,22 @@ type JWTRequest[Object any] struct {
 	// discards the fraction.
 	Integers []string `json:"integers,omitempty"`
 }
+
+// JWSRequest is the parameter of [UserJWSSign]. Object is the Go type that a side uses for JSON objects.
+type JWSRequest[Object any] struct {
+	// Key is the name of a configuration field of kind [abi.KindKey].
+	Key string `json:"key"`
+	// Header has further members of the JOSE header. The host sets alg, crit and b64.
+	Header Object `json:"header,omitempty"`
+	// Crit names members of the header that the recipient must understand, RFC 7515 section 4.1.11. The host adds b64 if Unencoded is
+	// set.
+	Crit []string `json:"crit,omitempty"`
+	// Unencoded reports whether the payload is signed as it is, RFC 7797, and not in base64url.
+	Unencoded bool `json:"unencoded,omitempty"`
+	// Payload is what is signed. It may hold sealed values, such as that of the body.
+	Payload string `json:"payload"`
+	// Attached reports whether the JWS has its payload, which must be encoded and hold no sealed value.
+	Attached bool `json:"attached,omitempty"`
+	// Integers names members of the header. If such a member is a numeric string, the host converts it to an integer.
+	Integers []string `json:"integers,omitempty"`
+}

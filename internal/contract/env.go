@@ -62,6 +62,9 @@ type Env interface {
 	StateGet(name string) (value string, ok bool)
 	// JWTSign signs a [JWTRequest], given as JSON, and returns the compact JWT, RFC 7519, as a sealed value.
 	JWTSign(request []byte) string
+	// JWSSign signs a [JWSRequest], given as JSON, and returns the JWS in compact serialization, RFC 7515 section 7.1, as a sealed
+	// value. Its payload is left out unless it is attached.
+	JWSSign(request []byte) string
 	// Encode returns text encoded in a format, such as [FormatBase64]. The result is sealed if the text holds a sealed value.
 	Encode(format, text string) string
 	// Decode returns the bytes of a text in a format. The result is sealed if the text holds a sealed value.

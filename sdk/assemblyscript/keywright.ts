@@ -20,6 +20,7 @@ export const MAC_SHA512: string = "HS512";
 export const FOR_JWT: string = "jwt";
 export const FOR_HTTP_SIGNATURE: string = "http_signature";
 export const FOR_MESSAGE: string = "message";
+export const FOR_JWS: string = "jws";
 export const RS1: string = "RS1";
 export const JWK: string = "jwk";
 export const JWK_THUMBPRINT: string = "jwk_thumbprint";
@@ -87,6 +88,7 @@ export const MAX_ENUM: i64 = 32;
 @external("extism:host/user", "compose") declare function host_compose(template: u64, composition: u64): u64;
 @external("extism:host/user", "challenge") declare function host_challenge(): u64;
 @external("extism:host/user", "jwt_sign") declare function jwt_sign(request: u64): u64;
+@external("extism:host/user", "jws_sign") declare function jws_sign(request: u64): u64;
 @external("extism:host/user", "encode") declare function host_encode(format: u64, text: u64): u64;
 @external("extism:host/user", "decode") declare function host_decode(format: u64, text: u64): u64;
 @external("extism:host/user", "digest") declare function host_digest(algorithm: u64, data: u64): u64;
@@ -395,6 +397,28 @@ function signFor(sink: string, j: JWT): string {
   o.raw("claims", j.claims);
   o.strings("integers", j.integers);
   return take(jwt_sign(give(o.json())));
+}
+
+// JWS is a signature to make. header is a JSON object, and crit names members of it. signJWS returns the JWS, without its payload unless
+// that is attached: sign.
+export class JWS {
+  header: string = "";
+  crit: string[] = [];
+  unencoded: bool = false;
+  attached: bool = false;
+  integers: string[] = [];
+  constructor(public key: string, public payload: string) {}
+}
+export function signJWS(j: JWS): string {
+  const o = new Members();
+  o.string("key", j.key);
+  if (j.header != "") o.raw("header", j.header);
+  o.strings("crit", j.crit);
+  if (j.unencoded) o.raw("unencoded", "true");
+  o.string("payload", j.payload);
+  if (j.attached) o.raw("attached", "true");
+  o.strings("integers", j.integers);
+  return take(jws_sign(give(o.json())));
 }
 
 // Token is the answer to a token request. failure is "" if there is a token, and else says what the endpoint answered. expiresIn is 0 if it

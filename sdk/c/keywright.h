@@ -37,6 +37,7 @@ typedef const struct kw_text {
 #define KW_FOR_JWT KW("jwt")
 #define KW_FOR_HTTP_SIGNATURE KW("http_signature")
 #define KW_FOR_MESSAGE KW("message")
+#define KW_FOR_JWS KW("jws")
 #define KW_RS1 KW("RS1")
 #define KW_JWK KW("jwk")
 #define KW_JWK_THUMBPRINT KW("jwk_thumbprint")
@@ -109,6 +110,7 @@ KW_USER(uint64_t, state_get, uint64_t name)
 KW_USER(uint64_t, compose, uint64_t text, uint64_t with)
 KW_USER(uint64_t, challenge, void)
 KW_USER(uint64_t, jwt_sign, uint64_t request)
+KW_USER(uint64_t, jws_sign, uint64_t request)
 KW_USER(uint64_t, encode, uint64_t format, uint64_t text)
 KW_USER(uint64_t, decode, uint64_t format, uint64_t text)
 KW_USER(uint64_t, digest, uint64_t algorithm, uint64_t data)
@@ -606,6 +608,25 @@ static inline kw_text kw_sign_for(kw_text sink, struct kw_jwt j) {
 static inline kw_text kw_sign_jwt(struct kw_jwt j) { return kw_sign_for(KW("header"), j); }
 static inline kw_text kw_sign_query_jwt(struct kw_jwt j) { return kw_sign_for(KW("query"), j); }
 static inline kw_text kw_sign_assertion(struct kw_jwt j) { return kw_sign_for(KW("token"), j); }
+
+// struct kw_jws is a signature to make. header is a JSON object, and crit names members of it. kw_sign_jws returns the JWS, without its
+// payload unless that is attached: sign.
+struct kw_jws {
+	kw_text key, header, payload;
+	bool unencoded, attached;
+	struct kw_texts crit, integers;
+};
+static inline kw_text kw_sign_jws(struct kw_jws j) {
+	struct kw_members o = {0};
+	kw_string(&o, KW("key"), j.key);
+	if (kw_length(j.header)) kw_raw(&o, KW("header"), j.header);
+	kw_names(&o, KW("crit"), j.crit);
+	if (j.unencoded) kw_raw(&o, KW("unencoded"), KW("true"));
+	kw_string(&o, KW("payload"), j.payload);
+	if (j.attached) kw_raw(&o, KW("attached"), KW("true"));
+	kw_names(&o, KW("integers"), j.integers);
+	return kw_take(kw_host_jws_sign(kw_give(kw_object(&o))));
+}
 
 // struct kw_token is the answer to a token request. failure is 0 if there is a token, and else says what the endpoint answered. expires_in
 // is 0 if it is not known. kw_request_token: token.

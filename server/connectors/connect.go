@@ -55,10 +55,21 @@ func (l *loader) connect(ctx context.Context, c *definition) {
 		}
 		return
 	}
+	c.connected = connected
 	l.checkSecrets(ctx, c, connected.Upstream(), connected.Secrets())
 	l.set.Connectors = append(l.set.Connectors, connected)
 	if notice := l.set.ConsentNotice(connected); notice != "" {
 		l.warn(c.member.place("auth.type"), c.path(), "%s", notice)
+	}
+}
+
+// reportShared reports the keys of a connector that sign JWS and, in one behind it, something else.
+func (l *loader) reportShared(c *definition) {
+	var wrong *host.ConfigError
+	if errors.As(c.connected.Upstream().CheckSharedKeys(), &wrong) {
+		for _, p := range wrong.Problems {
+			l.reportProblem(c, p)
+		}
 	}
 }
 

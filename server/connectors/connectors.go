@@ -373,5 +373,10 @@ func (l *loader) connectAll(ctx context.Context, definitions []*definition) erro
 			l.connect(ctx, c)
 		}
 	}
+	for _, c := range definitions { // also about those that stand behind a connector
+		if c.connected != nil {
+			l.reportShared(c)
+		}
+	}
 	return nil
 }

@@ -28,6 +28,8 @@ type definition struct {
 	gateway   gateway.Definition
 	// info describes the auth type. It is the zero value if the host does not have the type.
 	info host.PluginInfo
+	// connected is nil if the connector has problems.
+	connected *gateway.Connector
 }
 
 func (c *definition) path() string {

@@ -205,6 +205,9 @@ func (k *checker) auth(ctx context.Context) {
 	if k.plan.consent { // each user has a grant, and what was got with it is nobody else's
 		k.plan.Names.Merge(template.Names{User: []string{"id"}, Tenant: true})
 	}
+	for _, p := range k.plan.SharedKeys() {
+		k.Wrong(p.Path, "%s", p.Message)
+	}
 	k.validate(ctx)
 	if len(k.Problems) > 0 {
 		return

@@ -104,6 +104,9 @@ func checkRules(d *abi.Description, f *abi.Field) (reach, error) {
 		if !slices.Contains(contract.Purposes, purpose) {
 			return reach{}, fmt.Errorf("there is no purpose %q; there are %s", printableText(purpose), strings.Join(contract.Purposes, ", "))
 		}
+		if purpose == contract.PurposeJWS && len(f.Purposes) > 1 {
+			return reach{}, errors.New("a key with the purpose jws has no other: what it signs could pass for what another purpose is for")
+		}
 	}
 	return r, nil
 }

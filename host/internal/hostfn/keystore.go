@@ -108,6 +108,11 @@ func (c *keyUse) describe(field string, key seal.Key, algorithm string) (info Ke
 	if err := signing.CheckPublic(algorithm, printable.Text(info.Type, 64), info.Public); err != nil {
 		c.endField(StageSign, field, "key %s: %w", keyName(key), err)
 	}
+	jwk, err := signing.JWK(info.Public)
+	if err != nil {
+		c.endField(StageSign, field, "key %s: %w", keyName(key), err)
+	}
+	c.serve(field, signing.Thumbprint(jwk))
 	return info
 }
 

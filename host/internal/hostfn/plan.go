@@ -9,6 +9,7 @@ package hostfn
 import (
 	"context"
 	"crypto"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -71,6 +72,23 @@ func (f *Field) purposes() []string {
 		return []string{contract.PurposeJWT}
 	}
 	return f.Purposes
+}
+
+// SignsJWS reports whether the field is a key that signs JWS, and so nothing else.
+func (f *Field) SignsJWS() bool { return slices.Contains(f.Purposes, contract.PurposeJWS) }
+
+// KeyNames returns the names of the secrets that a key is made of, or its name in the store of keys.
+func (f *Field) KeyNames() (names []string) {
+	if f.Kind != abi.KindKey || f.Text == nil {
+		return nil
+	}
+	if key := f.Text.Key(); key != nil {
+		return []string{fmt.Sprintf("key %q", key.Name)}
+	}
+	for _, name := range f.Text.Names().Secrets {
+		names = append(names, fmt.Sprintf("secret %q", name))
+	}
+	return names
 }
 
 // Challenge describes what the plugin learns from answers of the API. If there is none, or its condition does not hold for the connector,

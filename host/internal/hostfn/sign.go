@@ -66,11 +66,18 @@ func (c *keyUse) signature(k signingKey, data string) []byte {
 	case c.inputs.MadeUp:
 		return make([]byte, explainedSize)
 	}
-	signature, warning, err := c.plan.Signer.Sign(k.algorithm, k.text, data)
+	key, warning, err := c.plan.Signer.Key(k.algorithm, k.text)
 	if err != nil {
 		c.endField(StageSign, k.field, "%w", err)
 	}
+	if key.Thumbprint != "" {
+		c.serve(k.field, key.Thumbprint)
+	}
 	c.warning(k.field, warning)
+	signature, err := key.Sign(data)
+	if err != nil {
+		c.endField(StageSign, k.field, "%w", err)
+	}
 	return signature
 }
 
@@ -158,6 +165,9 @@ func (c *keyUse) Sign(field, data string) []byte {
 	c.impure = true
 	c.requireGrant(contract.UserSign, abi.GrantSignRaw)
 	c.rejectSealed("the data of sign", data)
+	if f := c.plan.Fields[field]; f != nil && f.SignsJWS() {
+		c.endf(StagePlugin, "%s is a key for %q, which jws_sign alone uses", f.Name, contract.PurposeJWS)
+	}
 	signature := c.signature(c.signs(field, ""), data)
 	// The signature is a credential in plain bytes. Scrub has to know it.
 	c.revealed = true

@@ -39,6 +39,7 @@ var calls = []string{
 	`(local.set $x (call $cache_get (local.get $x)))`,
 	`(call $cache_set (local.get $x) (local.get $y) (local.get $z))`,
 	`(local.set $x (call $jwt_sign (local.get $x)))`,
+	`(local.set $x (call $jws_sign (local.get $x)))`,
 	`(local.set $x (call $encode (local.get $x) (local.get $y)))`,
 	`(local.set $x (call $mac (local.get $x) (local.get $y) (local.get $z)))`,
 	`(local.set $x (call $sign (local.get $x) (local.get $y)))`,

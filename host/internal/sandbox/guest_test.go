@@ -109,6 +109,7 @@ func (e *env) Challenge() []byte            { return answer(e, []byte("challenge
 func (e *env) SecretGet(name string) string { return answer(e, "sealed "+name, "SecretGet", name) }
 func (e *env) CacheDrop(key string) bool    { return answer(e, true, "CacheDrop", key) }
 func (e *env) JWTSign(r []byte) string      { return answer(e, "jwt", "JWTSign", string(r)) }
+func (e *env) JWSSign(r []byte) string      { return answer(e, "jws", "JWSSign", string(r)) }
 func (e *env) TokenRequest(r []byte) []byte {
 	return answer(e, []byte("reply"), "TokenRequest", string(r))
 }

@@ -94,8 +94,8 @@ func TestHostFunctionTimeBound(t *testing.T) {
 	if len(e.asked) > 15 {
 		t.Errorf("the host was asked %d times", len(e.asked))
 	}
-	for _, name := range []string{"jwt_sign", "sign"} { // these take longest, so each checks the time first
-		call := map[string]string{"jwt_sign": `(call $jwt_sign (i64.const 0))`, "sign": `(call $sign (i64.const 0) (i64.const 0))`}[name]
+	for _, name := range []string{"jwt_sign", "jws_sign", "sign"} { // these take longest, so each checks the time first
+		call := map[string]string{"jwt_sign": `(call $jwt_sign (i64.const 0))`, "jws_sign": `(call $jws_sign (i64.const 0))`, "sign": `(call $sign (i64.const 0) (i64.const 0))`}[name]
 		m := loadIn(t, newRuntime(t, limits(func(l *sandbox.Limits) { l.CallTime = 1 })), plugin(`(drop `+call+`) i32.const 0`))
 		e := &env{}
 		if _, err := m.Call(context.Background(), contract.ExportAuthenticate, e); !errors.Is(err, sandbox.ErrTime) || len(e.asked) > 0 {

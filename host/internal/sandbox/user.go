@@ -55,6 +55,7 @@ var userFunctions = []function{
 	{contract.UserCacheDrop, i64, i64, cacheDrop},
 	{contract.UserStateGet, i64, i64, optional(waits, contract.Env.StateGet)}, // which may wait for other calls that use the grant
 	{contract.UserJWTSign, i64, i64, timed(unary(usesKey, contract.Env.JWTSign))},
+	{contract.UserJWSSign, i64, i64, timed(unary(usesKey, contract.Env.JWSSign))},
 	{contract.UserEncode, i64x2, i64, dual(busy, (*run).data, contract.Env.Encode)},
 	{contract.UserDecode, i64x2, i64, dual(busy, (*run).text, contract.Env.Decode)},
 	{contract.UserDigest, i64x2, i64, timed(dual(busy, (*run).data, contract.Env.Digest))},

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keywright/keywright/internal/jws"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -24,12 +23,11 @@ func ed25519PEM(t *testing.T, n byte) string {
 func TestKeyMemory(t *testing.T) {
 	s := New(3)
 	first := ed25519PEM(t, 0)
-	method := jws.Method("EdDSA")
-	parsed, _, err := s.key(method, first)
+	parsed, _, err := s.Key("EdDSA", first)
 	testworld.Check(t, err)
-	again, _, err := s.key(method, first)
+	again, _, err := s.Key("EdDSA", first)
 	testworld.Check(t, err)
-	if &parsed.(ed25519.PrivateKey)[0] != &again.(ed25519.PrivateKey)[0] {
+	if parsed != again {
 		t.Error("the key was parsed twice")
 	}
 	for n := range byte(10) {

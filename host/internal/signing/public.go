@@ -26,18 +26,14 @@ import (
 // 7638 section 3. So its SHA-256 is the thumbprint. Algorithms, keys and errors are those of [Signer.Sign]. The secret of an
 // HMAC has no public half.
 func (s *Signer) PublicJWK(algorithm, key string) (string, error) {
-	method := methodOf(algorithm)
-	if method == nil {
-		return "", ErrAlgorithm
-	}
 	if jws.Symmetric(algorithm) {
 		return "", &KeyError{algorithm, "is a shared secret, which has no public half"}
 	}
-	parsed, _, err := s.key(method, key)
+	k, _, err := s.Key(algorithm, key)
 	if err != nil {
 		return "", err
 	}
-	return JWK(parsed.(crypto.Signer).Public()) // as key has checked
+	return k.jwk, nil
 }
 
 // JWK returns a public key as PublicJWK does.

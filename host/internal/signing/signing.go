@@ -34,7 +34,9 @@ var ErrAlgorithm = errors.New("unknown algorithm: use HS256, HS384, HS512, RS256
 
 // Signer signs, and keeps the keys that it has parsed or generated. It is safe for concurrent use.
 type Signer struct {
-	keys *lru.Cache[fingerprint, any]
+	// Uses has what the keys serve beside JWS.
+	Uses *Uses
+	keys *lru.Cache[fingerprint, *Key]
 	// generated has keys in PEM, by the hash of what they were derived from.
 	generated *lru.Cache[fingerprint, string]
 }
@@ -47,10 +49,12 @@ type fingerprint struct {
 
 // New returns a Signer that keeps up to keys parsed keys, at least one, and as many generated ones. A key that is no longer
 // used stays in memory until others displace it.
-func New(keys int) *Signer { return &Signer{newLRU[any](keys), newLRU[string](keys)} }
+func New(keys int) *Signer {
+	return &Signer{newUses(), newLRU[fingerprint, *Key](keys), newLRU[fingerprint, string](keys)}
+}
 
-func newLRU[V any](size int) *lru.Cache[fingerprint, V] {
-	cache, err := lru.New[fingerprint, V](max(size, 1))
+func newLRU[K comparable, V any](size int) *lru.Cache[K, V] {
+	cache, err := lru.New[K, V](max(size, 1))
 	if err != nil {
 		panic(err) // only for a size below one
 	}
@@ -77,36 +81,55 @@ func methodOf(algorithm string) jwt.SigningMethod {
 //
 // The error is ErrAlgorithm, or a *KeyError if the key is wrong.
 func (s *Signer) Sign(algorithm, key, data string) (signature []byte, warning string, err error) {
+	k, warning, err := s.Key(algorithm, key)
+	if err != nil {
+		return nil, "", err
+	}
+	signature, err = k.Sign(data)
+	return signature, warning, err
+}
+
+// Key is a key for an algorithm.
+type Key struct {
+	method  jwt.SigningMethod
+	private any // in the type that the method signs with
+	// jwk is the public half, and Thumbprint that of it (RFC 7638). They are empty for the secret of an HMAC.
+	jwk, Thumbprint string
+}
+
+// Key returns the key in a text. Algorithms, keys and errors are those of [Signer.Sign].
+func (s *Signer) Key(algorithm, text string) (k *Key, warning string, err error) {
 	method := methodOf(algorithm)
 	if method == nil {
 		return nil, "", ErrAlgorithm
 	}
-	parsed, warning, err := s.key(method, key)
-	if err != nil {
-		return nil, "", err
-	}
-	signature, err = method.Sign(data, parsed)
-	if err != nil {
-		return nil, "", fmt.Errorf("signing with %s: %w", algorithm, err)
-	}
-	return signature, warning, nil
-}
-
-// key returns the key in the type that the method signs with.
-func (s *Signer) key(method jwt.SigningMethod, text string) (parsed any, warning string, err error) {
 	if method, ok := method.(*jwt.SigningMethodHMAC); ok {
-		return hmacKey(method, text) // not parsed, so not kept
+		secret, warning, err := hmacKey(method, text)
+		return &Key{method: method, private: secret}, warning, err // not parsed, so not kept
 	}
 	id := fingerprint{method.Alg(), sha256.Sum256([]byte(text))}
-	if parsed, ok := s.keys.Get(id); ok {
-		return parsed, "", nil
+	if k, ok := s.keys.Get(id); ok {
+		return k, "", nil
 	}
-	parsed, err = privateKey(method, text)
-	if err != nil {
+	k = &Key{method: method}
+	if k.private, err = privateKey(method, text); err != nil {
 		return nil, "", err
 	}
-	s.keys.Add(id, parsed)
-	return parsed, "", nil
+	if k.jwk, err = JWK(k.private.(crypto.Signer).Public()); err != nil { // a crypto.Signer, as privateKey has checked
+		return nil, "", err
+	}
+	k.Thumbprint = Thumbprint(k.jwk)
+	s.keys.Add(id, k)
+	return k, "", nil
+}
+
+// Sign returns the signature of data, as [Signer.Sign] does.
+func (k *Key) Sign(data string) ([]byte, error) {
+	signature, err := k.method.Sign(data, k.private)
+	if err != nil {
+		return nil, fmt.Errorf("signing with %s: %w", k.method.Alg(), err)
+	}
+	return signature, nil
 }
 
 // NewMAC returns an HMAC (RFC 2104): of 20 bytes for contract.MACSHA1, 32 for contract.MACSHA256, 48 for contract.MACSHA384, 64 for
@@ -165,16 +188,8 @@ const usualSignature = 100
 
 // appendHeader appends the JOSE header: alg, typ, then the members of header.
 func appendHeader(dst []byte, algorithm string, header map[string]any) ([]byte, error) {
-	for name := range header {
-		// Some verifiers ignore the case of names, and would read "Alg" as "alg".
-		for _, fixed := range []string{"alg", "crit", "b64"} {
-			if strings.EqualFold(name, fixed) {
-				return nil, fmt.Errorf("%q may not be set", fixed)
-			}
-		}
-		if name != "typ" && strings.EqualFold(name, "typ") {
-			return nil, errors.New(`"typ" may be set in lower case only`)
-		}
+	if err := checkNames(header, "alg", "crit", "b64"); err != nil {
+		return nil, err
 	}
 	dst = append(dst, `{"alg":"`+algorithm+`","typ":`...)
 	typ, set := header["typ"]
@@ -191,6 +206,22 @@ func appendHeader(dst []byte, algorithm string, header map[string]any) ([]byte, 
 	rest := maps.Clone(header)
 	delete(rest, "typ")
 	return strictjson.AppendMembers(dst, rest)
+}
+
+// checkNames returns an error if a JOSE header has one of some names, in any case of letters, or typ but in lower case. Some verifiers
+// ignore the case of names, and would read "Alg" as "alg".
+func checkNames(header map[string]any, fixed ...string) error {
+	for name := range header {
+		for _, fixed := range fixed {
+			if strings.EqualFold(name, fixed) {
+				return fmt.Errorf("%q may not be set", fixed)
+			}
+		}
+		if name != "typ" && strings.EqualFold(name, "typ") {
+			return errors.New(`"typ" may be set in lower case only`)
+		}
+	}
+	return nil
 }
 
 // Integers converts top-level claims with the given names from numeric strings to integers, in place. RFC 7519 requires
