@@ -157,7 +157,7 @@ func (w *canaryWorld) run() {
 	if err := w.step(false); (err != nil) != asks {
 		w.t.Errorf("the endpoint refuses: %v", err)
 	}
-	for _, name := range []string{"s", "rsa", "ed"} {
+	for _, name := range []string{"s", "rsa", "ed", "jws"} {
 		w.setSecret(name, "")
 	}
 	if err := w.step(false); (err != nil) != (w.authType != "none") {

@@ -301,6 +301,7 @@ func TestExplainOfEachType(t *testing.T) {
 		"aws_sigv4":                {"the data of digest sha256", "GET", "the data of mac HS256", "AWS4-HMAC-SHA256", "Authorization: AWS4-HMAC-SHA256 Credential=AKIABASE/"},
 		"aws_assume_role":          {"POST " + tokenURL, "Action=AssumeRole", "AWS4-HMAC-SHA256", "Authorization: AWS4-HMAC-SHA256 Credential="},
 		"http_signature":           {"the data of sign_sealed EdDSA", `"@signature-params": `, "Signature-Input: ", "Signature: "},
+		"jws":                      {"jws_sign EdDSA\n  GET /v1/things", `X-Jws-Signature: <jws {"alg":"EdDSA"}.GET /v1/things>`},
 		"signature":                {"the data of mac HS256\n  GET /v1/things", "X-Signature: "},
 		"oauth1":                   {"the data of mac HS1\n  GET&https%3A%2F%2Fapi.test%2Fv1%2Fthings&", "Authorization: OAuth ", "oauth_signature="},
 		"digest":                   {"the data of digest ", ":" + secret, "Authorization: Digest "},
@@ -348,7 +349,7 @@ func allBuiltIns(t *testing.T) []host.Plugin {
 // keys sets the secrets of testworld.AuthTypes that are keys.
 func (w *world) keys() {
 	w.t.Helper()
-	for _, kind := range []string{"rsa", "ed"} {
+	for _, kind := range []string{"rsa", "ed", "jws"} {
 		w.setSecret(kind, w.Key(w.t, kind))
 	}
 }

@@ -55,7 +55,8 @@ func privateKey(t *testing.T, algorithm string) string {
 
 var jwsConfig = config{"key": "{{ get_secret('k') }}"}
 
-// The types jwt and custom with one key: by its name when a connector is loaded, in either order, and by its thumbprint when it is used.
+// Two connectors with one key and two purposes are found by its name when a connector is loaded, in either order, and by its thumbprint when it is used
+// (specification.md "a key for jws and something else").
 // The connector with JWS is refused, and never the other one.
 func TestSharedKeys_threats_412(t *testing.T) {
 	jwtConfig := config{"private_key": "{{ get_secret('k') }}", "algorithm": "ES256", "claims": config{"sub": "ann"}}
@@ -80,21 +81,21 @@ func TestSharedKeys_threats_412(t *testing.T) {
 		signs := w.connectAs("jws", "custom", jwsConfig)
 		w.get(signs)
 		check(t, signs.CheckSharedKeys())
-		other := w.connectAs("jwt", "jwt", jwtConfig)
+		issues := w.connectAs("jwt", "jwt", jwtConfig)
 		if err := signs.CheckSharedKeys(); !errors.As(err, new(*host.ConfigError)) || !strings.Contains(err.Error(), words) {
 			t.Errorf("err = %v, want %s", err, words)
 		}
-		check(t, other.CheckSharedKeys())
+		check(t, issues.CheckSharedKeys())
 		w.refuse(signs, get(t.Context()), host.StageSign, `is a key of connector "jwt" too`)
-		w.get(other)
+		w.get(issues)
 	})
 	t.Run("under another name", func(t *testing.T) {
 		w := world(t)
-		signs, other := w.connectAs("jws", "custom", jwsConfig), w.connectAs("jwt", "jwt", renamed)
+		signs, issues := w.connectAs("jws", "custom", jwsConfig), w.connectAs("jwt", "jwt", renamed)
 		w.get(signs)
-		w.get(other)
+		w.get(issues)
 		w.refuse(signs, get(t.Context()), host.StageSign, `is a key of connector "jwt" too`)
-		w.get(other)
+		w.get(issues)
 	})
 	t.Run("in one connector", func(t *testing.T) {
 		w := world(t)
@@ -119,8 +120,8 @@ func TestSharedKeys_threats_412(t *testing.T) {
 func TestSharedKeysOfAStore_threats_412(t *testing.T) {
 	keys := keysWith("ES256")
 	w := newWorld(t, withKeys(keys), withGuest(jwsGuest(contract.JWSRequest[config]{Payload: "<body>"})))
-	stored := config{"key": "{{ get_key('api') }}", "algorithm": "ES256"}
-	signs := w.connectAs("jws", "custom", stored)
+	inStore := config{"key": "{{ get_key('api') }}", "algorithm": "ES256"}
+	signs := w.connectAs("jws", "custom", inStore)
 	w.get(signs)
 	keys.versions["copy"] = keys.versions["api"]
 	jwtConfig := config{"private_key": "{{ get_key('copy') }}", "algorithm": "ES256", "claims": config{"sub": "ann"}}
@@ -130,11 +131,12 @@ func TestSharedKeysOfAStore_threats_412(t *testing.T) {
 		t.Errorf("err = %v, want the name of the other connector", err)
 	}
 	w.connectAs("third", "jwt", with(jwtConfig, "private_key", "{{ get_key('new') }}"))
-	c := host.ConnectorConfig{Name: "b", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "custom", Config: with(stored, "key", "{{ get_key('new', 2) }}")}}
+	c := host.ConnectorConfig{Name: "b", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "custom", Config: with(inStore, "key", "{{ get_key('new', 2) }}")}}
 	w.refuseConnector(c, "auth.config.key", `key "new" signs JWS and is a key of connector "third" too`)
 }
 
-// jws_sign refuses what would make a JWS something else, and sealed values where their sinks do not reach (threats.md 412).
+// jws_sign refuses what would make a JWS something else, HMACs (specification.md "an HMAC in jws"), and sealed values where their sinks do
+// not reach (threats.md 412).
 func TestRefusedJWS(t *testing.T) {
 	type request = contract.JWSRequest[config]
 	for name, c := range map[string]struct {

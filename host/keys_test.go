@@ -211,6 +211,7 @@ func TestACallSignsAFewTimesOnly(t *testing.T) {
 	for name, sign := range map[string]func(env contract.Env){
 		"sign_sealed": func(env contract.Env) { env.SignSealed("key", contract.PurposeMessage, "m") },
 		"sign":        func(env contract.Env) { env.Sign("key", "m") },
+		"jws_sign":    func(env contract.Env) { signJWS(env, contract.JWSRequest[config]{Payload: "m"}) },
 		"jwt_sign": func(env contract.Env) {
 			env.JWTSign([]byte(marshal(contract.JWTRequest[config]{Key: "key", For: contract.ForHeader, Claims: config{"iss": "me"}})))
 		},
@@ -225,9 +226,9 @@ func TestACallSignsAFewTimesOnly(t *testing.T) {
 				return header("X", "y"), nil
 			})
 			w := newWorld(t, withoutBuiltIns, withGuest(g, abi.GrantSignRaw))
-			private, _ := keyFor(t, "ES256")
-			w.setSecret("k", private)
-			w.refuse(w.connect("custom", config{"key": "{{ get_secret('k') }}"}), get(t.Context()), host.StagePlugin, "more than 16 signatures in one call")
+			w.setSecret("k", privateKey(t, "ES256"))
+			w.setSecret("own", privateKey(t, "ES256"))
+			w.refuse(w.connect("custom", config{"key": "{{ get_secret('k') }}", "jws": "{{ get_secret('own') }}"}), get(t.Context()), host.StagePlugin, "more than 16 signatures in one call")
 			if made != 16 {
 				t.Errorf("it made %d signatures", made)
 			}

@@ -40,6 +40,7 @@ func storedGuest(do func(contract.Env) (string, error)) *guest {
 		{Name: "secret", Kind: abi.KindString, Sealed: true, Sinks: []string{contract.SinkSign}, Derived: []string{contract.SinkHeader}},
 		{Name: "text", Kind: abi.KindString, Sinks: []string{contract.SinkHeader}},
 		{Name: "object", Kind: abi.KindObject, Sinks: []string{contract.SinkHeader}},
+		{Name: "jws", Kind: abi.KindKey, AlgorithmField: "algorithm", Purposes: []string{contract.PurposeJWS}, Derived: []string{contract.SinkHeader}},
 		sealedField("sent", contract.SinkSign, contract.SinkHeader),
 	}}, authenticate: do}
 }

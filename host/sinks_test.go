@@ -65,6 +65,14 @@ var places = []struct {
 		env.Digest(contract.DigestMD5, "data"+v)
 		return header("X-Key", value(env, "to_header"))
 	}},
+	{"the header of a JWS", contract.SinkClaim, func(env contract.Env, v string) string {
+		signJWS(env, contract.JWSRequest[config]{Header: config{"x": []any{v}}})
+		return header("X-Key", value(env, "to_header"))
+	}},
+	{"the payload of a JWS", contract.SinkDigest, func(env contract.Env, v string) string {
+		signJWS(env, contract.JWSRequest[config]{Payload: "data: " + v})
+		return header("X-Key", value(env, "to_header"))
+	}},
 	{"the data of a signature", contract.SinkDigest, func(env contract.Env, v string) string {
 		env.SignSealed("signer", contract.PurposeMessage, "data: "+v)
 		return header("X-Key", value(env, "to_header"))
@@ -76,6 +84,12 @@ func afterExchange(env contract.Env, e contract.Exchange) string {
 	e.URL = value(env, "url")
 	env.Exchange([]byte(marshal(e)))
 	return header("X-Key", value(env, "to_header"))
+}
+
+// signJWS signs with the key jws.
+func signJWS(env contract.Env, r contract.JWSRequest[config]) string {
+	r.Key = "jws"
+	return env.JWSSign([]byte(marshal(r)))
 }
 
 func TestHostMadeSinks_threats_15a(t *testing.T) {
@@ -92,7 +106,7 @@ func TestHostMadeSinks_threats_15a(t *testing.T) {
 		return exchange(env, contract.Exchange{URL: value(env, "url")}).Answers[name]
 	}
 	hex := func(env contract.Env, v string) string { return env.Encode(contract.FormatHex, v) }
-	all := contract.Sinks
+	all, jwsKey := contract.Sinks, privateKey(t, "ES256")
 	for name, made := range map[string]struct {
 		make  func(contract.Env) string
 		sinks []string
@@ -145,6 +159,10 @@ func TestHostMadeSinks_threats_15a(t *testing.T) {
 		"a JWT for the token endpoint": {func(env contract.Env) string {
 			return sign(env, contract.JWTRequest[map[string]any]{Key: "key", For: contract.ForToken})
 		}, []string{contract.SinkToken}},
+		"a JWS": {func(env contract.Env) string { return signJWS(env, contract.JWSRequest[config]{}) }, []string{contract.SinkQuery}},
+		"a JWS of a secret": {func(env contract.Env) string {
+			return signJWS(env, contract.JWSRequest[config]{Payload: value(env, "hashed"), Header: config{"x": value(env, "text")}})
+		}, nil},
 		"a secret, by name":                     {secret("s"), all},
 		"the secret of an enumeration, by name": {secret("enum"), nil},
 		"the secret of an integer, by name":     {secret("integer"), nil},
@@ -166,6 +184,8 @@ func TestHostMadeSinks_threats_15a(t *testing.T) {
 					{Name: "narrow", Kind: abi.KindString, Sealed: true, Sinks: []string{contract.SinkSign}, Derived: []string{contract.SinkHeader, contract.SinkSign}},
 					{Name: "hashed", Kind: abi.KindString, Sealed: true, Sinks: []string{contract.SinkDigest}, Derived: []string{contract.SinkHeader, contract.SinkPath}},
 					{Name: "signer", Kind: abi.KindKey, AlgorithmField: "algorithm", Purposes: []string{contract.PurposeMessage}, Derived: []string{contract.SinkQuery}},
+					{Name: "jws", Kind: abi.KindKey, AlgorithmField: "jws_algorithm", Purposes: []string{contract.PurposeJWS}, Derived: []string{contract.SinkQuery}},
+					{Name: "jws_algorithm", Kind: abi.KindString, Enum: []string{"ES256"}, Default: "ES256"},
 					sealedField("everywhere", all...), sealedField("nowhere"), sealedField("user_token", all...), sealedField("to_header", contract.SinkHeader), sealedField("mac", contract.SinkQuery, contract.SinkSign),
 					{Name: "text", Kind: abi.KindString, Sinks: []string{contract.SinkQuery, contract.SinkClaim}},
 					{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm"},
@@ -190,10 +210,11 @@ func TestHostMadeSinks_threats_15a(t *testing.T) {
 				for _, name := range []string{"s", "key"} {
 					w.canary(name)
 				}
+				w.setSecret("jws", jwsKey)
 				c := config{
 					"narrow": "{{ get_secret('s') }}", "hashed": "{{ get_secret('s') }}", "signer": "{{ get_secret('key') }}",
 					"everywhere": "{{ get_secret('s') }}", "nowhere": "{{ get_secret('s') }}", "to_header": "{{ get_secret('s') }}", "mac": "{{ get_secret('s') }}",
-					"key": "{{ get_secret('key') }}", "url": tokenURL, "text": "a {{ get_secret('s') }}",
+					"key": "{{ get_secret('key') }}", "jws": "{{ get_secret('jws') }}", "url": tokenURL, "text": "a {{ get_secret('s') }}",
 					"enum": "{{ get_secret('enum') }}", "integer": "{{ get_secret('integer') }}", "boolean": "{{ get_secret('boolean') }}",
 				}
 				if strings.HasPrefix(name, "the user's token") {

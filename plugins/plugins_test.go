@@ -41,6 +41,7 @@ var builtIn = []struct {
 	{"dpop", "dpop", 72},
 	{"signature", "signature", 72},
 	{"http_signature", "httpsignature", 72},
+	{"jws", "jws", 32},
 	{"oauth1", "oauth1", 72},
 	{"digest", "digest", 72},
 	{"aws_sigv4", "awssigv4", 72},

@@ -141,7 +141,7 @@ type JWS struct {
 	Crit []string
 	// Unencoded reports whether the payload is signed as it is, and not in base64url: b64 is false, RFC 7797.
 	Unencoded bool
-	// Payload is what is signed. It may hold sealed values with the sink [ToDigest], such as [Call.Body].
+	// Payload is the text that is signed. It may hold sealed values with the sink [ToDigest], such as [Call.Body].
 	Payload string
 	// Attached reports whether the JWS has its payload. Then the payload may hold no sealed value, and Unencoded may not be set.
 	Attached bool

@@ -183,7 +183,7 @@ type JWSRequest[Object any] struct {
 	Crit []string `json:"crit,omitempty"`
 	// Unencoded reports whether the payload is signed as it is, RFC 7797, and not in base64url.
 	Unencoded bool `json:"unencoded,omitempty"`
-	// Payload is what is signed. It may hold sealed values, such as that of the body.
+	// Payload is the text that is signed. It may hold sealed values, such as that of the body.
 	Payload string `json:"payload"`
 	// Attached reports whether the JWS has its payload, which must be encoded and hold no sealed value.
 	Attached bool `json:"attached,omitempty"`

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// AuthTypes returns a configuration of each auth type of this repository, by type. Its secrets have the names s, seed, rsa and ed;
-// the last two are private keys in PEM. The types that ask an endpoint ask the one at tokenURL, or one below its origin.
+// AuthTypes returns a configuration of each auth type of this repository, by type. Its secrets have the names s, seed, rsa, ed and
+// jws; the last three are private keys in PEM. The types that ask an endpoint ask the one at tokenURL, or one below its origin.
 func AuthTypes(tokenURL string) map[string]map[string]any {
 	type config = map[string]any
 	const secret = "{{ get_secret('s') }}"
@@ -46,6 +46,7 @@ func AuthTypes(tokenURL string) map[string]map[string]any {
 			"role_arn": "arn:aws:iam::123456789012:role/reports", "sts_url": tokenURL,
 		},
 		"http_signature": {"private_key": "{{ get_secret('ed') }}", "algorithm": "ed25519"},
+		"jws":            {"private_key": "{{ get_secret('jws') }}", "algorithm": "EdDSA", "payload": "{method} {path}", "key": "X-JWS-Signature"},
 		"signature":      {"secret": secret, "message": "{method} {path}", "key": "X-Signature"},
 		"oauth1":         {"consumer_key": "reports", "consumer_secret": secret, "token": "t-4711", "token_secret": secret},
 		"digest":         {"username": "ann", "password": secret},

@@ -52,8 +52,8 @@ func TestAlgorithms(t *testing.T) {
 			if header := wantJWS(t, got.Header("X-JWS-Signature"), algorithm, encoded(body), key); header != `{"alg":"`+algorithm+`"}` {
 				t.Errorf("header = %s", header)
 			}
-			if sent, err := io.ReadAll(got.Request.Body); err != nil || string(sent) != body {
-				t.Errorf("body = %s, err = %v", sent, err)
+			if read, err := io.ReadAll(got.Request.Body); err != nil || string(read) != body {
+				t.Errorf("body = %s, err = %v", read, err)
 			}
 		})
 	}

@@ -91,6 +91,19 @@ func TestStoresOfKeys(t *testing.T) {
 	}
 }
 
+// A file in which a key signs JWS and something else is refused, whichever stands first (threats.md 412).
+func TestSharedKeys_threats_412(t *testing.T) {
+	const (
+		signs  = "  - {name: A, url: 'https://a.example', auth: {type: jws, config: {key: X-JWS, private_key: \"{{ get_secret('k') }}\"}}}\n"
+		issues = "  - {name: B, url: 'https://b.example', auth: {type: jwt, config: {claims: {sub: ann}, private_key: \"{{ get_secret('k') }}\"}}}\n"
+		want   = `:93: connectors.a.auth.config.private_key: secret "k" signs JWS and is a key of connector "b" too, for something else: ` +
+			"a caller's body, with its signature, could pass for a JWT there. Use a key of its own"
+	)
+	wantProblems(t, "connectors:\n"+signs+issues, connectors.Options{}, "connectors.yaml:2"+want)
+	wantProblems(t, "connectors:\n"+issues+signs, connectors.Options{}, "connectors.yaml:3"+want)
+	wantProblems(t, "connectors:\n"+issues+strings.Replace(signs, "'k'", "'own'", 1), connectors.Options{})
+}
+
 const bank = `connectors:
   - name: Bank
     url: https://bank.example

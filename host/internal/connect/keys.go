@@ -28,7 +28,7 @@ func (p *Plan) SharedKeys() (problems []problem.Problem) {
 	for _, field := range slices.Sorted(maps.Keys(p.Fields)) {
 		f := p.Fields[field]
 		for _, name := range f.KeyNames() {
-			connector, shared := p.Signer.Uses.Of(name)
+			connector, shared := p.Signer.Uses.Connector(name)
 			if own[name] != nil {
 				connector, shared = p.Owner, true
 			}

@@ -103,7 +103,7 @@ func (c *keyUse) serve(field, thumbprint string) {
 		c.plan.Signer.Uses.Add(thumbprint, c.plan.Owner)
 	default:
 		for _, key := range append(f.KeyNames(), thumbprint) {
-			if connector, ok := c.plan.Signer.Uses.Of(key); ok {
+			if connector, ok := c.plan.Signer.Uses.Connector(key); ok {
 				c.endField(StageSign, field, "%w", &SharedKeyError{connector})
 			}
 		}

@@ -64,8 +64,7 @@ var ownNames = []string{"alg", "jku", "jwk", "kid", "x5u", "x5c", "x5t", "x5t#S2
 
 // Uses has the keys of a host that sign something beside JWS, with the connector of each. It is safe for concurrent use.
 //
-// A caller's body can be the payload of a JWS, and the body with its signature is a JWT then to whoever does not look at the header
-// closely. So a key that signs JWS may be none of these. A key is known by the name of its secret, by its name in a store of keys, and,
+// A caller's body can be the payload of a JWS, and the body with its signature can pass for a JWT. So a key that signs JWS may be none of these. A key is known by the name of its secret, by its name in a store of keys, and,
 // once it has signed, by its thumbprint.
 type Uses struct {
 	connectors *lru.Cache[string, string]
@@ -79,5 +78,5 @@ func newUses() *Uses { return &Uses{newLRU[string, string](maxUses)} }
 // Add records that a connector uses a key beside JWS.
 func (u *Uses) Add(key, connector string) { u.connectors.Add(key, connector) }
 
-// Of returns the connector that used a key last beside JWS, and whether there is one.
-func (u *Uses) Of(key string) (connector string, ok bool) { return u.connectors.Get(key) }
+// Connector returns the connector that used a key last beside JWS, and whether there is one.
+func (u *Uses) Connector(key string) (connector string, ok bool) { return u.connectors.Get(key) }

@@ -91,8 +91,9 @@ func (s *Signer) Sign(algorithm, key, data string) (signature []byte, warning st
 
 // Key is a key for an algorithm.
 type Key struct {
-	method  jwt.SigningMethod
-	private any // in the type that the method signs with
+	method jwt.SigningMethod
+	// private is the key in the type that the method signs with.
+	private any
 	// jwk is the public half, and Thumbprint that of it (RFC 7638). They are empty for the secret of an HMAC.
 	jwk, Thumbprint string
 }

@@ -159,6 +159,7 @@ func TestContractExamples(t *testing.T) {
 		&abi.Description{}, &abi.Field{}, &abi.Description{}, &abi.Description{}, &abi.Description{}, &contract.Mutation{}, &contract.Request{},
 		&contract.ConsentRequest{}, &contract.ConsentReply{}, &contract.ConsentRequest{}, &contract.TokenRequest{}, &contract.TokenReply{},
 		&contract.Exchange{}, &contract.ExchangeReply{}, &contract.Composition{}, &contract.ChallengeReply{}, &contract.JWTRequest[map[string]any]{},
+		&contract.JWSRequest[map[string]any]{},
 	}
 	examples := blocks(t, "ABI.md")
 	if len(examples) != len(documents) {

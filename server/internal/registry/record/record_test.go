@@ -52,7 +52,7 @@ func newWorld(t *testing.T, authType string) *world {
 	}
 	clock := func() time.Time { return w.now }
 	w.login.Answer(w.Issued(clock))
-	w.secrets = host.MapSecrets{"s": w.Secret("the secret s"), "seed": w.Secret("the secret seed"), "rsa": w.Key(t, "rsa"), "ed": w.Key(t, "ed")}
+	w.secrets = host.MapSecrets{"s": w.Secret("the secret s"), "seed": w.Secret("the secret seed"), "rsa": w.Key(t, "rsa"), "ed": w.Key(t, "ed"), "jws": w.Key(t, "jws")}
 	w.user = host.User{
 		ID: "u" + strings.ToLower(w.Word("the user's id")), Email: w.Word("an address") + "@contoso.test", Username: w.Word("a username"), FirstName: w.Word("a first name"),
 		LastName: w.Word("a last name"), TenantID: "t" + strings.ToLower(w.Word("the tenant")), Token: w.Secret("the user's token"),

@@ -71,7 +71,7 @@ func TestNoCanaryComesOutOfTheGateway(t *testing.T) {
 	var answer atomic.Pointer[testworld.Answer]
 	w := start(t, answering(c, func(r *http.Request) (*http.Response, error) { return (*answer.Load())(r) }), text.String(), func(config *daemon.Config) {
 		config.Options.Host.State = memoryState(t)
-		config.Options.Host.Secrets = host.MapSecrets{"s": c.Secret("the secret"), "seed": c.Secret("the refresh token"), "rsa": c.Key(t, "rsa"), "ed": c.Key(t, "ed")}
+		config.Options.Host.Secrets = host.MapSecrets{"s": c.Secret("the secret"), "seed": c.Secret("the refresh token"), "rsa": c.Key(t, "rsa"), "ed": c.Key(t, "ed"), "jws": c.Key(t, "jws")}
 	})
 	w.Canaries = c
 	var asked testworld.Canaries // of the callers, who may get them back
@@ -163,7 +163,7 @@ func keep(t *testing.T, driver string) *keeping {
 	stateKey := make([]byte, 32)
 	_, _ = rand.Read(stateKey)
 	secrets := host.MapSecrets{
-		"s": k.hidden.Secret("the secret"), "seed": k.hidden.Secret("the refresh token of the configuration"), "rsa": k.hidden.Key(t, "rsa"), "ed": k.hidden.Key(t, "ed"),
+		"s": k.hidden.Secret("the secret"), "seed": k.hidden.Secret("the refresh token of the configuration"), "rsa": k.hidden.Key(t, "rsa"), "ed": k.hidden.Key(t, "ed"), "jws": k.hidden.Key(t, "jws"),
 		"state-key": k.hidden.Hide("the state key", base64.StdEncoding.EncodeToString(stateKey)), "state-url": k.address,
 	}
 	k.world = start(t, answering(&k.hidden, testworld.Respond(http.StatusOK, "well")), text, func(c *daemon.Config) { c.Options.Host.Secrets = secrets })
