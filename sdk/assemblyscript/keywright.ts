@@ -414,9 +414,9 @@ export function signJWS(j: JWS): string {
   o.string("key", j.key);
   if (j.header != "") o.raw("header", j.header);
   o.strings("crit", j.crit);
-  if (j.unencoded) o.raw("unencoded", "true");
+  o.flag("unencoded", j.unencoded);
   o.string("payload", j.payload);
-  if (j.attached) o.raw("attached", "true");
+  o.flag("attached", j.attached);
   o.strings("integers", j.integers);
   return take(jws_sign(give(o.json())));
 }

@@ -621,9 +621,9 @@ static inline kw_text kw_sign_jws(struct kw_jws j) {
 	kw_string(&o, KW("key"), j.key);
 	if (kw_length(j.header)) kw_raw(&o, KW("header"), j.header);
 	kw_names(&o, KW("crit"), j.crit);
-	if (j.unencoded) kw_raw(&o, KW("unencoded"), KW("true"));
+	kw_flag(&o, KW("unencoded"), j.unencoded);
 	kw_string(&o, KW("payload"), j.payload);
-	if (j.attached) kw_raw(&o, KW("attached"), KW("true"));
+	kw_flag(&o, KW("attached"), j.attached);
 	kw_names(&o, KW("integers"), j.integers);
 	return kw_take(kw_host_jws_sign(kw_give(kw_object(&o))));
 }

@@ -24,7 +24,7 @@ const formType = "application/x-www-form-urlencoded"
 
 func probeConfig() hosttest.Config {
 	return hosttest.Config{
-		"token_url": tokenURL, "secret": "{{ get_secret('probe') }}", "key": "{{ get_secret('key') }}",
+		"token_url": tokenURL, "secret": "{{ get_secret('probe') }}", "key": "{{ get_secret('key') }}", "signer": "{{ get_secret('signer') }}",
 		"parts": hosttest.Config{"b": "{a}!", "a": "{method}"},
 		"texts": map[string]any{"a \"b\"\\": "é€😀\u2028\x01\x1f/\b\f\n\r\t", "b": "{{ get_variable('text') }}", "c": 12.50, "d": true, "e": "", "": "empty"},
 	}
@@ -33,6 +33,7 @@ func probeConfig() hosttest.Config {
 func newProbe(h *hosttest.Harness) {
 	h.Secret("probe", "the secret of the probe")
 	h.Key("key", "HS256")
+	h.Key("signer", "ES256")
 	h.Variable("text", `},"name":"x"`)
 }
 
@@ -52,6 +53,19 @@ func testProbe(t *testing.T, h *hosttest.Harness) {
 	exp := strconv.FormatInt(h.Now().Unix()+60, 10)
 	if header["kid"] != "k1" || claims["iss"] != `"me"` || claims["exp"] != json.Number(exp) || claims["flag"] != true || len(claims) != 4 {
 		t.Errorf("the JWT has %v and %v", header, claims)
+	}
+	for name, want := range map[string]string{"X-JWS": `{"alg":"ES256","b64":false,"crit":["b64","iat"],"iat":7}.`, "X-Attached": `{"alg":"ES256"}.{}`} {
+		parts := strings.Split(got.Header(name), ".")
+		decoded := ""
+		for i, part := range parts {
+			text, _ := base64.RawURLEncoding.DecodeString(part)
+			if parts[i] = string(text); i < 2 {
+				decoded += "." + parts[i]
+			}
+		}
+		if decoded != "."+want || len(parts) != 3 || len(parts[2]) != 64 {
+			t.Errorf("%s is of %s, want %s", name, decoded, want)
+		}
 	}
 	plain := func(name string) string {
 		text, err := base64.StdEncoding.DecodeString(got.Header(name))

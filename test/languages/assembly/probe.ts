@@ -9,6 +9,8 @@ export function describe(): i32 {
       {"name": "secret", "kind": "string", "required": true, "sealed": true, "sinks": ["token", "header"]},
       {"name": "key", "kind": "key", "required": true, "algorithm_field": "algorithm", "sinks": ["sign"], "derived": ["header", "query"]},
       {"name": "algorithm", "kind": "string", "enum": ["HS256"], "default": "HS256"},
+      {"name": "signer", "kind": "key", "required": true, "algorithm_field": "signer_algorithm", "purposes": ["jws"], "derived": ["header"]},
+      {"name": "signer_algorithm", "kind": "string", "enum": ["ES256"], "default": "ES256"},
       {"name": "texts", "kind": "object"},
       {"name": "parts", "kind": "object"},
       {"name": "absent", "kind": "string"}
@@ -39,6 +41,10 @@ export function authenticate(): i32 {
   const jwt = new sdk.JWT("key", claims.json());
   jwt.header = '{"kid":"k1"}';
   jwt.integers = ["exp"];
+  const jws = new sdk.JWS("signer", sdk.body()), attached = new sdk.JWS("signer", "{}");
+  jws.header = '{"iat":"7"}';
+  jws.crit = jws.integers = ["iat"];
+  jws.unencoded = attached.attached = true;
   let list = "";
   const each = new sdk.Each(' [1 , {"a":["]",{}]}, "x,\\"y" ,[],null] '), object = sdk.config("texts");
   while (each.next()) list += each.value + ";";
@@ -52,6 +58,7 @@ export function authenticate(): i32 {
   added.query = [new sdk.Pair("b", "&")];
   m.headers = [
     new sdk.Pair("Authorization", "Bearer " + token.accessToken), new sdk.Pair("X-JWT", sdk.signJWT(jwt)),
+    new sdk.Pair("X-JWS", sdk.signJWS(jws)), new sdk.Pair("X-Attached", sdk.signJWS(attached)),
     new sdk.Pair("X-Extra", sdk.get(token.extra, "instance")), new sdk.Pair("X-Unknown", sdk.base64(sdk.get(token.extra, "unknown"))),
     new sdk.Pair("X-Token", [token.tokenType, token.expiresIn.toString(), (-sdk.clockOffset() - i64.MAX_VALUE).toString()].join(" ")),
     new sdk.Pair("X-Texts", texts(sdk.pairs(object))), new sdk.Pair("X-List", sdk.base64(list)), new sdk.Pair("X-Decoded", sdk.base64(decoded)),

@@ -9,6 +9,8 @@ KW_EXPORT(describe) {
 			{"name": "secret", "kind": "string", "required": true, "sealed": true, "sinks": ["token", "header"]},
 			{"name": "key", "kind": "key", "required": true, "algorithm_field": "algorithm", "sinks": ["sign"], "derived": ["header", "query"]},
 			{"name": "algorithm", "kind": "string", "enum": ["HS256"], "default": "HS256"},
+			{"name": "signer", "kind": "key", "required": true, "algorithm_field": "signer_algorithm", "purposes": ["jws"], "derived": ["header"]},
+			{"name": "signer_algorithm", "kind": "string", "enum": ["ES256"], "default": "ES256"},
 			{"name": "texts", "kind": "object"},
 			{"name": "parts", "kind": "object"},
 			{"name": "absent", "kind": "string"}
@@ -36,6 +38,9 @@ KW_EXPORT(authenticate) {
 	kw_flag(&claims, KW("none"), false);
 	kw_optional(&claims, KW("empty"), KW(""));
 	struct kw_jwt jwt = {.key = KW("key"), .header = KW("{\"kid\":\"k1\"}"), .claims = kw_object(&claims), .integers = KW_TEXTS(KW("exp"))};
+	struct kw_jws jws = {
+		.key = KW("signer"), .header = KW("{\"iat\":\"7\"}"), .crit = KW_TEXTS(KW("iat")), .integers = KW_TEXTS(KW("iat")), .payload = kw_body(), .unencoded = true,
+	};
 	kw_text list = 0, object = kw_config(KW("texts"));
 	KW_EACH(e, KW(" [1 , {\"a\":[\"]\",{}]}, \"x,\\\"y\" ,[],null] ")) list = KW_JOIN(list, e.value, KW(";"));
 	kw_text decoded = kw_value(KW("\"\\ud83d\\ude00\\u00e9\\u20ac\\u0041\\/\\\\\\\"\\b\\f\\n\\r\\t \\ud83d \\u0007\""));
@@ -48,7 +53,8 @@ KW_EXPORT(authenticate) {
 	kw_warn(KW("warn"));
 	return kw_mutate((struct kw_mutation){
 		.headers = KW_PAIRS(
-			{KW("Authorization"), KW_JOIN(KW("Bearer "), token.access_token)}, {KW("X-JWT"), kw_sign_jwt(jwt)},
+			{KW("Authorization"), KW_JOIN(KW("Bearer "), token.access_token)}, {KW("X-JWT"), kw_sign_jwt(jwt)}, {KW("X-JWS"), kw_sign_jws(jws)},
+			{KW("X-Attached"), kw_sign_jws((struct kw_jws){.key = KW("signer"), .payload = KW("{}"), .attached = true})},
 			{KW("X-Extra"), kw_get(token.extra, KW("instance"))}, {KW("X-Unknown"), kw_base64(kw_get(token.extra, KW("unknown")))},
 			{KW("X-Token"), KW_JOIN(token.token_type, KW(" "), kw_decimal(token.expires_in), KW(" "), kw_decimal(-kw_clock_offset() - 9223372036854775807))},
 			{KW("X-Texts"), texts(kw_pairs(object))}, {KW("X-List"), kw_base64(list)}, {KW("X-Decoded"), kw_base64(decoded)},
