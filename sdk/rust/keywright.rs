@@ -24,6 +24,7 @@ pub const MAC_SHA512: &str = "HS512";
 pub const FOR_JWT: &str = "jwt";
 pub const FOR_HTTP_SIGNATURE: &str = "http_signature";
 pub const FOR_MESSAGE: &str = "message";
+pub const FOR_JWS: &str = "jws";
 pub const RS1: &str = "RS1";
 pub const JWK: &str = "jwk";
 pub const JWK_THUMBPRINT: &str = "jwk_thumbprint";
@@ -144,6 +145,7 @@ mod user {
         pub fn compose(template: u64, composition: u64) -> u64;
         pub fn challenge() -> u64;
         pub fn jwt_sign(request: u64) -> u64;
+        pub fn jws_sign(request: u64) -> u64;
         pub fn encode(format: u64, text: u64) -> u64;
         pub fn decode(format: u64, text: u64) -> u64;
         pub fn digest(algorithm: u64, data: u64) -> u64;
@@ -548,6 +550,33 @@ fn sign_for(sink: &str, j: &JWT) -> String {
     o.raw("claims", &j.claims);
     o.strings("integers", &j.integers);
     take(unsafe { user::jwt_sign(give(o.json())) })
+}
+
+/// JWS is a signature to make. The header, if it is not empty, is a JSON object, and crit names members of it.
+#[derive(Default)]
+pub struct JWS {
+    pub key: String,
+    pub header: String,
+    pub crit: Vec<String>,
+    pub unencoded: bool,
+    pub payload: String,
+    pub attached: bool,
+    pub integers: Vec<String>,
+}
+
+/// sign_jws returns a JWS, without its payload unless that is attached: sign.
+pub fn sign_jws(j: &JWS) -> String {
+    let mut o = Members::default();
+    o.string("key", &j.key);
+    if !j.header.is_empty() {
+        o.raw("header", &j.header);
+    }
+    o.strings("crit", &j.crit);
+    o.flag("unencoded", j.unencoded);
+    o.string("payload", &j.payload);
+    o.flag("attached", j.attached);
+    o.strings("integers", &j.integers);
+    take(unsafe { user::jws_sign(give(o.json())) })
 }
 
 /// TokenRequest is a request to a token endpoint (RFC 6749). extra names further members of the answer.

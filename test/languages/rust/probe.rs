@@ -13,6 +13,8 @@ fn describe() -> &'static str {
             {"name": "secret", "kind": "string", "required": true, "sealed": true, "sinks": ["token", "header"]},
             {"name": "key", "kind": "key", "required": true, "algorithm_field": "algorithm", "sinks": ["sign"], "derived": ["header", "query"]},
             {"name": "algorithm", "kind": "string", "enum": ["HS256"], "default": "HS256"},
+            {"name": "signer", "kind": "key", "required": true, "algorithm_field": "signer_algorithm", "purposes": ["jws"], "derived": ["header"]},
+            {"name": "signer_algorithm", "kind": "string", "enum": ["ES256"], "default": "ES256"},
             {"name": "texts", "kind": "object"},
             {"name": "parts", "kind": "object"},
             {"name": "absent", "kind": "string"}
@@ -33,6 +35,11 @@ fn jwt() -> JWT {
     claims.flag("none", false);
     claims.optional("empty", "");
     JWT { key: "key".into(), header: r#"{"kid":"k1"}"#.into(), claims: claims.json(), integers: vec!["exp".into()] }
+}
+
+fn jws() -> JWS {
+    let names = vec!["iat".to_string()];
+    JWS { key: "signer".into(), header: r#"{"iat":"7"}"#.into(), crit: names.clone(), integers: names, payload: body(), unencoded: true, ..Default::default() }
 }
 
 fn authenticate() -> Result<Mutation, String> {
@@ -56,6 +63,8 @@ fn authenticate() -> Result<Mutation, String> {
     let headers = vec![
         pair("Authorization", format!("Bearer {}", token.access_token)),
         pair("X-JWT", sign_jwt(&jwt)),
+        pair("X-JWS", sign_jws(&jws())),
+        pair("X-Attached", sign_jws(&JWS { key: "signer".into(), payload: "{}".into(), attached: true, ..Default::default() })),
         pair("X-Extra", get(&token.extra, "instance")),
         pair("X-Unknown", base64(get(&token.extra, "unknown"))),
         pair("X-Token", format!("{} {} {}", token.token_type, token.expires_in, -clock_offset() - i64::MAX)),
