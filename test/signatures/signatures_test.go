@@ -1,4 +1,4 @@
-// Package signatures tests the auth types http_signature and hmac against implementations by others, which are npm packages.
+// Package signatures tests the auth types http_signature, hmac and jws against implementations by others, which are npm packages.
 package signatures
 
 import (
@@ -40,6 +40,10 @@ type signed struct {
 	Algorithm string `json:"algorithm"`
 	// Key is a public key in PEM, or a secret: for http-message-signatures in base64.
 	Key string `json:"key"`
+	// Header is the name of the header with a JWS, and Raw reports whether its payload is not encoded. Token is a JWT.
+	Header string `json:"header,omitempty"`
+	Raw    bool   `json:"raw,omitempty"`
+	Token  string `json:"token,omitempty"`
 }
 
 // verify returns the verdicts on requests. It runs one process for all of them.
@@ -83,6 +87,8 @@ func keyPair(t *testing.T, algorithm string) (private, public string) {
 		_, signer, err = ed25519.GenerateKey(rand.Reader)
 	case "ecdsa-p256-sha256":
 		signer, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	case "ES512":
+		signer, err = ecdsa.GenerateKey(elliptic.P521(), rand.Reader)
 	case "ecdsa-p384-sha384":
 		signer, err = ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
 	default:
@@ -103,15 +109,19 @@ type signer struct {
 	received signed
 }
 
-// newSigner returns a host with a compiled plugin. Its time is in the past: the verifiers use their own clock.
-func newSigner(t *testing.T, module string, secrets host.MapSecrets) *signer {
+// newSigner returns a host with compiled plugins. Its time is in the past: the verifiers use their own clock.
+func newSigner(t *testing.T, module string, secrets host.MapSecrets, more ...string) *signer {
 	t.Helper()
-	wasm, err := os.ReadFile("../../plugins/" + module + "/" + module + ".wasm")
-	if err != nil {
-		t.Fatalf("%v: make plugins builds it", err)
+	var plugins []host.Plugin
+	for _, module := range append(more, module) {
+		wasm, err := os.ReadFile("../../plugins/" + module + "/" + module + ".wasm")
+		if err != nil {
+			t.Fatalf("%v: make plugins builds it", err)
+		}
+		plugins = append(plugins, host.Plugin{Name: module, Wasm: wasm})
 	}
 	h := testworld.Must(host.New(t.Context(), host.Config{
-		Secrets: secrets, BuiltIns: []host.Plugin{}, Plugins: []host.Plugin{{Name: module, Wasm: wasm}},
+		Secrets: secrets, BuiltIns: []host.Plugin{}, Plugins: plugins,
 		Clock: func() time.Time { return time.Unix(1_767_323_045, 0) },
 	}))(t)
 	t.Cleanup(func() { _ = h.Close(context.WithoutCancel(t.Context())) })

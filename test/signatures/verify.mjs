@@ -49,6 +49,46 @@ const judges = {
   },
 };
 
+// The judges of JWS are loaded when they are asked.
+const text = (request) => Buffer.from(request.body, 'base64').toString();
+
+// whole returns a JWS with its payload, in base64url or as it is.
+const whole = (request) => {
+  const [header, , signature] = request.headers[request.header][0].split('.');
+  const body = Buffer.from(request.body, 'base64');
+  return [header, request.raw ? body.toString() : body.toString('base64url'), signature].join('.');
+};
+
+Object.assign(judges, {
+  async truelayer(request) {
+    const { default: { verify } } = await import('truelayer-signing');
+    const headers = Object.fromEntries(Object.entries(request.headers).map(([name, values]) => [name, values[0]]));
+    verify({
+      publicKeyPem: request.key, signature: headers[request.header], method: request.method, path: new URL(request.url).pathname, headers,
+      body: text(request), requiredHeaders: ['Idempotency-Key'],
+    });
+    return 'valid';
+  },
+  async jws(request) {
+    const { flattenedVerify } = await import('jose');
+    const [header, , signature] = request.headers[request.header][0].split('.');
+    const body = Buffer.from(request.body, 'base64');
+    const payload = request.raw ? new Uint8Array(body) : body.toString('base64url');
+    await flattenedVerify({ protected: header, payload, signature }, createPublicKey(request.key), { crit: { 'http://openbanking.org.uk/tan': true } });
+    return 'valid';
+  },
+  async jose(request) {
+    const { jwtVerify } = await import('jose');
+    await jwtVerify(request.token ?? whole(request), createPublicKey(request.key));
+    return 'valid';
+  },
+  async jsonwebtoken(request) {
+    const { default: { verify } } = await import('jsonwebtoken');
+    verify(request.token ?? whole(request), request.key, { algorithms: ['RS256', 'PS256', 'ES256', 'ES512'] });
+    return 'valid';
+  },
+});
+
 for await (const line of createInterface({ input: process.stdin })) {
   const request = JSON.parse(line);
   const verdict = await judges[request.judge](request).catch((error) => `${error.name}: ${error.message}`);
