@@ -58,7 +58,7 @@ var jwsConfig = config{"key": "{{ get_secret('k') }}"}
 // Two connectors with one key and two purposes are found by its name when a connector is loaded, in either order, and by its thumbprint when it is used
 // (specification.md "a key for jws and something else").
 // The connector with JWS is refused, and never the other one.
-func TestSharedKeys_threats_412(t *testing.T) {
+func TestSharedKeys_threats_427(t *testing.T) {
 	jwtConfig := config{"private_key": "{{ get_secret('k') }}", "algorithm": "ES256", "claims": config{"sub": "ann"}}
 	renamed := with(jwtConfig, "private_key", "{{ get_secret('same') }}")
 	world := func(t *testing.T) *world {
@@ -117,7 +117,7 @@ func TestSharedKeys_threats_412(t *testing.T) {
 }
 
 // A key of a store is known by its name and by its thumbprint too.
-func TestSharedKeysOfAStore_threats_412(t *testing.T) {
+func TestSharedKeysOfAStore_threats_427(t *testing.T) {
 	keys := keysWith("ES256")
 	w := newWorld(t, withKeys(keys), withGuest(jwsGuest(contract.JWSRequest[config]{Payload: "<body>"})))
 	inStore := config{"key": "{{ get_key('api') }}", "algorithm": "ES256"}
@@ -136,7 +136,7 @@ func TestSharedKeysOfAStore_threats_412(t *testing.T) {
 }
 
 // jws_sign refuses what would make a JWS something else, HMACs (specification.md "an HMAC in jws"), and sealed values where their sinks do
-// not reach (threats.md 412).
+// not reach (threats.md 427).
 func TestRefusedJWS(t *testing.T) {
 	type request = contract.JWSRequest[config]
 	for name, c := range map[string]struct {
@@ -178,8 +178,8 @@ func TestRefusedJWS(t *testing.T) {
 	}
 }
 
-// Whatever body a caller sends, its JWS is no JWT of a key that JWTs are trusted of (threats.md 412).
-func TestClaimsAsBody_threats_412(t *testing.T) {
+// Whatever body a caller sends, its JWS is no JWT of a key that JWTs are trusted of (threats.md 427).
+func TestClaimsAsBody_threats_427(t *testing.T) {
 	g := jwsGuest(contract.JWSRequest[config]{Payload: "<body>"})
 	w := newWorld(t, withGuest(g))
 	private, trusted := keyFor(t, "ES256")

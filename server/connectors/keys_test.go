@@ -91,8 +91,8 @@ func TestStoresOfKeys(t *testing.T) {
 	}
 }
 
-// A file in which a key signs JWS and something else is refused, whichever stands first (threats.md 412).
-func TestSharedKeys_threats_412(t *testing.T) {
+// A file in which a key signs JWS and something else is refused, whichever stands first (threats.md 427).
+func TestSharedKeys_threats_427(t *testing.T) {
 	const (
 		signs  = "  - {name: A, url: 'https://a.example', auth: {type: jws, config: {key: X-JWS, private_key: \"{{ get_secret('k') }}\"}}}\n"
 		issues = "  - {name: B, url: 'https://b.example', auth: {type: jwt, config: {claims: {sub: ann}, private_key: \"{{ get_secret('k') }}\"}}}\n"

@@ -80,7 +80,7 @@ func bodies() (all []string) {
 }
 
 // No verifier that trusts the key of the JWTs of a host takes a body with its JWS for a token, whatever body a caller sends, as it takes the
-// host's JWTs (threats.md 412).
+// host's JWTs (threats.md 427).
 func TestClaimsAsBodies(t *testing.T) {
 	var requests []signed
 	bodies := bodies()

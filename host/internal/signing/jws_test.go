@@ -30,7 +30,7 @@ func TestUnencodedPayload(t *testing.T) {
 	}
 }
 
-// The header of a JWS has these bytes, or is refused (threats.md 412).
+// The header of a JWS has these bytes, or is refused (threats.md 427).
 func TestJWSHeader(t *testing.T) {
 	type members = map[string]any
 	for _, test := range []struct {
