@@ -347,8 +347,12 @@ func Algorithms() []string {
 // signatures, for the Algorithms of an algorithm field.
 func HTTPSignatureAlgorithms() []Pair {
 	return []Pair{
-		{"hmac-sha256", "HS256"}, {"ed25519", "EdDSA"}, {"ecdsa-p256-sha256", "ES256"}, {"ecdsa-p384-sha384", "ES384"},
-		{"rsa-pss-sha512", "PS512"}, {"rsa-v1_5-sha256", "RS256"},
+		{"hmac-sha256", "HS256"},
+		{"ed25519", "EdDSA"},
+		{"ecdsa-p256-sha256", "ES256"},
+		{"ecdsa-p384-sha384", "ES384"},
+		{"rsa-pss-sha512", "PS512"},
+		{"rsa-v1_5-sha256", "RS256"},
 	}
 }
 

@@ -31,7 +31,8 @@ func TestPushedRequests(t *testing.T) {
 		"post": {config("par_url", pushes), url.Values{"client_id": {"me"}, "client_secret": {"a secret of the client"}, "scope": {"read write"}}, ""},
 		"basic, and further parameters": {
 			config("par_url", pushes, "client_auth", "client_secret_basic", "scope", nil, "resource", "urn:a urn:b", "authorization_parameters", map[string]any{"prompt": "login"}),
-			url.Values{"client_id": {"me"}, "resource": {"urn:a", "urn:b"}, "prompt": {"login"}}, "bWU6YStzZWNyZXQrb2YrdGhlK2NsaWVudA==",
+			url.Values{"client_id": {"me"}, "resource": {"urn:a", "urn:b"}, "prompt": {"login"}},
+			"bWU6YStzZWNyZXQrb2YrdGhlK2NsaWVudA==",
 		},
 		"public": {config("par_url", pushes, "client_auth", "none", "client_secret", nil, "scope", nil), url.Values{"client_id": {"me"}}, ""},
 	} {

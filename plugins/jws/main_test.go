@@ -69,14 +69,17 @@ func TestProducts(t *testing.T) {
 		payload   string
 	}{
 		{ // docs.truelayer.com/docs/sign-your-requests
-			"TrueLayer", "ES512", []any{
-				"jwt_headers", map[string]any{"kid": "k1", "tl_version": "2", "tl_headers": "Idempotency-Key"},
+			"TrueLayer", "ES512",
+			[]any{
+				"jwt_headers",
+				map[string]any{"kid": "k1", "tl_version": "2", "tl_headers": "Idempotency-Key"},
 				"payload", `{method} {path}\nIdempotency-Key: {header:Idempotency-Key}\n{body}`, "key", "X-JWS-Signature",
 			},
 			`{"alg":"ES512","kid":"k1","tl_headers":"Idempotency-Key","tl_version":"2"}`, encoded("POST /v3/pay\nIdempotency-Key: i-1\n" + body),
 		},
 		{ // developer.revolut.com/docs/guides/build-banking-apps/tutorials/work-with-json-web-signatures
-			"Revolut", "PS256", []any{
+			"Revolut", "PS256",
+			[]any{
 				"jwt_headers", map[string]any{"kid": "k1", "typ": "JOSE", "http://openbanking.org.uk/tan": "acme.test"}, "crit", "http://openbanking.org.uk/tan",
 			},
 			`{"alg":"PS256","crit":["http://openbanking.org.uk/tan"],"http://openbanking.org.uk/tan":"acme.test","kid":"k1","typ":"JOSE"}`, encoded(body),
@@ -85,7 +88,8 @@ func TestProducts(t *testing.T) {
 			"EBANX", "RS256", []any{"b64", false, "jwt_headers", map[string]any{"kid": "k1"}}, `{"alg":"RS256","b64":false,"crit":["b64"],"kid":"k1"}`, body,
 		},
 		{ // Open Banking UK, Read/Write Data API profile 3.1.3
-			"Open Banking", "PS256", []any{
+			"Open Banking", "PS256",
+			[]any{
 				"jwt_headers", map[string]any{"http://openbanking.org.uk/iat": "{timestamp}", "http://openbanking.org.uk/iss": "acme"}, "crit", "http://openbanking.org.uk/iat  http://openbanking.org.uk/iss",
 			},
 			`{"alg":"PS256","crit":["http://openbanking.org.uk/iat","http://openbanking.org.uk/iss"],"http://openbanking.org.uk/iat":1767323045,"http://openbanking.org.uk/iss":"acme"}`, encoded(body),

@@ -23,7 +23,9 @@ func newFAPI(t *testing.T, pairs ...any) *consents {
 	key(t, secrets, "proofs")
 	return newConsentsOf(t, client, secrets, append([]any{
 		"profile", "fapi2", "par_url", "ISSUER/request", "client_auth", "private_key_jwt", "client_secret", nil, "algorithm", "ES256",
-		"private_key", "{{ get_secret('client') }}", "jwt_headers", object{"kid": "k1"}, "sender", "dpop", "proof_key", "{{ get_secret('proofs') }}",
+		"private_key", "{{ get_secret('client') }}", "jwt_headers",
+		object{"kid": "k1"},
+		"sender", "dpop", "proof_key", "{{ get_secret('proofs') }}",
 	}, pairs...)...)
 }
 

@@ -38,8 +38,10 @@ type Consent struct{ RedirectURI, State, Nonce, Verifier string }
 // parameters returns the parameters of an authorization request that the host alone sets, in the order of their names.
 func (o *Consent) parameters(noPKCE bool) []abi.Pair {
 	own := []abi.Pair{
-		{Name: "nonce", Value: o.Nonce}, {Name: "redirect_uri", Value: o.RedirectURI},
-		{Name: "response_type", Value: "code"}, {Name: "state", Value: o.State},
+		{Name: "nonce", Value: o.Nonce},
+		{Name: "redirect_uri", Value: o.RedirectURI},
+		{Name: "response_type", Value: "code"},
+		{Name: "state", Value: o.State},
 	}
 	if noPKCE {
 		return own
