@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/internal/files"
 	"golang.org/x/net/http/httpguts"
 )
@@ -198,7 +199,7 @@ func (r *Request) ask(ctx context.Context, target *url.URL, egress host.Egress) 
 		}
 		request.Header.Set(h.Name, value)
 	}
-	response, err := transport.RoundTrip(request) // which follows no redirect
+	response, err := answers.Final(transport.RoundTrip(request)) // which follows no redirect
 	if err != nil {
 		return nil, fmt.Errorf("the source cannot be reached: %w", err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/internal/files"
 )
 
@@ -129,7 +130,7 @@ func (s *connectorStore) send(ctx context.Context, r *Request, p placeholders) (
 	if err != nil {
 		return 0, nil, errors.New("the store cannot be asked: its URL, path or method is not one")
 	}
-	response, err := s.client.Do(request)
+	response, err := answers.Final(s.client.Do(request))
 	if err != nil {
 		return 0, nil, fmt.Errorf("the store cannot be asked: %w", cause(ctx, err))
 	}
