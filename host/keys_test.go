@@ -348,3 +348,9 @@ func keyFor(t *testing.T, algorithm string) (private string, public any) {
 	check(t, err)
 	return private, public
 }
+
+// signJWS signs with the key jws.
+func signJWS(env contract.Env, r contract.JWSRequest[config]) string {
+	r.Key = "jws"
+	return env.JWSSign([]byte(marshal(r)))
+}

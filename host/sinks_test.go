@@ -86,12 +86,6 @@ func afterExchange(env contract.Env, e contract.Exchange) string {
 	return header("X-Key", value(env, "to_header"))
 }
 
-// signJWS signs with the key jws.
-func signJWS(env contract.Env, r contract.JWSRequest[config]) string {
-	r.Key = "jws"
-	return env.JWSSign([]byte(marshal(r)))
-}
-
 func TestHostMadeSinks_threats_15a(t *testing.T) {
 	reply := func(env contract.Env) contract.TokenReply {
 		return tokenReply(env, contract.TokenRequest{URL: value(env, "url"), Extra: []string{"refresh_token"}})
