@@ -81,7 +81,7 @@ macro_rules! exports {
     };
 }
 
-/// Outcome is what an export returns: a text for describe, a list of problems for validate, a [Mutation] for authenticate, a [Consent]
+/// Outcome is the result of an export: a text for describe, a list of problems for validate, a [Mutation] for authenticate, a [Consent]
 /// for consent, and () for connect and disconnect. As a Result, it may be an error, which is a text for people.
 pub trait Outcome {
     fn end(self) -> i32;

@@ -61,7 +61,7 @@ func TestDetachedJWS(t *testing.T) {
 	}
 	for i, verdict := range verify(t, requests) {
 		if (verdict == "valid") != (i%2 == 0) {
-			t.Errorf("%s: requests[%d] = %+q", verdict, i, requests[i])
+			t.Errorf("%s: requests[%d] = %+v", verdict, i, requests[i])
 		}
 	}
 }
@@ -126,7 +126,7 @@ func TestClaimsAsBodies(t *testing.T) {
 	}
 	for i, verdict := range verify(t, requests) {
 		if (verdict == "valid") != (requests[i].Token != "") {
-			t.Errorf("%s: requests[%d] = %+q", verdict, i, requests[i])
+			t.Errorf("%s: requests[%d] = %+v", verdict, i, requests[i])
 		}
 	}
 }

@@ -255,7 +255,7 @@ func TestHTTPMessageSignatures(t *testing.T) {
 	}
 	for i, verdict := range verify(t, requests) {
 		if want := []string{"valid", "the signature does not verify"}[i%2]; verdict != want {
-			t.Fatalf("%s: requests[i] = %+q", verdict, requests[i])
+			t.Fatalf("%s: requests[i] = %+v", verdict, requests[i])
 		}
 	}
 }
@@ -285,7 +285,7 @@ func TestWebBotAuth(t *testing.T) {
 	}
 	for i, verdict := range verdicts[:99] {
 		if verdict != "valid" {
-			t.Fatalf("%s: requests[i] = %+q", verdict, requests[i])
+			t.Fatalf("%s: requests[i] = %+v", verdict, requests[i])
 		}
 	}
 }
@@ -313,7 +313,7 @@ func TestHawk(t *testing.T) {
 	}
 	for i, verdict := range verdicts[:199] {
 		if verdict != "valid" {
-			t.Fatalf("%s: requests[i] = %+q", verdict, requests[i])
+			t.Fatalf("%s: requests[i] = %+v", verdict, requests[i])
 		}
 	}
 }
