@@ -331,7 +331,7 @@ func rustArguments(dir, out string) ([]string, error) {
 		root = files[0]
 	}
 	if !slices.Contains(files, root) {
-		return nil, fmt.Errorf("%s has several Rust files and none is %s: give that name to the one with exports!", dir, root)
+		return nil, fmt.Errorf("%s has several Rust files and none is %s: give that name to the one that calls exports", dir, root)
 	}
 	return []string{"@" + rustOptions, "--remap-path-prefix=" + absolute + "=.", "-o", out, "./" + root}, nil
 }

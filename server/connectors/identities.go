@@ -141,9 +141,9 @@ func (f *httpIdentity) open(d *definer, n *node, path string) identities.Identit
 	if m := presets.get(f.Type); m != nil {
 		preset := &httpIdentity{}
 		d.members(m.value, path, reflect.ValueOf(&preset.Request).Elem())
-		f.Request = preset.Request.With(f.Request)
+		f.Request = preset.With(f.Request)
 	}
-	f.Request = f.Request.With(identities.Request{})
+	f.Request = f.With(identities.Request{})
 	if f.URL == "" {
 		d.report(n.Place, path+".url", "is missing")
 	} else if member, err := f.Check(); err != nil {

@@ -130,7 +130,7 @@ func (f *connectorStore) open(ctx context.Context, d *definer, n *node, path str
 		if r == nil {
 			continue
 		}
-		if member, wrong := r.Check(); wrong != "" && r.Value != "" {
+		if member, wrong := r.Check(); wrong != "" && r.From != "" {
 			d.report(n.place(name+"."+member), path+"."+name+"."+member, "%s", wrong)
 		}
 	}
@@ -149,15 +149,15 @@ type awsStore struct {
 func (f *awsStore) open(ctx context.Context, d *definer, n *node, path string) host.Secrets {
 	return f.connect(ctx, d, n, path, secretstore.ConnectorConfig{
 		URL:  "https://secretsmanager." + f.Region + ".amazonaws.com",
-		Read: awsRequest("secretsmanager.GetSecretValue", map[string]any{"SecretId": f.Prefix + "{name}"}, "/SecretString", "ResourceNotFoundException"),
+		Read: awsRequest("secretsmanager.GetSecretValue", map[string]any{"SecretId": f.Prefix + "{name}"}, "json:/SecretString", "ResourceNotFoundException"),
 	})
 }
 
 // awsRequest returns a request of the JSON protocol of AWS.
-func awsRequest(target string, body map[string]any, value, missing string) secretstore.Request {
+func awsRequest(target string, body map[string]any, from, missing string) secretstore.Request {
 	text, _ := json.Marshal(body) // texts and true always have one
 	return secretstore.Request{
-		Path: "/", Body: string(text), Value: value, Missing: []string{missing},
+		Path: "/", Body: string(text), From: from, Missing: []string{missing},
 		Headers: []secretstore.RequestMember{{Name: "X-Amz-Target", Value: target}, {Name: "Content-Type", Value: "application/x-amz-json-1.1"}},
 	}
 }
@@ -168,7 +168,7 @@ type ssmStore struct{ awsStore }
 func (f *ssmStore) open(ctx context.Context, d *definer, n *node, path string) host.Secrets {
 	return f.connect(ctx, d, n, path, secretstore.ConnectorConfig{
 		URL:  "https://ssm." + f.Region + ".amazonaws.com",
-		Read: awsRequest("AmazonSSM.GetParameter", map[string]any{"Name": f.Prefix + "{name}", "WithDecryption": true}, "/Parameter/Value", "ParameterNotFound"),
+		Read: awsRequest("AmazonSSM.GetParameter", map[string]any{"Name": f.Prefix + "{name}", "WithDecryption": true}, "json:/Parameter/Value", "ParameterNotFound"),
 	})
 }
 
@@ -181,7 +181,7 @@ type googleStore struct {
 
 func (f *googleStore) open(ctx context.Context, d *definer, n *node, path string) host.Secrets {
 	return f.connect(ctx, d, n, path, secretstore.ConnectorConfig{URL: "https://secretmanager.googleapis.com", Read: secretstore.Request{
-		Path: "/v1/projects/" + url.PathEscape(f.Project) + "/secrets/{name}/versions/latest:access", Value: "/payload/data", Encoding: "base64", Missing: []string{"404"},
+		Path: "/v1/projects/" + url.PathEscape(f.Project) + "/secrets/{name}/versions/latest:access", From: "json:/payload/data", Encoding: "base64", Missing: []string{"404"},
 	}})
 }
 
@@ -200,16 +200,16 @@ var azureVersion = []secretstore.RequestMember{{Name: "api-version", Value: "7.4
 func (f *azureStore) open(ctx context.Context, d *definer, n *node, path string) host.Secrets {
 	if f.Keys {
 		f.connectKeys(ctx, d, n, path, secretstore.KeyAPI{
-			URL: f.URL, ID: "/key/kid", Encoding: base64.RawURLEncoding,
-			Public: secretstore.Request{Path: "/keys/{name}", Query: azureVersion, Value: "/key", Missing: []string{"404"}},
+			URL: f.URL, ID: "json:/key/kid", Encoding: base64.RawURLEncoding,
+			Public: secretstore.Request{Path: "/keys/{name}", Query: azureVersion, From: "json:/key", Missing: []string{"404"}},
 			Signature: secretstore.Request{
-				Path: "/keys/{name}/{id}/sign", Query: azureVersion, Body: `{"alg":"{algorithm}","value":"{digest}"}`, Value: "/value", Missing: []string{"404"},
+				Path: "/keys/{name}/{id}/sign", Query: azureVersion, Body: `{"alg":"{algorithm}","value":"{digest}"}`, From: "json:/value", Missing: []string{"404"},
 			},
 			Algorithms: algorithmNames(func(name string) string { return name }),
 		})
 	}
 	return f.connect(ctx, d, n, path, secretstore.ConnectorConfig{URL: f.URL, Read: secretstore.Request{
-		Path: "/secrets/{name}", Query: azureVersion, Value: "/value", Missing: []string{"404"},
+		Path: "/secrets/{name}", Query: azureVersion, From: "json:/value", Missing: []string{"404"},
 	}})
 }
 
@@ -237,10 +237,10 @@ func (f *awsKeys) open(ctx context.Context, d *definer, n *node, path string) ho
 	key := cmp.Or(f.Prefix, "alias/") + "{name}"
 	f.connectKeys(ctx, d, n, path, secretstore.KeyAPI{
 		URL: "https://kms." + f.Region + ".amazonaws.com", DER: true, Encoding: base64.StdEncoding,
-		Public: awsRequest("TrentService.GetPublicKey", map[string]any{"KeyId": key}, "/PublicKey", "NotFoundException"),
+		Public: awsRequest("TrentService.GetPublicKey", map[string]any{"KeyId": key}, "json:/PublicKey", "NotFoundException"),
 		Signature: awsRequest("TrentService.Sign", map[string]any{
 			"KeyId": key, "Message": "{digest}", "MessageType": "DIGEST", "SigningAlgorithm": "{algorithm}",
-		}, "/Signature", "NotFoundException"),
+		}, "json:/Signature", "NotFoundException"),
 		Algorithms: algorithmNames(func(name string) string {
 			family := map[string]string{"RS": "RSASSA_PKCS1_V1_5", "PS": "RSASSA_PSS", "ES": "ECDSA"}[name[:2]]
 			return family + "_SHA_" + name[2:]
@@ -265,9 +265,9 @@ func (f *googleKeys) open(ctx context.Context, d *definer, n *node, path string)
 		"/cryptoKeys/{name}/cryptoKeyVersions/{version}"
 	f.connectKeys(ctx, d, n, path, secretstore.KeyAPI{
 		URL: "https://cloudkms.googleapis.com", Versions: true, DER: true, Encoding: base64.StdEncoding,
-		Public: secretstore.Request{Path: version + "/publicKey", Value: "/pem", Missing: []string{"404"}},
+		Public: secretstore.Request{Path: version + "/publicKey", From: "json:/pem", Missing: []string{"404"}},
 		Signature: secretstore.Request{
-			Path: version + ":asymmetricSign", Body: `{"digest":{"{hash}":"{digest}"}}`, Value: "/signature", Missing: []string{"404"},
+			Path: version + ":asymmetricSign", Body: `{"digest":{"{hash}":"{digest}"}}`, From: "json:/signature", Missing: []string{"404"},
 		},
 		Algorithms: algorithmNames(func(name string) string { return name }), // the version of the key has its own
 	})
@@ -289,8 +289,8 @@ func (f *onePasswordStore) open(ctx context.Context, d *definer, n *node, path s
 	items := "/v1/vaults/" + url.PathEscape(f.Vault) + "/items"
 	return f.connect(ctx, d, n, path, secretstore.ConnectorConfig{
 		URL:   f.URL,
-		First: &secretstore.Request{Path: items, Query: []secretstore.RequestMember{{Name: "filter", Value: `title eq "{name}"`}}, Value: "/0/id"},
-		Read:  secretstore.Request{Path: items + "/{first}", Value: "/fields/[label=" + cmp.Or(f.Field, "password") + "]/value", Missing: []string{"404"}},
+		First: &secretstore.Request{Path: items, Query: []secretstore.RequestMember{{Name: "filter", Value: `title eq "{name}"`}}, From: "json:/0/id"},
+		Read:  secretstore.Request{Path: items + "/{first}", From: "json:/fields/[label=" + cmp.Or(f.Field, "password") + "]/value", Missing: []string{"404"}},
 	})
 }
 
@@ -305,7 +305,7 @@ type dopplerStore struct {
 
 func (f *dopplerStore) open(ctx context.Context, d *definer, n *node, path string) host.Secrets {
 	return f.connect(ctx, d, n, path, secretstore.ConnectorConfig{URL: "https://api.doppler.com", Read: secretstore.Request{
-		Path: "/v3/configs/config/secret", Value: "/value/computed", Missing: []string{"404"},
+		Path: "/v3/configs/config/secret", From: "json:/value/computed", Missing: []string{"404"},
 		Query: []secretstore.RequestMember{{Name: "project", Value: f.Project}, {Name: "config", Value: f.Config}, {Name: "name", Value: "{name}"}},
 	}})
 }
@@ -325,7 +325,7 @@ type infisicalStore struct {
 
 func (f *infisicalStore) open(ctx context.Context, d *definer, n *node, path string) host.Secrets {
 	return f.connect(ctx, d, n, path, secretstore.ConnectorConfig{URL: cmp.Or(f.URL, "https://us.infisical.com"), Read: secretstore.Request{
-		Path: "/api/v4/secrets/{name}", Value: "/secret/secretValue", Missing: []string{"404"},
+		Path: "/api/v4/secrets/{name}", From: "json:/secret/secretValue", Missing: []string{"404"},
 		Query: []secretstore.RequestMember{
 			{Name: "projectId", Value: f.Project}, {Name: "environment", Value: f.Environment}, {Name: "secretPath", Value: cmp.Or(f.Folder, "/")},
 		},

@@ -183,7 +183,7 @@ func TestStoreOfRequests(t *testing.T) {
     url: https://store.example.com/api
     auth: {type: oauth_client_credentials, config: {client_id: gw, client_secret: "{{ get_secret('store-token') }}", token_url: https://login.example.com/token}}
     names: [{name: orders, value: prod-orders}]
-    read: {path: "/{name}", headers: [{name: X-Name, value: "{name}"}], value: /data/text}
+    read: {path: "/{name}", headers: [{name: X-Name, value: "{name}"}], from: json:/data/text}
 `+weather, connectors.Options{Host: v})
 	testworld.Check(t, set.CheckSecret(t.Context(), "orders", host.User{}))
 	good = "Bearer token-2"
@@ -203,15 +203,15 @@ func TestProblemsOfStoresBehindAPIs(t *testing.T) {
   - type: connector
     url: http://store.example.com
     auth: {type: bearer, config: {token: "{{ get_secret('store-token') }}"}}
-    read: {path: items, value: /v}
+    read: {path: items, from: json:/v}
   - {type: doppler, project: p, auth: {type: none}}
-  - {type: connector, url: "https://u:p@store.example.com", auth: {type: none}, read: {value: v}}
+  - {type: connector, url: "https://u:p@store.example.com", auth: {type: none}, read: {from: v}}
 `+weather, connectors.Options{},
 		"connectors.yaml:3:10: secrets[0].url: is plain http, which shows secrets to the network: use https, or name the host in plain_http of egress",
 		"connectors.yaml:5:18: secrets[0].read.path: must begin with a slash",
 		"connectors.yaml:6:5: secrets[1].config: is missing",
 		"connectors.yaml:7:28: secrets[2].url: is no URL of an API, such as https://vault.example.com",
-		"connectors.yaml:7:95: secrets[2].read.value: is no JSON pointer, such as /payload/data",
+		"connectors.yaml:7:94: secrets[2].read.from: is no place in an answer, such as json:/payload/data",
 	)
 	wantProblems(t, "secrets:\n  - {type: azure_key_vault, url: 'https://acme.vault.azure.net', auth: {type: bearer, config: {tokn: x}}}\n"+weather, connectors.Options{},
 		"connectors.yaml:2:87: secrets[0].auth.config.token: is missing: The token, without a prefix",

@@ -119,7 +119,7 @@ func (r *Request) Check() (member string, err error) {
 			return "headers", err
 		}
 	}
-	if r.From != wholeAnswer && !strings.HasPrefix(r.From, "json:/") {
+	if r.From != wholeAnswer && !answers.IsPlace(r.From) {
 		return "from", errors.New("is neither text: nor json:/NAME")
 	}
 	return "", nil
@@ -219,19 +219,13 @@ func (r *Request) ask(ctx context.Context, target *url.URL, egress host.Egress) 
 
 // token returns the token in an answer.
 func (r *Request) token(body []byte) (string, error) {
-	place, isJSON := strings.CutPrefix(r.From, "json:/")
-	if !isJSON {
+	if r.From == wholeAnswer {
 		return string(body), nil
 	}
-	var value any
-	if json.Unmarshal(body, &value) != nil {
+	if !json.Valid(body) {
 		return "", errors.New("the answer of the source is no JSON")
 	}
-	for name := range strings.SplitSeq(place, "/") {
-		object, _ := value.(map[string]any)
-		value = object[name]
-	}
-	text, _ := value.(string)
+	text, _ := answers.Text(answers.ValueAt(body, r.From))
 	if text == "" {
 		return "", fmt.Errorf("the answer of the source has no text at %s", r.From)
 	}

@@ -52,9 +52,10 @@ type Expectation struct {
 }
 
 const (
-	// fetchTime limits the time of getting a token, MaxToken its size in bytes.
+	// fetchTime limits the time of getting a token.
 	fetchTime = 2 * time.Second
-	MaxToken  = 16 << 10
+	// MaxToken is the longest token, in bytes.
+	MaxToken = 16 << 10
 	// margin is the time before the end of a token at which it is not used again.
 	margin = time.Minute
 	// pause is the time after a failure in which a source is not asked.

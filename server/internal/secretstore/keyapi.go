@@ -4,9 +4,7 @@ import (
 	"context"
 	"crypto"
 	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rsa"
-	"crypto/x509"
 	"encoding/asn1"
 	"encoding/base64"
 	"encoding/pem"
@@ -18,10 +16,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/MicahParks/jwkset"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/internal/expr"
 )
 
@@ -30,9 +30,9 @@ import (
 type KeyAPI struct {
 	// URL is the beginning of the URL of all requests.
 	URL string
-	// Public reads a key. Its Value is that of the public half: a JWK, PEM, or DER in Base64 (RFC 5280 section 4.1.2.7).
+	// Public reads a key. Its From is the place of the public half: a JWK, PEM, or DER in Base64 (RFC 5280 section 4.1.2.7).
 	Public Request
-	// ID, if not empty, is the JSON pointer of the ID in that answer. What follows the last slash of the text counts.
+	// ID, if not empty, is the place of the ID in that answer. What follows the last slash of the text counts.
 	ID string
 	// Signature makes a signature. In its texts {digest} stands for the digest, {hash} for the name of the hash, such as sha256, and {algorithm} for
 	// that of Algorithms.
@@ -104,12 +104,12 @@ func (k *keyStore) describe(ctx context.Context, key host.Key) (description keyO
 	if err != nil {
 		return description, err
 	}
-	raw := valueAt(body, jsontext.Pointer(k.Public.Value))
+	raw := answers.ValueAt(body, k.Public.From)
 	if description.public = publicHalf(raw); description.public == nil {
 		return description, fmt.Errorf("%w: the service has no public half of an RSA or EC key for it", host.ErrKeyRefused)
 	}
 	if k.ID != "" {
-		id, _ := textOf(valueAt(body, jsontext.Pointer(k.ID)))
+		id, _ := answers.Text(answers.ValueAt(body, k.ID))
 		description.id = id[strings.LastIndexByte(id, '/')+1:]
 	}
 	k.descriptions.put(nameOf(key), description, requestTime)
@@ -157,7 +157,7 @@ func (k *keyStore) Sign(ctx context.Context, key host.Key, algorithm string, dat
 		k.descriptions.forget(nameOf(key))
 		return nil, 0, err
 	}
-	text, _ := textOf(valueAt(body, jsontext.Pointer(k.Signature.Value)))
+	text, _ := answers.Text(answers.ValueAt(body, k.Signature.From))
 	signature, err = k.Encoding.DecodeString(text)
 	if public, ok := description.public.(*ecdsa.PublicKey); ok && k.DER && err == nil {
 		signature, err = rawSignature(signature, public)
@@ -187,7 +187,7 @@ func publicHalf(raw jsontext.Value) crypto.PublicKey {
 	if raw.Kind() == '{' {
 		return keyOfJWK(raw)
 	}
-	text, _ := textOf(raw)
+	text, _ := answers.Text(raw)
 	if key := publicKey(text); key != nil {
 		return key
 	}
@@ -198,47 +198,16 @@ func publicHalf(raw jsontext.Value) crypto.PublicKey {
 	return publicKey(string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})))
 }
 
-var curves = map[string]elliptic.Curve{"P-256": elliptic.P256(), "P-384": elliptic.P384(), "P-521": elliptic.P521()}
-
-// keyOfJWK returns the RSA or EC key of a JWK (RFC 7518 section 6), or nil. Azure's kty may end with -HSM.
+// keyOfJWK returns the RSA or EC key of a JWK (RFC 7517), or nil. Azure's kty may end with -HSM.
 func keyOfJWK(raw jsontext.Value) crypto.PublicKey {
-	var jwk struct {
-		Kind string `json:"kty"`
-		N    string `json:"n"`
-		E    string `json:"e"`
-		Name string `json:"crv"`
-		X    string `json:"x"`
-		Y    string `json:"y"`
-	}
-	if json.Unmarshal(raw, &jwk) != nil {
+	var m jwkset.JWKMarshal
+	if json.Unmarshal(raw, &m) != nil {
 		return nil
 	}
-	number := func(text string) *big.Int {
-		bytes, _ := base64.RawURLEncoding.DecodeString(strings.TrimRight(text, "="))
-		return new(big.Int).SetBytes(bytes)
-	}
-	switch strings.TrimSuffix(jwk.Kind, "-HSM") {
-	case "RSA":
-		if e := number(jwk.E); e.IsInt64() && e.Int64() < 1<<31 {
-			return validKey(&rsa.PublicKey{N: number(jwk.N), E: int(e.Int64())})
-		}
-	case "EC":
-		if curve := curves[jwk.Name]; curve != nil {
-			return validKey(&ecdsa.PublicKey{Curve: curve, X: number(jwk.X), Y: number(jwk.Y)})
-		}
-	}
-	return nil
-}
-
-// validKey returns a key as it comes back from its DER, or nil if it is no key.
-func validKey(key crypto.PublicKey) crypto.PublicKey {
-	der, err := x509.MarshalPKIXPublicKey(key)
+	public := jwkset.JWKMarshal{KTY: jwkset.KTY(strings.TrimSuffix(string(m.KTY), "-HSM")), CRV: m.CRV, X: m.X, Y: m.Y, N: m.N, E: m.E}
+	key, err := jwkset.NewJWKFromMarshal(public, jwkset.JWKMarshalOptions{}, jwkset.JWKValidateOptions{})
 	if err != nil {
 		return nil
 	}
-	parsed, err := x509.ParsePKIXPublicKey(der)
-	if err != nil {
-		return nil
-	}
-	return parsed
+	return key.Key()
 }

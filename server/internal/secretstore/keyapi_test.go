@@ -26,10 +26,10 @@ import (
 // keyAPI returns a service whose key is public, and which signs by answering sign.
 func keyAPI(public string, sign func(body string) (int, string)) secretstore.KeyAPI {
 	return secretstore.KeyAPI{
-		URL: "https://keys.test", ID: "/kid", DER: true, Encoding: base64.StdEncoding, Timeout: time.Minute, Clock: time.Now,
+		URL: "https://keys.test", ID: "json:/kid", DER: true, Encoding: base64.StdEncoding, Timeout: time.Minute, Clock: time.Now,
 		Algorithms: map[string]string{"ES256": "EC-256", "RS256": "RSA-256", "HS256": "HMAC"},
-		Public:     secretstore.Request{Path: "/{name}", Value: "/key", Missing: []string{"404"}},
-		Signature:  secretstore.Request{Path: "/{name}/{id}", Body: `{"alg":"{algorithm}","{hash}":"{digest}"}`, Value: "/signature", Missing: []string{"404"}},
+		Public:     secretstore.Request{Path: "/{name}", From: "json:/key", Missing: []string{"404"}},
+		Signature:  secretstore.Request{Path: "/{name}/{id}", Body: `{"alg":"{algorithm}","{hash}":"{digest}"}`, From: "json:/signature", Missing: []string{"404"}},
 		Transport: exchangeFunc(func(r *http.Request) (int, string) {
 			if r.Body == nil {
 				return 200, `{"kid":"https://keys.test/orders/v-7","key":` + public + `}`

@@ -1,7 +1,6 @@
 package secretstore
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -35,9 +34,9 @@ type Request struct {
 	Headers []RequestMember
 	// Body is the body, in JSON unless a header says otherwise.
 	Body string
-	// Value is the place of the value in the answer, a JSON pointer (RFC 6901) such as /payload/data. In it [NAME=TEXT] stands for the
-	// item of a list whose member NAME is TEXT.
-	Value string `file:",required"`
+	// From is the place of the value in the answer, such as json:/payload/data. In it [NAME=TEXT] stands for the item of a list whose
+	// member NAME is TEXT.
+	From string `file:",required"`
 	// Encoding is the encoding of the value: text or base64.
 	Encoding string `default:"text"`
 	// Missing has the answers that mean that there is no such secret: statuses, and codes in the members __type, code or errorCode. A
@@ -58,8 +57,8 @@ func (r *Request) Check() (member, wrong string) {
 	switch {
 	case r.Path != "" && !strings.HasPrefix(r.Path, "/"):
 		return "path", "must begin with a slash"
-	case r.Value != "" && !strings.HasPrefix(r.Value, "/") || !jsontext.Pointer(r.Value).IsValid():
-		return "value", "is no JSON pointer, such as /payload/data"
+	case !answers.IsPlace(r.From):
+		return "from", "is no place in an answer, such as json:/payload/data"
 	case !slices.Contains([]string{"", "text", "base64"}, r.Encoding):
 		return "encoding", "is neither text nor base64"
 	}
@@ -148,7 +147,7 @@ func (s *connectorStore) ask(ctx context.Context, r *Request, p placeholders) (s
 	if err != nil {
 		return "", err
 	}
-	value, found := textOf(valueAt(body, jsontext.Pointer(r.Value)))
+	value, found := answers.Text(answers.ValueAt(body, r.From))
 	switch {
 	case r.isMissing(status, body), status == http.StatusOK && !found:
 		return "", fmt.Errorf("%w: the store has none of that name", host.ErrSecretNotFound)
@@ -240,55 +239,4 @@ func (r *Request) isMissing(status int, body []byte) bool {
 	return slices.ContainsFunc([]string{kind, codes.Code, codes.ErrorCode}, func(code string) bool {
 		return code != "" && slices.Contains(r.Missing, code)
 	})
-}
-
-// valueAt returns the value at a pointer in a document. If there is none, it is empty.
-func valueAt(document []byte, pointer jsontext.Pointer) jsontext.Value {
-	raw := jsontext.Value(bytes.TrimSpace(document))
-	for token := range pointer.Tokens() {
-		switch raw.Kind() {
-		case '{':
-			var members map[string]jsontext.Value
-			if json.Unmarshal(raw, &members) != nil {
-				return nil
-			}
-			raw = members[token]
-		case '[':
-			raw = itemAt(raw, token)
-		default:
-			return nil
-		}
-	}
-	return raw
-}
-
-// itemAt returns the item of a list at an index, or the first one that has the member of [NAME=TEXT]. If there is none, it is empty.
-func itemAt(list jsontext.Value, token string) jsontext.Value {
-	var items []jsontext.Value
-	if json.Unmarshal(list, &items) != nil {
-		return nil
-	}
-	name, text, isMember := strings.Cut(strings.Trim(token, "[]"), "=")
-	index, err := strconv.Atoi(token)
-	for i, item := range items {
-		var members map[string]jsontext.Value
-		if !isMember && err == nil && i == index {
-			return item
-		}
-		if !isMember || item.Kind() != '{' || json.Unmarshal(item, &members) != nil {
-			continue
-		}
-		if value, ok := textOf(members[name]); ok && value == text {
-			return item
-		}
-	}
-	return nil
-}
-
-// textOf returns the text that a JSON value is.
-func textOf(raw jsontext.Value) (value string, ok bool) {
-	if raw.Kind() != '"' || json.Unmarshal(raw, &value) != nil {
-		return "", false
-	}
-	return value, true
 }

@@ -31,8 +31,8 @@ func (f exchangeFunc) RoundTrip(r *http.Request) (*http.Response, error) {
 // An answer has the secret, or means that there is none, or that the store cannot answer now. Errors have nothing of it.
 func TestConnectorAnswers(t *testing.T) {
 	const canary = "c4n4ry-0f-the-store"
-	read := func(value, encoding string, missing ...string) secretstore.Request {
-		return secretstore.Request{Path: "/{name}", Value: value, Encoding: encoding, Missing: missing}
+	read := func(from, encoding string, missing ...string) secretstore.Request {
+		return secretstore.Request{Path: "/{name}", From: "json:" + from, Encoding: encoding, Missing: missing}
 	}
 	for _, c := range []struct {
 		name   string
@@ -86,9 +86,9 @@ func TestConnectorRequests(t *testing.T) {
 	var requests []string
 	config := secretstore.ConnectorConfig{
 		URL: "https://store.test/base/", Timeout: time.Minute, Names: map[string]string{"orders": `a "b"/c&d`},
-		First: &secretstore.Request{Path: "/find", Query: []secretstore.RequestMember{{Name: "q", Value: `title eq "{name}"`}}, Value: "/id"},
+		First: &secretstore.Request{Path: "/find", Query: []secretstore.RequestMember{{Name: "q", Value: `title eq "{name}"`}}, From: "json:/id"},
 		Read: secretstore.Request{
-			Path: "/items/{first}/{name}", Headers: []secretstore.RequestMember{{Name: "X-Name", Value: "{first}"}}, Body: `{"Name":"{name}"}`, Value: "/v",
+			Path: "/items/{first}/{name}", Headers: []secretstore.RequestMember{{Name: "X-Name", Value: "{first}"}}, Body: `{"Name":"{name}"}`, From: "json:/v",
 		},
 		Transport: exchangeFunc(func(r *http.Request) (int, string) {
 			body := ""
@@ -120,7 +120,7 @@ func TestConnectorRequests(t *testing.T) {
 
 // An error of the connection has no URL, and the end of the caller's patience or of the store's time is the error.
 func TestConnectorFailures(t *testing.T) {
-	config := secretstore.ConnectorConfig{URL: "https://store.test", Read: secretstore.Request{Path: "/{name}", Value: "/v"}, Timeout: time.Minute}
+	config := secretstore.ConnectorConfig{URL: "https://store.test", Read: secretstore.Request{Path: "/{name}", From: "json:/v"}, Timeout: time.Minute}
 	config.Transport = exchangeFunc(func(*http.Request) (int, string) { return 0, "" })
 	if _, err := secretstore.Connector(config).Secret(t.Context(), "orders"); err == nil || !strings.HasPrefix(err.Error(), "the store cannot be asked: no route") {
 		t.Errorf("the error is %v", err)
@@ -142,11 +142,11 @@ func TestRequestCheck(t *testing.T) {
 		request secretstore.Request
 		want    string
 	}{
-		{secretstore.Request{Path: "/a", Value: "/b", Encoding: "base64"}, ""},
-		{secretstore.Request{Path: "a", Value: "/b"}, "path"},
-		{secretstore.Request{Value: "b"}, "value"},
-		{secretstore.Request{Value: "/~2"}, "value"},
-		{secretstore.Request{Value: "/b", Encoding: "hex"}, "encoding"},
+		{secretstore.Request{Path: "/a", From: "json:/b", Encoding: "base64"}, ""},
+		{secretstore.Request{Path: "a", From: "json:/b"}, "path"},
+		{secretstore.Request{From: "b"}, "from"},
+		{secretstore.Request{From: "json:/~2"}, "from"},
+		{secretstore.Request{From: "json:/b", Encoding: "hex"}, "encoding"},
 	} {
 		if member, wrong := c.request.Check(); member != c.want || (wrong == "") != (c.want == "") {
 			t.Errorf("the check of %+v reports %q %q, want one of %q", c.request, member, wrong, c.want)
