@@ -12,6 +12,8 @@ require (
 	github.com/keywright/keywright v0.0.0
 )
 
+require github.com/MicahParks/jwkset v0.11.3 // indirect
+
 require (
 	cloud.google.com/go v0.123.0 // indirect
 	cloud.google.com/go/auth v0.20.0 // indirect
