@@ -100,6 +100,7 @@ type identityFile interface {
 var identityFiles = []variant[identityFile]{
 	{"file", func() identityFile { return &fileIdentity{} }},
 	{"env", func() identityFile { return &envIdentity{} }},
+	{"spiffe", func() identityFile { return &spiffeIdentity{} }},
 	{"http", func() identityFile { return &httpIdentity{} }},
 	{"gcp", func() identityFile { return &httpIdentity{} }},
 	{"azure", func() identityFile { return &httpIdentity{} }},
@@ -124,6 +125,15 @@ type envIdentity struct {
 
 func (f *envIdentity) open(*definer, *node, string) identities.Identity {
 	return f.identity(identities.Env(f.Variable), time.Second)
+}
+
+type spiffeIdentity struct {
+	identityType
+	identities.Workload
+}
+
+func (f *spiffeIdentity) open(*definer, *node, string) identities.Identity {
+	return f.identity(f.Get(f.Expect.Subject), 0)
 }
 
 type httpIdentity struct {

@@ -207,7 +207,12 @@ func (r *Request) ask(ctx context.Context, target *url.URL, egress host.Egress) 
 	if response.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("the source answered %d", response.StatusCode)
 	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, MaxToken+1))
+	return readAnswer(response.Body)
+}
+
+// readAnswer returns what a source has answered.
+func readAnswer(r io.Reader) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(r, MaxToken+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("the answer of the source cannot be read: %w", err)
