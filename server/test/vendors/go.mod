@@ -1,0 +1,47 @@
+module github.com/keywright/keywright/server/test/vendors
+
+go 1.26.0
+
+require (
+	github.com/Azure/azure-sdk-for-go/sdk/azcore v1.18.0
+	github.com/Azure/azure-sdk-for-go/sdk/storage/azblob v1.6.1
+	github.com/golang-jwt/jwt/v5 v5.3.1
+	github.com/google/go-cmp v0.7.0
+	github.com/keywright/keywright v0.0.0
+	github.com/keywright/keywright/server v0.0.0
+	github.com/oracle/oci-go-sdk/v65 v65.130.0
+	golang.org/x/oauth2 v0.37.0
+)
+
+require (
+	aead.dev/minisign v0.3.0 // indirect
+	cloud.google.com/go/compute/metadata v0.3.0 // indirect
+	filippo.io/age v1.3.2 // indirect
+	filippo.io/hpke v0.4.0 // indirect
+	github.com/Azure/azure-sdk-for-go/sdk/internal v1.11.1 // indirect
+	github.com/MicahParks/jwkset v0.11.3 // indirect
+	github.com/andybalholm/brotli v1.3.0 // indirect
+	github.com/expr-lang/expr v1.17.8 // indirect
+	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // indirect
+	github.com/gofrs/flock v0.13.2 // indirect
+	github.com/hashicorp/golang-lru/v2 v2.0.7 // indirect
+	github.com/klauspost/compress v1.20.3 // indirect
+	github.com/opencontainers/go-digest v1.0.0 // indirect
+	github.com/opencontainers/image-spec v1.1.1 // indirect
+	github.com/sony/gobreaker/v2 v2.4.0 // indirect
+	github.com/tetratelabs/wazero v1.12.0 // indirect
+	github.com/youmark/pkcs8 v0.0.0-20240726163527-a2c0da244d78 // indirect
+	go.yaml.in/yaml/v4 v4.0.0 // indirect
+	golang.org/x/crypto v0.58.0 // indirect
+	golang.org/x/mod v0.41.0 // indirect
+	golang.org/x/net v0.62.0 // indirect
+	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
+	golang.org/x/time v0.16.0 // indirect
+	software.sslmate.com/src/go-pkcs12 v0.7.4 // indirect
+)
+
+replace github.com/keywright/keywright => ../../..
+
+replace github.com/keywright/keywright/server => ../..
