@@ -46,30 +46,36 @@ type signed struct {
 	Token  string `json:"token,omitempty"`
 }
 
-// verify returns the verdicts on requests. It runs one process for all of them.
+// verify returns the verdicts on requests of packages for Node. It runs one process for all of them.
 func verify(t *testing.T, requests []signed) []string {
+	t.Helper()
+	return verdicts(t, requests, "node", "verify.mjs")
+}
+
+// verdicts returns the verdicts of a command on requests.
+func verdicts(t *testing.T, requests []signed, command ...string) []string {
 	t.Helper()
 	var input bytes.Buffer
 	for _, r := range requests {
 		line := testworld.Must(json.Marshal(r))(t)
 		input.Write(append(line, '\n'))
 	}
-	command := exec.CommandContext(t.Context(), "node", "verify.mjs")
-	command.Stdin, command.Stderr = &input, os.Stderr
-	output, err := command.Output()
+	judge := exec.CommandContext(t.Context(), command[0], command[1:]...)
+	judge.Stdin, judge.Stderr = &input, os.Stderr
+	output, err := judge.Output()
 	if err != nil {
-		t.Fatalf("node cannot run verify.mjs (make deps installs what it needs): %v", err)
+		t.Fatalf("%s does not run (make deps installs what it needs): %v", command, err)
 	}
-	var verdicts []string
+	var all []string
 	for line := range bytes.Lines(output) {
 		var verdict string
 		testworld.Check(t, json.Unmarshal(line, &verdict))
-		verdicts = append(verdicts, verdict)
+		all = append(all, verdict)
 	}
-	if len(verdicts) != len(requests) {
-		t.Fatalf("%d verdicts on %d requests", len(verdicts), len(requests))
+	if len(all) != len(requests) {
+		t.Fatalf("%d verdicts on %d requests", len(all), len(requests))
 	}
-	return verdicts
+	return all
 }
 
 // keyPair returns a new key for an algorithm of RFC 9421: the configuration's key, and what verifies.
