@@ -100,6 +100,9 @@ type Set struct {
 	// directory: plugins, keywright.lock, and the authorities of egress.
 	Files []string
 
+	// Documents are those of the issuer of identities, for gateway.Setup. They are nil without one.
+	Documents map[string]func(context.Context) ([]byte, error)
+
 	// concealer replaces the credentials that stand in the file.
 	concealer *strings.Replacer
 	// memory is the State of a Set without a store.
@@ -276,6 +279,8 @@ type definer struct {
 	suggestions map[*node][]string
 	// keys is the store of keys of the file, or nil.
 	keys host.Keys
+	// startIssuer adds the issuer of identities to those of connectors, once there are stores. It is nil without one.
+	startIssuer func()
 	// above has the secrets of the stores above the one that is being opened.
 	above host.Secrets
 }
@@ -333,6 +338,9 @@ func (l *loader) load(ctx context.Context) error {
 	}
 	l.openIdentities()
 	l.openStores(ctx)
+	if l.startIssuer != nil {
+		l.startIssuer()
+	}
 	if l.file.State != nil {
 		if err := l.openState(ctx, l.file.State); err != nil {
 			return err

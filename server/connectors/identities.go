@@ -1,13 +1,19 @@
 package connectors
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	_ "embed"
 	"fmt"
+	"net/url"
 	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
 	"time"
 
+	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/expr"
 	"github.com/keywright/keywright/internal/urlcheck"
 	"github.com/keywright/keywright/server/internal/identities"
@@ -19,6 +25,7 @@ const maxIdentities = 32
 // openIdentities opens the identities of the file.
 func (d *definer) openIdentities() {
 	var all []identities.Identity
+	set := identities.New(d.options.Host.Clock)
 	for i, n := range d.file.Identities {
 		path := fmt.Sprintf("identities[%d]", i)
 		if i == maxIdentities {
@@ -40,9 +47,15 @@ func (d *definer) openIdentities() {
 			continue
 		}
 		all = append(all, one)
+		if issuer, ok := file.(*issuerIdentity); ok {
+			issuer.path = path
+			d.startIssuer = func() { issuer.start(d, n, one, set) }
+			continue
+		}
+		set.Add(one)
 	}
 	if len(all) > 0 {
-		d.options.Host.Identities = identities.New(d.options.Host.Clock, all...)
+		d.options.Host.Identities = set
 	}
 }
 
@@ -100,6 +113,7 @@ type identityFile interface {
 var identityFiles = []variant[identityFile]{
 	{"file", func() identityFile { return &fileIdentity{} }},
 	{"env", func() identityFile { return &envIdentity{} }},
+	{"issuer", func() identityFile { return &issuerIdentity{} }},
 	{"spiffe", func() identityFile { return &spiffeIdentity{} }},
 	{"http", func() identityFile { return &httpIdentity{} }},
 	{"gcp", func() identityFile { return &httpIdentity{} }},
@@ -125,6 +139,77 @@ type envIdentity struct {
 
 func (f *envIdentity) open(*definer, *node, string) identities.Identity {
 	return f.identity(identities.Env(f.Variable), time.Second)
+}
+
+type issuerIdentity struct {
+	identityType
+	// Issuer is the URL at which parties find the documents of the gateway: an https origin, without a slash at the end.
+	Issuer string `file:",required"`
+	// Key is the key that signs, as {{ get_key('NAME') }}. It serves nothing else.
+	Key string `file:",required"`
+	// Subject is the claim sub. It may have {{ tenant_id }} and {{ user.id }}, which are percent-encoded.
+	Subject string `file:",required"`
+	// TTL is the life of a token, up to an hour.
+	TTL time.Duration `default:"5m"`
+
+	path string
+	own  *identities.Issuer
+}
+
+// open checks the members. The tokens of the issuer begin with the stores, none of which may need them.
+func (f *issuerIdentity) open(d *definer, n *node, path string) identities.Identity {
+	f.own = &identities.Issuer{URL: f.Issuer, Subject: f.Subject, TTL: cmp.Or(f.TTL, 5*time.Minute), Clock: d.options.Host.Clock, Random: cmp.Or(d.options.Host.Random, rand.Reader)}
+	wrong := func(member, format string, values ...any) {
+		if n.get(member) != nil {
+			d.report(n.place(member), path+"."+member, format, values...)
+		}
+	}
+	if d.startIssuer != nil {
+		d.report(n.Place, path, "is the second issuer: one serves the documents of the gateway")
+	}
+	if u, err := url.Parse(f.Issuer); err != nil || u.Scheme != "https" || u.Host == "" || f.Issuer != "https://"+u.Host {
+		wrong("issuer", "is no https origin, such as https://gateway.example.com")
+	}
+	if jwt := d.file.Gateway.User.JWT; jwt != nil && jwt.Issuer == f.Issuer {
+		wrong("issuer", "is also that of gateway.user.jwt: a token of the process would be the session of a user")
+	}
+	if f.own.Key = keyNamed(f.Key); f.own.Key.Name == "" {
+		wrong("key", "is no key of a store of keys, as in {{ get_key('issuer') }}")
+	}
+	if err := f.own.CheckSubject(); err != nil {
+		wrong("subject", "%v", err)
+	}
+	if f.own.TTL < 2*time.Minute {
+		wrong("ttl", "is less than 2m: each request would need another token")
+	}
+	i := f.identity(f.own.Get, 0)
+	i.Subject, i.Once = f.own.SubjectOf, true
+	return i
+}
+
+// keyCall matches a template that is a key.
+var keyCall = regexp.MustCompile(`^\{\{ *get_key\((?:'([^']+)'|"([^"]+)")(?:, *([0-9]{1,9}))?\) *\}\}$`)
+
+// keyNamed returns the key that a template names, or none.
+func keyNamed(text string) host.Key {
+	m := keyCall.FindStringSubmatch(text)
+	if m == nil {
+		return host.Key{}
+	}
+	version, _ := strconv.Atoi(m[3]) // nothing is 0, the newest
+	return host.Key{Name: m[1] + m[2], Version: version}
+}
+
+// start adds the identity to those of connectors. From here on, the key serves nothing else.
+func (f *issuerIdentity) start(d *definer, n *node, one identities.Identity, set *identities.Set) {
+	if d.options.Host.Keys == nil {
+		d.report(n.place("key"), f.path+".key", "needs a store of keys in secrets, such as vault with transit")
+		return
+	}
+	f.own.Keys = d.options.Host.Keys
+	d.options.Host.Keys = identities.KeysExcept(f.own.Keys, f.own.Key.Name)
+	d.set.Documents = f.own.Documents()
+	set.Add(one)
 }
 
 type spiffeIdentity struct {

@@ -64,6 +64,8 @@ type Setup struct {
 	Users Users
 	// Consent configures the paths at which users connect their accounts. [Consent.Check] finds what is wrong with it.
 	Consent Consent
+	// Documents are documents in JSON that everybody may read, by their paths, such as /.well-known/jwks.json.
+	Documents map[string]func(context.Context) ([]byte, error)
 }
 
 // Gateway serves connectors. It is safe for concurrent use.
@@ -87,6 +89,7 @@ type generation struct {
 	origins    map[string]bool
 	users      Users
 	consent    Consent
+	documents  map[string]func(context.Context) ([]byte, error)
 	inFlight   sync.WaitGroup
 }
 
@@ -118,7 +121,7 @@ func New(c Config) *Gateway {
 func (g *Gateway) Use(s Setup) (wait func()) {
 	next := &generation{
 		connectors: make(map[string]*running, len(s.Connectors)), hosts: map[string]bool{}, origins: map[string]bool{},
-		users: s.Users, consent: s.Consent,
+		users: s.Users, consent: s.Consent, documents: s.Documents,
 	}
 	for _, name := range s.Hosts {
 		next.hosts[strings.ToLower(name)] = true
@@ -151,7 +154,7 @@ func (g *Gateway) enter() *generation {
 }
 
 // Handler returns the handler for callers. It serves the paths /connectors/{permalink} and below, and /connect and below, where
-// users connect their accounts.
+// users connect their accounts, and Documents of the Setup.
 func (g *Gateway) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := g.newCall(r, w.Header())
@@ -180,6 +183,11 @@ func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, 
 	if path, ok := consentPath(r.URL.EscapedPath()); ok {
 		return g.serveConsent(c, generation, w, r, path)
 	}
+	if document := generation.documents[r.URL.EscapedPath()]; document != nil {
+		c.event.Pattern = r.URL.Path
+		v := &visit{call: c, generation: generation, w: w, r: r}
+		return v.serveMethods("GET, HEAD", func() error { return v.document(document) })
+	}
 	if preflight, err := generation.crossOrigin(w, r); err != nil {
 		return err
 	} else if preflight {
@@ -205,6 +213,18 @@ func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, 
 		return &http.MaxBytesError{Limit: limit}
 	}
 	return c.forward(ctx, connector, w, r, trial.Incoming{Method: r.Method, Path: path, Query: r.URL.RawQuery, Header: r.Header, Masked: c.tested})
+}
+
+// document answers with a document for everybody.
+func (v *visit) document(read func(context.Context) ([]byte, error)) error {
+	body, err := read(v.r.Context())
+	if err != nil {
+		return &httpProblem{status: http.StatusServiceUnavailable, kind: "document-unavailable", detail: "this document cannot be read now", cause: err}
+	}
+	v.w.Header().Set("Content-Type", "application/json")
+	v.w.Header().Set("Cache-Control", "public, max-age=300")
+	v.write(v.w, http.StatusOK, body)
+	return nil
 }
 
 // admit identifies the user of a request, and waits for nothing: a request over the limits of the connector gets an error. The

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/keywright/keywright/host"
 )
 
@@ -26,6 +28,8 @@ type Identity struct {
 	Expect Expectation
 	// Once says that a token may be sent once only, because a server remembers its jti.
 	Once bool
+	// Subject returns the subject of the token for the request of a context. If it is nil, all requests have the same.
+	Subject func(ctx context.Context) (string, error)
 	// Fetch returns a token for an audience, from where it comes.
 	Fetch func(ctx context.Context, audience string) (string, error)
 	// Remember is the time for which a token is used again, such as that of a file that changes. If it is 0, a token is used again until a
@@ -68,10 +72,10 @@ type Set struct {
 	byName map[string]*source
 }
 
-// source is an identity with what is known of its tokens, by audience.
+// source is an identity with what is known of its tokens, by audience and subject.
 type source struct {
 	Identity
-	byAudience map[string]*memory
+	memories *lru.Cache[string, *memory]
 }
 
 // memory has the token of an identity for an audience.
@@ -86,17 +90,45 @@ type memory struct {
 	failed  time.Time
 }
 
+// maxMemories limits the tokens of an identity that are remembered. The last ones count.
+const maxMemories = 4096
+
 // New returns a Set with these identities, whose names differ.
 func New(clock func() time.Time, all ...Identity) *Set {
 	s := &Set{clock: clock, byName: map[string]*source{}}
 	for _, i := range all {
-		one := &source{i, map[string]*memory{}}
-		for _, a := range i.For {
-			one.byAudience[a.Audience] = &memory{turn: make(chan struct{}, 1)}
-		}
-		s.byName[i.Name] = one
+		s.Add(i)
 	}
 	return s
+}
+
+// Add adds an identity, before the Set is used for it.
+func (s *Set) Add(i Identity) {
+	memories, err := lru.New[string, *memory](maxMemories)
+	if err != nil {
+		panic(err) // only for a size below one
+	}
+	s.byName[i.Name] = &source{i, memories}
+}
+
+// memory returns what is known of the token for an audience and the request of a context.
+func (i *source) memory(ctx context.Context, audience string) (*memory, error) {
+	key := audience
+	if i.Subject != nil {
+		subject, err := i.Subject(ctx)
+		if err != nil {
+			return nil, err
+		}
+		key += "\n" + subject
+	}
+	if m, ok := i.memories.Get(key); ok {
+		return m, nil
+	}
+	m := &memory{turn: make(chan struct{}, 1)}
+	if previous, ok, _ := i.memories.PeekOrAdd(key, m); ok {
+		return previous, nil
+	}
+	return m, nil
 }
 
 // Hosts implements [host.Identities].
@@ -114,10 +146,14 @@ func (s *Set) Hosts(name, audience string) (hosts []string) {
 // Identity implements [host.Identities].
 func (s *Set) Identity(ctx context.Context, r host.IdentityRequest) (string, error) {
 	i := s.byName[r.Name]
-	if i == nil || i.byAudience[r.Audience] == nil {
+	if i == nil || !slices.ContainsFunc(i.For, func(a Audience) bool { return a.Audience == r.Audience }) {
 		return "", fmt.Errorf("%w: there is no such identity for this audience", host.ErrIdentityRefused)
 	}
-	m, alone := i.byAudience[r.Audience], r.Exchange && i.Once
+	m, err := i.memory(ctx, r.Audience)
+	if err != nil {
+		return "", err
+	}
+	alone := r.Exchange && i.Once
 	if t := m.current.Load(); t != nil && !alone && t.fresh(i, s.clock()) && i.check(t, r.Audience, s.clock()) == nil {
 		return t.text, nil
 	}

@@ -359,3 +359,6 @@ func TestRequestsReachOneAddress_threats_415(t *testing.T) {
 	_, err := (&Request{URL: inside.URL, From: wholeAnswer}).Get(host.Egress{})(t.Context(), "")
 	testworld.WantError(t, "an internal server", err, "loopback address")
 }
+
+// decodePart decodes a part of a JWT.
+func decodePart(text string) ([]byte, error) { return base64.RawURLEncoding.DecodeString(text) }

@@ -221,7 +221,7 @@ func (d *daemon) use(next *inUse) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	wait := d.gateway.Use(gateway.Setup{
-		Connectors: next.Connectors, Hosts: next.Settings.Hosts, Origins: next.Settings.Origins, Users: next.sessions, Consent: next.Settings.Consent,
+		Connectors: next.Connectors, Hosts: next.Settings.Hosts, Origins: next.Settings.Origins, Users: next.sessions, Consent: next.Settings.Consent, Documents: next.Documents,
 	})
 	prev := d.set
 	next.inherit(prev)
