@@ -18,7 +18,7 @@ import (
 func accounts(t *testing.T) map[string]account {
 	t.Helper()
 	all := map[string]account{}
-	for _, some := range []map[string]account{bearerAccounts(), headerAccounts(), passwordAccounts(), tokenAccounts(), signedAccounts(t), keyedAccounts(t), consentAccounts()} {
+	for _, some := range []map[string]account{bearerAccounts(), headerAccounts(), passwordAccounts(), tokenAccounts(), signedAccounts(t), keyedAccounts(t), paymentAccounts(t), consentAccounts()} {
 		maps.Copy(all, some)
 	}
 	return all
@@ -181,6 +181,9 @@ func tokenAccounts() map[string]account {
 			posts("grant_type", "refresh_token", "refresh_token", "0pAl4iB3", "client_id", id, "client_secret", secret)).of("your-app-key", id),
 		"ebay": withTokens(one("ebay", secret), "https://api.ebay.com/identity/v1/oauth2/token", strings.Replace(answer, "Bearer", "Application Access Token", 1),
 			"GET https://api.ebay.com/buy/browse/v1/item_summary/search", signedIn(id, secret), granted("scope", "https://api.ebay.com/oauth/api_scope")).of("your-app-id", id).without("expires_in_from"),
+		"ibm-cloud": withTokens(one("ibm-cloud", secret), "https://iam.cloud.ibm.com/identity/token",
+			answer, "GET https://resource-controller.cloud.ibm.com/v2/resource_instances",
+			posts("grant_type", "urn:ibm:params:oauth:grant-type:apikey", "apikey", secret)).without("expires_in_from"),
 		"microsoft-graph": withTokens(one("microsoft-graph", secret), entra, answer, "GET https://graph.microsoft.com/v1.0/organization",
 			inForm("scope", "https://graph.microsoft.com/.default")).of(entraIDs...),
 		"paypal": withTokens(one("paypal", secret), "https://api-m.paypal.com/v1/oauth2/token", answer,

@@ -4,15 +4,22 @@ import crypto from "node:crypto";
 import { createServer } from "node:http";
 import { syncBuiltinESMExports } from "node:module";
 import { text } from "node:stream/consumers";
+import alibaba from "@alicloud/openapi-util";
 import { Spot } from "@binance/connector";
 import { generateJwt } from "@coinbase/cdp-sdk/auth";
+import edgegrid from "./node_modules/akamai-edgegrid/src/auth.js";
 import { AlipaySdk } from "alipay-sdk";
 import atlassian from "atlassian-jwt";
 import { ApiTokenProvider } from "fireblocks-sdk/dist/src/api-token-provider.js";
+import { IamAuthenticator } from "ibm-cloud-sdk-core";
 import { compactVerify, decodeJwt, decodeProtectedHeader } from "jose";
+import OAuth from "mastercard-oauth1-signer";
+import ovh from "ovh";
+import tencent from "tencentcloud-sdk-nodejs-common/tencentcloud/common/sign.js";
 
 const now = Date.now;
 const uuid = crypto.randomUUID;
+const bodyHash = OAuth.getBodyHash;
 
 // at runs f at a time in milliseconds, with a UUID.
 async function at(time, id, f) {
@@ -28,12 +35,13 @@ async function at(time, id, f) {
   }
 }
 
-// recorded returns the request that f sends to a server.
-async function recorded(f) {
+// recorded returns the request that f sends to a server with an answer.
+async function recorded(f, answer = {}) {
   let request;
   const server = createServer(async (r, w) => {
     request = { url: r.url, headers: r.headers, body: await text(r) };
-    w.end("{}");
+    w.setHeader("Content-Type", "application/json");
+    w.end(JSON.stringify(answer));
   });
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
   try {
@@ -107,6 +115,65 @@ const judges = {
     want.header.nonce = got.header.nonce;
     delete want.claims.iat; // the page of the Advanced Trade API has none
     return [got, want];
+  },
+  mastercard(r) {
+    const parameters = (authorization) => authorization.replace("OAuth ", "").split(/, ?/).sort();
+    const value = (name) => r.header.Authorization[0].match(`oauth_${name}="([^"]+)"`)[1];
+    const hash = bodyHash(r.body);
+    // The client signs the texts of the header as they stand there, and has no percent-encoding (RFC 5849 section 3.5.1).
+    Object.assign(OAuth, { getNonce: () => value("nonce"), getTimestamp: () => value("timestamp"), getBodyHash: () => value("body_hash") });
+    const want = OAuth.getAuthorizationHeader(`https://${r.header.Host[0]}${r.target}`, r.method, r.body, value("consumer_key"), r.key);
+    return [
+      [parameters(r.header.Authorization[0]), decodeURIComponent(value("consumer_key")), decodeURIComponent(value("body_hash"))],
+      [parameters(want), "consumer!1", hash],
+    ];
+  },
+  async ibm(r) {
+    const request = {};
+    const answer = { access_token: bearer(r), expires_in: 3600 };
+    const want = await recorded((url) => new IamAuthenticator({ apikey: r.key, url }).authenticate(request), answer);
+    const form = new URLSearchParams(want.body);
+    form.delete("response_type"); // the page has none
+    const [path, got] = r.grant.split(" ");
+    const members = (f) => [...f].sort();
+    return [
+      [path, members(new URLSearchParams(got)), r.header.Authorization[0]],
+      [want.url, members(form), request.headers.Authorization],
+    ];
+  },
+  tc3(r) {
+    const want = tencent.default.sign3({
+      method: r.method,
+      url: `https://${r.header.Host[0]}${r.target}`,
+      payload: r.body && Buffer.from(r.body),
+      timestamp: Number(r.header["X-Tc-Timestamp"][0]),
+      service: r.set.service,
+      secretId: r.set.secret_id,
+      secretKey: r.set.secret_key,
+      headers: { "Content-Type": r.header["Content-Type"]?.[0] },
+    });
+    return [r.header.Authorization[0], want];
+  },
+  acs3(r) {
+    const url = new URL(r.target, "https://x");
+    const headers = Object.fromEntries(Object.entries(r.header).map(([name, values]) => [name, values[0]]));
+    const hash = crypto.createHash("sha256").update(r.body).digest("hex");
+    const request = { method: r.method, pathname: url.pathname, query: Object.fromEntries(url.searchParams), headers };
+    const want = alibaba.default.getAuthorization(request, "ACS3-HMAC-SHA256", hash, r.set.access_key_id, r.set.access_key_secret);
+    return [[r.header.Authorization[0], headers["X-Acs-Content-Sha256"]], [want, hash]];
+  },
+  edgegrid(r) {
+    const value = (name) => r.header.Authorization[0].match(`${name}=([^;]+)`)[1];
+    const { client_token, client_secret, access_token } = r.set;
+    const request = { method: r.method, path: r.target, body: r.body };
+    edgegrid.generateAuth(request, client_token, client_secret, access_token, `https://${r.header.Host[0]}`, 0, value("nonce"), value("timestamp"));
+    return [r.header.Authorization[0], request.headers.Authorization];
+  },
+  ovh(r) {
+    const client = ovh({ appKey: r.set.application_key, appSecret: r.set.application_secret, consumerKey: r.set.consumer_key });
+    const [time] = r.header["X-Ovh-Timestamp"];
+    const want = client.signRequest(r.method, `https://${r.header.Host[0]}${r.target}`, r.body || null, Number(time));
+    return [r.header["X-Ovh-Signature"][0], want];
   },
 };
 

@@ -46,14 +46,19 @@ type signed struct {
 	Public       string            `json:"public"`
 	Algorithm    string            `json:"algorithm"`
 	Placeholders map[string]string `json:"set"`
+	// Grant has the path and the body of the token request in front of it, if there is one.
+	Grant string `json:"grant"`
 }
 
-// keeper is a transport that keeps the last request.
+// keeper is a transport that keeps the last request, and the body of the one before. Its answer is that of a token endpoint.
 type keeper struct {
-	mu      sync.Mutex
-	request *http.Request
-	body    string
+	mu          sync.Mutex
+	request     *http.Request
+	body, grant string
 }
+
+// issued is a token without a signature.
+const issued = "eyJhbGciOiJub25lIn0.eyJpYXQiOjEsImV4cCI6Mn0."
 
 // RoundTrip implements http.RoundTripper.
 func (k *keeper) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -66,8 +71,12 @@ func (k *keeper) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.request != nil {
+		k.grant = k.request.URL.Path + " " + k.body
+	}
 	k.request, k.body = r, string(body)
-	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("{}")), Request: r}, nil
+	answer := `{"access_token":"` + issued + `","token_type":"Bearer","expires_in":3600}`
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(answer)), Request: r}, nil
 }
 
 // A product is an entry of the catalogue as a user has filled it in.
@@ -105,7 +114,7 @@ func (p product) send(t *testing.T, requests ...string) (all []signed) {
 		testworld.Check(t, response.Body.Close())
 		header = k.request.Header.Clone()
 		header.Set("Host", k.request.URL.Host)
-		all = append(all, signed{Method: method, Target: k.request.URL.RequestURI(), Header: header, Body: k.body, Placeholders: p.set})
+		all = append(all, signed{Method: method, Target: k.request.URL.RequestURI(), Header: header, Body: k.body, Placeholders: p.set, Grant: k.grant})
 	}
 	return all
 }
@@ -154,6 +163,7 @@ func TestClientsForNode(t *testing.T) {
 	issues := []string{"GET /rest/api/3/issue/KW-1", "GET /rest/api/3/search?jql=a%20%3D%20b&fields=x,y&fields=a", "POST /rest/api/3/issue?b=2&a=1&a=0 {}", "GET /rest/api/3/a%20b/c?q=%2A~%7E"}
 	vaults := []string{"POST /v1/transactions {\"amount\":\"1\",\"note\":\"é\"}", "PUT /v1/vaults/1?x=a%20b {\"name\":\"a\"}"}
 	wallets := []string{"GET /platform/v2/evm/accounts", "POST /platform/v2/evm/accounts {\"name\":\"a\"}"}
+	atms := []string{"POST /locations/atms/searches?limit=5&distance_unit=MILE {\"latitude\":\"40.7\",\"place\":\"é\"}", "GET /bin-resources/bin-ranges?page=1&sort=-a%20b", "DELETE /x/1"}
 	cdp := []string{`api.coinbase.com`, `api.cdp.coinbase.com`, `{uri: "{method} {authority}{path}"}`, `{uris: ["{method} {authority}{path}"]}`}
 	var requests []signed
 	for _, test := range []struct {
@@ -169,6 +179,8 @@ func TestClientsForNode(t *testing.T) {
 		{"fireblocks", rsaKey, "", "", "", product{"fireblocks", nil, host.MapSecrets{"fireblocks-id": "user-1", "fireblocks-key": rsaKey}, nil}, vaults},
 		{"coinbase", ecKey, ecPublic, "", "", product{"coinbase", map[string]string{"your-key-name": "organizations/1/apiKeys/2"}, host.MapSecrets{"coinbase": ecKey}, cdp}, wallets},
 		{"coinbase", base64.StdEncoding.EncodeToString(edSigner), edPublic, "", "", product{"coinbase", map[string]string{"your-key-name": "key-1"}, host.MapSecrets{"coinbase": base64.StdEncoding.EncodeToString(edSigner)}, append([]string{"algorithm: ES256", "algorithm: EdDSA"}, cdp...)}, wallets},
+		{"mastercard", rsaKey, "", "", "", product{"mastercard", nil, host.MapSecrets{"mastercard-consumer-key": "consumer!1", "mastercard-key": rsaKey}, nil}, atms},
+		{"ibm", "an-api-key+1", "", "", "", product{"ibm-cloud", nil, host.MapSecrets{"ibm-cloud": "an-api-key+1"}, nil}, []string{"GET /v2/resource_instances"}},
 	} {
 		for _, r := range test.product.send(t, test.requests...) {
 			r.Judge, r.Key, r.Public, r.Algorithm, r.Base = test.judge, test.key, test.public, test.algorithm, test.base
