@@ -65,7 +65,8 @@ func (h *Host) NewConnector(ctx context.Context, config ConnectorConfig) (*Conne
 
 func (h *Host) input(c *ConnectorConfig) *connect.Input {
 	return &connect.Input{
-		Name: c.Name, Origins: c.Origins, Type: c.Auth.Type, Values: c.Auth.Config, TLS: (*connect.TLSConfig)(c.TLS), BodyBytes: c.BodyBytes,
+		Name: c.Name, Origins: c.Origins, Hosts: c.Hosts, HostsShareSecrets: c.HostsShareSecrets,
+		Type: c.Auth.Type, Values: c.Auth.Config, TLS: (*connect.TLSConfig)(c.TLS), BodyBytes: c.BodyBytes,
 		Timeout: c.Timeout, RefreshAhead: c.RefreshAhead, NeverResend: c.NeverResend, CrossOriginRedirects: c.CrossOriginRedirects,
 		Base: h.config.Base != nil, PKCS12: h.config.PKCS12 != nil, State: h.config.State != nil,
 		UserTokenHosts: h.userTokenHosts, IdentityHosts: h.identityHosts, Variables: h.config.Variables, CallTime: h.config.Limits.CallTime, Salt: h.cache.salt,

@@ -24,8 +24,15 @@ type ConnectorConfig struct {
 	// Name is part of errors and log lines. No connector with another name can use its tokens.
 	Name string
 	// Origins are the scheme, host and port of the API, such as https://api.example.com. Requests to any other origin
-	// fail.
+	// fail. A star in place of a label, as in https://*.example.com, is a host that depends on the tenant of the context's [User]: the
+	// program chooses one of Hosts for each request, and redirects to another get no credential.
 	Origins []string
+	// Hosts bounds all hosts of the connector that are not literal, in Origins and in URLs of Auth. It has names such as eu.example.com,
+	// and *.example.com, where the star stands for one label. A host without a port has that of https, or http.
+	Hosts []string
+	// HostsShareSecrets allows secrets that are the same for all tenants beside a host that the tenant chooses, or below a domain where
+	// everybody can get a name, such as myshopify.com (by the list of publicsuffix.org).
+	HostsShareSecrets bool
 	// Auth is the auth type and its configuration.
 	Auth Auth
 	// TLS has the client certificate and the authorities of the connector. If it is nil, those of [Egress].TLS apply. It needs

@@ -45,7 +45,7 @@ type Host struct {
 	hooks testhook.Hooks
 	// shared has the parts that the runners of all connectors use.
 	shared         run.Shared
-	userTokenHosts connect.TokenHosts
+	userTokenHosts connect.HostList
 	types          map[string]*plugin
 	order          []*plugin
 
@@ -98,7 +98,7 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 	}
 	h := &Host{config: c, signer: signing.New(c.Limits.Keys), types: map[string]*plugin{}, dialers: map[dialerKey]*dialer{}}
 	var err error
-	if h.userTokenHosts, err = connect.ParseTokenHosts(c.UserTokenHosts); err != nil {
+	if h.userTokenHosts, err = connect.ParseHostList(c.UserTokenHosts); err != nil {
 		return nil, fmt.Errorf("UserTokenHosts: %w", err)
 	}
 	if h.config.Previous = nil; c.Previous != nil && c.Previous.cache.state == c.State {

@@ -17,8 +17,8 @@ type Expression struct {
 	Kind Kind
 	// Column is the column of the operator or name that is evaluated last. Start is the column of the first token.
 	Column, Start int
-	// Secrets and Variables are the names in get_secret and get_variable. The secret of a tenant is named tenants/*/NAME, and
-	// that of a user users/*/NAME. Subject are the fields of user ("user.email") and tenant_id; a secret of a tenant or a user
+	// Secrets and Variables are the names in get_secret and get_variable. One of a tenant is named tenants/*/NAME, and the secret
+	// of a user users/*/NAME. Subject are the fields of user ("user.email") and tenant_id; a secret of a tenant or a user
 	// adds the one with its id. Each is in the order of the source, with repetitions.
 	Secrets, Variables, Subject []string
 	// Discovered are the calls of discover.
@@ -309,7 +309,7 @@ func (b *builder) defaultValue(n *ast.CallNode, output bool) operand {
 	case *ast.IdentifierNode, *ast.MemberNode:
 		value = b.value(first, output, true)
 	case *ast.CallNode:
-		if callee, ok := first.Callee.(*ast.IdentifierNode); ok && callee.Value == "get_variable" && len(first.Arguments) == 1 {
+		if callee, ok := first.Callee.(*ast.IdentifierNode); ok && callee.Value == "get_variable" && 0 < len(first.Arguments) && len(first.Arguments) <= 2 {
 			value = b.variable(first, true)
 			break
 		}

@@ -50,7 +50,7 @@ type omitted struct{}
 var functions = map[string]function{
 	"get_secret":   {everywhere, 1, 2, "a name, and perhaps 'tenant' or 'user'", "", nil, Text, nil, false},
 	"get_key":      {everywhere, 1, 2, "a name, and perhaps a version", "", nil, Text, nil, false},
-	"get_variable": {everywhere, 1, 1, "one name", "", nil, Text, nil, false},
+	"get_variable": {everywhere, 1, 2, "a name, and perhaps 'tenant'", "", nil, Text, nil, false},
 	"identity":     {everywhere, 2, 2, "the name of an identity, and an audience", "", nil, Text, nil, false},
 	"discover":     {everywhere, 2, 2, "an issuer, and a member of its metadata", "", nil, Text, nil, false},
 	"default":      {everywhere, 2, 2, "a value and what replaces it", "", nil, Any, nil, false},

@@ -3,6 +3,7 @@ package expr
 import (
 	"errors"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/expr-lang/expr/ast"
@@ -36,19 +37,26 @@ func (b *builder) literalName(n *ast.CallNode) (name string, ok bool) {
 	return "", false
 }
 
+// ownedName returns the name of a secret or a variable as in [Expression].Secrets. The second argument may be one of ofWhom.
+func (b *builder) ownedName(n *ast.CallNode, what string, ofWhom ...string) (name string, ok bool) {
+	name, ok = b.literalName(n)
+	if !ok || len(n.Arguments) == 1 {
+		return name, ok
+	}
+	argument, _ := n.Arguments[1].(*ast.StringNode)
+	if argument == nil || !slices.Contains(ofWhom, argument.Value) {
+		b.fail(n.Arguments[1], "whose %s it is must be written '%s'", what, strings.Join(ofWhom, "' or '"))
+		return "", false
+	}
+	o := owners[argument.Value]
+	b.Subject = append(b.Subject, o.subject)
+	return o.directory + anyone + "/" + name, true
+}
+
 func (b *builder) secret(n *ast.CallNode) operand {
-	name, ok := b.literalName(n)
+	name, ok := b.ownedName(n, "secret", "tenant", "user")
 	if !ok {
 		return operand{}
-	}
-	if len(n.Arguments) > 1 {
-		argument, _ := n.Arguments[1].(*ast.StringNode)
-		if argument == nil || owners[argument.Value].missing == nil {
-			return b.fail(n.Arguments[1], "whose secret it is must be written 'tenant' or 'user'")
-		}
-		o := owners[argument.Value]
-		name = o.directory + anyone + "/" + name
-		b.Subject = append(b.Subject, o.subject)
 	}
 	b.Secrets, b.Secret = append(b.Secrets, name), true
 	called := SecretCall(name)
@@ -91,15 +99,23 @@ func (b *builder) key(n *ast.CallNode) operand {
 
 // variable compiles get_variable. If optional is true, a missing variable is empty text and not an error.
 func (b *builder) variable(n *ast.CallNode, optional bool) operand {
-	name, ok := b.literalName(n)
+	name, ok := b.ownedName(n, "variable", "tenant")
 	if !ok {
 		return operand{}
 	}
 	b.Variables = append(b.Variables, name)
+	called := strings.Replace(SecretCall(name), "get_secret", "get_variable", 1)
 	return b.lookup(n, func(r *Run) string {
-		value, ok := r.Values.Variable(name)
+		fullName, err := name, error(nil)
+		if Owned(name) {
+			fullName, err = StoredSecret(name, r.Values.TenantID(), "")
+		}
+		if err != nil {
+			panic(&Error{Column: r.column, Message: called, Err: err})
+		}
+		value, ok := r.Values.Variable(fullName)
 		if !ok && !optional {
-			panic(r.failure("get_variable('%s'): there is no such variable", name))
+			panic(r.failure("%s: there is no such variable", called))
 		}
 		return value
 	})

@@ -103,6 +103,32 @@ var fixedHost = regexp.MustCompile(`^[A-Za-z]+://[^/?#{}\\]+[/?]`)
 // FixedHost reports whether the scheme and the host of a URL with templates are complete before the first template.
 func FixedHost(text string) bool { return fixedHost.MatchString(text) }
 
+var (
+	tenant = `\{\{\s*(?:tenant_id|get_variable\(\s*(?:'[\w.-]+'|"[\w.-]+")\s*,\s*(?:'tenant'|"tenant")\s*\))\s*\}\}`
+	label  = `(?:` + tenant + `|[^./?#@:{}\\]+)`
+
+	tenantExpression = regexp.MustCompile(tenant)
+	tenantHost       = regexp.MustCompile(`^[A-Za-z]+://` + label + `(?:\.` + label + `)+(?::[0-9]+)?(?:[/?]|$)`)
+	hostLabel        = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$`)
+)
+
+// HostPattern returns a URL with a star in place of each expression in its host, and reports whether there is one. Such an expression is a
+// whole label, and the tenant's: tenant_id, or get_variable('NAME', 'tenant').
+func HostPattern(text string) (pattern string, ok bool) {
+	host := tenantHost.FindString(text)
+	if !strings.Contains(host, "{{") {
+		return text, false
+	}
+	return tenantExpression.ReplaceAllLiteralString(host, "*") + text[len(host):], true
+}
+
+// ErrLabel is the error for a value that is a part of a host, and no [Label].
+var ErrLabel = errors.New("a value that is part of a host is no label of one: 1 to 63 of a to z, 0 to 9 and hyphens, with a hyphen at neither end")
+
+// Label reports whether a text is a label of a host in lower case (RFC 1123 section 2.1), and none of another alphabet, which begins with
+// xn-- (RFC 5890 section 2.3.2.1).
+func Label(text string) bool { return hostLabel.MatchString(text) && !strings.HasPrefix(text, "xn--") }
+
 // MemberName returns the decoded name of a member of a form or query, as an API may read it: until a NUL, as C does, as PHP makes a
 // variable of it (manual, "Variables From External Sources"; main/php_variables.c for a [ without a ]), and as ASP reads %uXXXX, a % that
 // encodes nothing, and fullwidth letters.

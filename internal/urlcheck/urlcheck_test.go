@@ -1,8 +1,10 @@
 package urlcheck_test
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/internal/urlcheck"
 )
 
@@ -77,6 +79,51 @@ func TestFixedHosts(t *testing.T) {
 	} {
 		if got := urlcheck.FixedHost(text); got != want {
 			t.Errorf("%s: got = %v", text, got)
+		}
+	}
+}
+
+// A value of a tenant that leads elsewhere is no label (threats.md 481).
+func TestLabels_threats_481(t *testing.T) {
+	for _, text := range []string{"a", "1", "acme", "acme-1", "0x7f", "2130706433", strings.Repeat("a", 63)} {
+		if !urlcheck.Label(text) {
+			t.Errorf("%q is no label", text)
+		}
+	}
+	for _, text := range []string{strings.Repeat("a", 64), "Acme", "a--", "-a", "xn--a", "xn--", "a_b", "é", "ａ", "\u00ad", "a\n"} {
+		if urlcheck.Label(text) {
+			t.Errorf("%q is a label", text)
+		}
+	}
+	for _, text := range testworld.HostSpellings() {
+		if urlcheck.Label(text) && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+			t.Errorf("%q is a label", text)
+		}
+	}
+}
+
+func TestHostPattern(t *testing.T) {
+	const tenant, variable = "{{ tenant_id }}", "{{ get_variable('v', 'tenant') }}"
+	for text, want := range map[string]string{
+		"https://" + tenant + ".example.com":                    "https://*.example.com",
+		"https://" + tenant + ".example.com/x/" + tenant:        "https://*.example.com/x/" + tenant,
+		"https://a." + variable + ".x.de:1/" + tenant:           "https://a.*.x.de:1/" + tenant,
+		`https://{{get_variable("v" , 'tenant')}}.x.de?{{ a }}`: "https://*.x.de?{{ a }}",
+		"https://" + tenant + "." + variable + ".x.de":          "https://*.*.x.de",
+	} {
+		if got, ok := urlcheck.HostPattern(text); got != want || !ok {
+			t.Errorf("%s: %s, %t, want %s", text, got, ok, want)
+		}
+	}
+	for _, text := range []string{
+		"https://a.example.com/" + tenant, "https://a.example.com?" + tenant, "https://a.example.com", tenant + "://a.example.com", "https://" + tenant, "https://" + tenant + "/",
+		"https://x" + tenant + ".example.com", "https://" + tenant + tenant + ".example.com", "https://a.example.com" + tenant, "https://a.example.com:" + tenant,
+		"https://u@" + tenant + ".example.com", "https://" + tenant + ".example.com@evil.example/", `https://evil.example\@` + tenant + ".example.com",
+		"https://evil.example#." + tenant + ".example.com", "https://{{ user.id }}.example.com", "https://{{ get_secret('s', 'tenant') }}.example.com/",
+		"https://{{ default(tenant_id, 'a') }}.example.com/", "https://{{ get_variable('a') }}.example.com", "https://{{ uuid() }}.example.com",
+	} {
+		if got, ok := urlcheck.HostPattern(text); got != text || ok {
+			t.Errorf("%s has the pattern %s", text, got)
 		}
 	}
 }

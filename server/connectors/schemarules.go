@@ -53,7 +53,8 @@ var texts = map[string]text{
 		"^(" + headerName + "+|" + headerName + `{3,}-\*)$`,
 		"This is not the name of a header, or names with a * after a hyphen, such as X-RateLimit-*.",
 	},
-	"host": {`^[^/ @*]+$`, "This is not the name of a host, such as gateway.example.com or localhost:8080."},
+	"hosts": {`^(\*\.)?[^/ @*:]+(:[0-9]+)?$`, "This is not the name of a host, or one with a star for its first label, such as *.example.com."},
+	"host":  {`^[^/ @*]+$`, "This is not the name of a host, such as gateway.example.com or localhost:8080."},
 	"origin": {
 		`^[A-Za-z][A-Za-z0-9+.-]*://[^/*?# ]+$`,
 		"This is not an origin: scheme and host, without a slash at the end, such as https://app.example.com.",

@@ -167,6 +167,33 @@ func TestReadSecretsOfTenantsAndUsers(t *testing.T) {
 	}
 }
 
+// A rehearsal needs the tenant whose host it tries, and says so in place of a problem of a tenant that it makes up.
+func TestReadSecretsWithTenantsHosts(t *testing.T) {
+	const text = `connectors:
+  - name: Desk
+    url: "https://{{ get_variable('desk', 'tenant') }}.desk.example"
+    hosts: ["*.desk.example"]
+    hosts_share_secrets: true
+    auth:
+      type: oauth_client_credentials
+      config: {client_id: me, client_secret: "{{ get_secret('s') }}", token_url: "https://{{ get_variable('desk', 'tenant') }}.desk.example/token"}
+`
+	for tenant, want := range map[string]string{
+		"": "was not tried, because its host depends on the tenant: --tenant ID says which", "acme": "", "beta": "get_variable('desk', 'tenant'): there is no such variable", "evil": "is no label",
+	} {
+		config := host.Config{Secrets: host.MapSecrets{"s": "c4n4ry0x9"}, Variables: map[string]string{"tenants/acme/desk": "acme1", "tenants/evil/desk": "a.evil"}}
+		set, problems := load(t, text, connectors.Options{Host: config, ReadSecrets: true, Inspect: true, User: host.User{TenantID: tenant}})
+		if set != nil {
+			for _, w := range set.Warnings {
+				problems = append(problems, w.Message)
+			}
+		}
+		if got := strings.Join(problems, "\n"); (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("tenant %q: %q, want %q", tenant, got, want)
+		}
+	}
+}
+
 // With ReadSecrets, metadata that a person has to mend is a problem. An issuer that is down is none.
 func TestMetadataOfIssuers(t *testing.T) {
 	wrong := httptest.NewServer(http.NotFoundHandler())

@@ -27,7 +27,7 @@ func TestURLs(t *testing.T) {
 		"https://user:pw@a.example":   "has user info, which would end up in logs: put the credential into auth",
 		"https://a.example#top":       "has a fragment, which is never sent: remove it",
 		"https://a.example/v1/../v2":  "the path has a segment . or .., which would leave the connector's url",
-		"https://{{ user.email }}/v1": "has a template in its scheme or host: these are literal, since they decide who gets the credential",
+		"https://{{ user.email }}/v1": "has a template in its scheme or host: these are literal, since they decide who gets the credential, or with hosts a label of the host is tenant_id or get_variable('NAME', 'tenant')",
 		"https://a.example/{{ 1 }}#b": "has a fragment, which is never sent: remove it",
 		"https://a.example:0":         "has a port that is not 1 to 65535",
 		"http://a.example":            "is plain http, which sends everything in the open: use https, or name the host in plain_http of egress",

@@ -16,6 +16,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/contract"
+	"github.com/keywright/keywright/internal/expr"
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/internal/urlpath"
 	"github.com/keywright/keywright/server/gateway/internal/transform"
@@ -114,7 +115,7 @@ func NewConnector(ctx context.Context, h *host.Host, d Definition) (*Connector, 
 	if len(c.definition.Methods) == 0 {
 		c.definition.Methods = []string{http.MethodGet}
 	}
-	k := &compiler{host: h, patterns: &d.Patterns.all}
+	k := &compiler{host: h, patterns: &d.Patterns.all, ownSecrets: len(d.Hosts) > 0 && !d.HostsShareSecrets}
 	origin := k.url(c)
 	k.methods(c.definition.Methods)
 	for i, text := range d.Paths {
@@ -142,7 +143,7 @@ func NewConnector(ctx context.Context, h *host.Host, d Definition) (*Connector, 
 		k.Wrong("streams.silence", "is negative")
 	}
 	upstream, err := h.NewConnector(ctx, host.ConnectorConfig{
-		Name: d.Permalink, Origins: []string{origin}, Auth: d.Auth, TLS: d.TLS, Egress: d.Egress, Timeout: d.Timeout, RefreshAhead: d.RefreshAhead,
+		Name: d.Permalink, Origins: []string{origin}, Hosts: d.Hosts, HostsShareSecrets: d.HostsShareSecrets, Auth: d.Auth, TLS: d.TLS, Egress: d.Egress, Timeout: d.Timeout, RefreshAhead: d.RefreshAhead,
 		BodyBytes: max(0, c.definition.Limits.RequestBytes), NeverResend: d.Resend == ResendNever,
 	})
 	return c.with(upstream, err, k.Problems)
@@ -213,6 +214,8 @@ type compiler struct {
 	problem.Collector
 	host     *host.Host
 	patterns *transform.Patterns
+	// ownSecrets is set if all secrets must be those of a tenant or a user.
+	ownSecrets bool
 }
 
 // template compiles a template. If whyNoSecret is not empty, a secret in the template is a problem for that reason. template
@@ -280,6 +283,9 @@ func (k *compiler) parameters(what string, all []Parameter) []parameter {
 		}
 		names[name] = true
 		value := k.template(path+".value", p.Value, "")
+		if k.ownSecrets && value != nil && slices.ContainsFunc(value.Secrets(), func(name string) bool { return !expr.Owned(name) }) {
+			k.Wrong(path+".value", "names a secret that is the same for all tenants, and one of hosts may be of strangers: write get_secret('NAME', 'tenant'), or set hosts_share_secrets")
+		}
 		switch {
 		case !p.Overridable || value == nil:
 		case len(value.Secrets()) > 0:

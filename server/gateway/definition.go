@@ -27,8 +27,15 @@ type Definition struct {
 	//
 	// It is also the name of the host's connector, to which cached tokens belong. Empty means [Permalink] of Name.
 	Permalink string `file:",permalink"`
-	// URL is the https URL of the API. Its path and query may have templates, its scheme and host may not.
+	// URL is the https URL of the API. Its path and query may have templates. With hosts, a label of its host may be
+	// {{ tenant_id }} or {{ get_variable('NAME', 'tenant') }}.
 	URL string `file:",required,url"`
+	// Hosts bounds all hosts of the connector that are not literal, in url and in URLs of auth. It has names such as
+	// eu.example.com, and *.example.com, where the star stands for one label.
+	Hosts []string `file:",hosts"`
+	// HostsShareSecrets allows secrets that are the same for all tenants beside a host that the tenant chooses, or below a
+	// domain where everybody can get a name, such as myshopify.com.
+	HostsShareSecrets bool `default:"false"`
 	// Methods are the methods that callers may use, in capitals: one, or a list. With GET, HEAD is allowed too.
 	//
 	// CONNECT and TRACE are invalid. Empty means GET.
@@ -168,12 +175,14 @@ func (l Limits) withDefaults() Limits {
 // allows it.
 var baseURL = urlcheck.Rule{AllowHTTP: true, Credentials: "put the credential into auth", Example: "https://api.example.com/v1"}
 
-// BaseURL returns the definition's URL up to its first template. All requests go to its scheme, host and port. BaseURL allows
-// plain http; the host checks that. It returns an error if the URL is invalid.
+// BaseURL returns the definition's URL up to its first template behind the host. All requests go to its scheme, host and port; a star in
+// the host stands for a template. BaseURL allows plain http; the host checks that. It returns an error if the URL is invalid.
 func (d *Definition) BaseURL() (*url.URL, error) {
-	literal, rest, templates := strings.Cut(d.URL, "{{")
-	if templates && !urlcheck.FixedHost(d.URL) {
-		return nil, errors.New("has a template in its scheme or host: these are literal, since they decide who gets the credential")
+	text, open := urlcheck.HostPattern(d.URL)
+	literal, rest, templates := strings.Cut(text, "{{")
+	if open && len(d.Hosts) == 0 || templates && !open && !urlcheck.FixedHost(d.URL) {
+		return nil, errors.New("has a template in its scheme or host: these are literal, since they decide who gets the credential, or with hosts " +
+			"a label of the host is tenant_id or get_variable('NAME', 'tenant')")
 	}
 	if strings.Contains(rest[strings.LastIndex(rest, "}}")+1:], "#") {
 		literal += "#" // so that a fragment behind the templates is found too

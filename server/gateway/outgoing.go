@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/urlcheck"
 	"github.com/keywright/keywright/internal/urlpath"
 	"github.com/keywright/keywright/server/internal/trial"
 )
@@ -149,6 +151,9 @@ func (c *Connector) renderURL(ctx context.Context) (*url.URL, error) {
 		return c.literal, nil
 	}
 	text, err := c.url.RenderURL(ctx)
+	if errors.Is(err, urlcheck.ErrLabel) {
+		return nil, refuse(http.StatusBadRequest, "%v", urlcheck.ErrLabel)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("url: %w", err)
 	}

@@ -37,7 +37,8 @@ type Input struct {
 	// Each of these means what the field of host.ConnectorConfig with the same name means, but for Type, which is the auth type or an
 	// alias of it, and Values, which has the fields of its configuration.
 	Name                  string
-	Origins               []string
+	Origins, Hosts        []string
+	HostsShareSecrets     bool
 	Type                  string
 	Values                map[string]any
 	TLS                   *TLSConfig
@@ -60,7 +61,7 @@ type Input struct {
 	Presents bool
 	// Base, PKCS12 and State report whether the host has these: a transport in place of its own, a reader of PKCS #12, and a store.
 	Base, PKCS12, State bool
-	UserTokenHosts      TokenHosts
+	UserTokenHosts      HostList
 	// IdentityHosts returns the hosts that may get the tokens of an identity for an audience.
 	IdentityHosts func(name, audience string) []string
 	Variables     map[string]string
@@ -97,6 +98,7 @@ type Plan struct {
 	consent bool
 	// listed are the tokens that go to listed hosts only.
 	listed []listedToken
+	hosts  HostList
 }
 
 // Findings are the problems of a configuration.
@@ -130,6 +132,9 @@ type checker struct {
 	plan *Plan
 	// failure is the failure of validate.
 	failure *hostfn.Failure
+	// tenants is set if tenants choose the host of a URL. public is a host of the list that everybody can have, if there is one.
+	tenants bool
+	public  string
 }
 
 // Check returns the plan of a connector. It is valid only if there are no problems.
@@ -168,6 +173,7 @@ func (k *checker) transport() {
 	if in.CrossOriginRedirects && in.Presents {
 		k.Wrong("CrossOriginRedirects", "another origin would get the client certificate of Egress.TLS: leave one of them out")
 	}
+	k.hostList()
 	k.origins()
 	k.tls()
 }
@@ -205,6 +211,7 @@ func (k *checker) auth(ctx context.Context) {
 	if k.plan.consent { // each user has a grant, and what was got with it is nobody else's
 		k.plan.Names.Merge(template.Names{User: []string{"id"}, Tenant: true})
 	}
+	k.openHosts()
 	for _, p := range k.plan.SharedKeys() {
 		k.Wrong(p.Path, "%s", p.Message)
 	}
@@ -227,7 +234,7 @@ func (k *checker) calls() {
 	calls.SecretSinks, calls.SecretDerived = map[string]seal.Sinks{}, map[string]seal.Sinks{}
 	calls.Uses, calls.Grants, calls.Anonymous = p.Uses, p.Grants, p.Description.Anonymous
 	calls.Owner, calls.Partition = k.in.Name, plan.partition
-	calls.CheckURL = k.in.CheckURL
+	calls.CheckURL, calls.HostOf = k.in.CheckURL, plan.hosts.find
 	warn := calls.Warn
 	calls.Warn = func(ctx context.Context, field, text string) { warn(ctx, plan.Path(field), text) }
 }
@@ -245,7 +252,12 @@ func (k *checker) origins() {
 		k.Wrong("origins", "is empty: name the scheme and host of the API, such as https://api.example.com")
 	}
 	for i, text := range k.in.Origins {
-		if err := k.plan.Origins.Add(text, k.in.AllowsHTTP); err != nil {
+		err := k.plan.Origins.Add(text, k.in.AllowsHTTP)
+		if err == nil && strings.Contains(text, "*") {
+			k.openOrigins()
+			err = k.openHost(text)
+		}
+		if err != nil {
 			k.wrong(indexed("origins", i), err)
 		}
 	}

@@ -140,8 +140,8 @@ func (k *checker) field(f *hostfn.Field, value any) {
 	}
 	k.names(f, compiled.Names())
 	k.compared(f, compiled.Names())
-	if names := compiled.Names(); f.Kind == abi.KindURL && (len(names.User) > 0 || names.Tenant) && !urlcheck.FixedHost(text) {
-		k.wrongField(f, "user.*, tenant_id and secrets of tenants and users may stand only behind the host: whoever chooses the host gets the credential")
+	if f.Kind == abi.KindURL {
+		k.fieldHost(f, text)
 	}
 	if literal, ok := compiled.Literal(); ok {
 		k.literal(f, literal)

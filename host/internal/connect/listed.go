@@ -1,16 +1,12 @@
 package connect
 
 import (
-	"fmt"
-	"net"
 	"net/url"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/hostfn"
-	"github.com/keywright/keywright/host/internal/request"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/template"
-	"github.com/keywright/keywright/internal/urlcheck"
 )
 
 // ListedPlace says where user.token and identity may stand, for errors.
@@ -25,41 +21,11 @@ const IdentityPlace = "the token of identity " + ListedPlace
 // DiscoverPlace says where discover may stand, for errors.
 const DiscoverPlace = "discover is for the fields of auth.config: it names endpoints of an authorization server"
 
-// TokenHosts has the hosts that may get a token, as host:port. The port is empty if none is configured.
-type TokenHosts map[string]bool
-
-// ParseTokenHosts parses the names of hosts.
-func ParseTokenHosts(list []string) (TokenHosts, error) {
-	hosts := TokenHosts{}
-	for _, text := range list {
-		var o request.Origin
-		u, err := urlcheck.ParseHost(text)
-		if err == nil {
-			o, err = request.OriginOf(u)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%q %w", printableText(text), err)
-		}
-		hosts[net.JoinHostPort(o.Host, u.Port())] = true
-	}
-	return hosts, nil
-}
-
-// Lists reports whether the host of a URL is one of h.
-func (h TokenHosts) Lists(u *url.URL) bool {
-	o, err := request.OriginOf(u)
-	if err != nil {
-		return false
-	}
-	usual := o.Scheme == "https" && o.Port == "443" || o.Scheme == "http" && o.Port == "80"
-	return h[net.JoinHostPort(o.Host, o.Port)] || usual && h[net.JoinHostPort(o.Host, "")]
-}
-
 // listedToken is a token among the names of a plan that goes to listed hosts only.
 type listedToken struct {
 	// name is the expression: user.token, or a call of identity.
 	name  string
-	hosts TokenHosts
+	hosts HostList
 }
 
 // listedNames returns the expressions among the names whose tokens go to listed hosts only.
@@ -114,7 +80,7 @@ func (k *checker) listedTokens() {
 		plan.listed = append(plan.listed, listedToken{template.UserToken, k.in.UserTokenHosts})
 	}
 	for _, identity := range plan.Names.Identities {
-		hosts, err := ParseTokenHosts(k.in.IdentityHosts(identity.Name, identity.Audience))
+		hosts, err := ParseHostList(k.in.IdentityHosts(identity.Name, identity.Audience))
 		if err != nil {
 			k.Wrong("auth.config", "the hosts of %s: %v", identity, err)
 		}

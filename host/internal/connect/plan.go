@@ -17,6 +17,7 @@ import (
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/internal/template"
 	"github.com/keywright/keywright/internal/contract"
+	"github.com/keywright/keywright/internal/expr"
 	"github.com/keywright/keywright/internal/jws"
 	"github.com/keywright/keywright/internal/urlcheck"
 )
@@ -92,6 +93,7 @@ func (p *Plan) setSeed(in *Input) error {
 		}
 		d.Add(slices.Sorted(maps.Keys(t.hosts))...)
 	}
+	d.Add(slices.Sorted(maps.Keys(p.hosts))...)
 	p.seed = d.Sum()
 	return nil
 }
@@ -112,7 +114,8 @@ func (p *Plan) partition(in *hostfn.Inputs) [32]byte {
 		d.Add(identity.Name, identity.Audience, Subject(in.Identities[i]))
 	}
 	for _, name := range names.Variables {
-		value, ok := in.Variables[name]
+		variable, _ := expr.StoredSecret(name, in.TenantID, "")
+		value, ok := in.Variables[variable]
 		d.Add(name, value, fmt.Sprint(ok))
 	}
 	for _, name := range names.User {

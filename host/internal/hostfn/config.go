@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -110,9 +111,7 @@ func (c *rendering) field(f *Field) (string, bool) {
 	c.compares(f, value)
 	c.checkRendered(f, value)
 	if f.Kind == abi.KindURL {
-		if err := c.plan.CheckURL(value); err != nil {
-			c.endf(StageConfig, "%s %w", f.Name, err)
-		}
+		c.checkURL(f, value)
 	}
 	switch {
 	case sealed:
@@ -122,6 +121,16 @@ func (c *rendering) field(f *Field) (string, bool) {
 		return value, true // a plugin may have to read it, and it is no secret: it is literal or was checked
 	}
 	return c.sealParts(parts, f), true
+}
+
+// checkURL ends the call if a field of kind url may not have a value.
+func (c *rendering) checkURL(f *Field, value string) {
+	if err := c.plan.CheckURL(value); err != nil {
+		c.endf(StageConfig, "%s %w", f.Name, err)
+	}
+	if u, err := url.Parse(value); f.OpenHost && (err != nil || c.plan.HostOf(u) == "") {
+		c.endf(StageConfig, "%s leads to no host of hosts", f.Name)
+	}
 }
 
 // text returns the text of a field, and its parts if it is not literal.
@@ -154,10 +163,10 @@ func (c *rendering) renderObject(f *Field) string {
 	return string(document)
 }
 
-// parts renders a field. The values of a user stay within their segment or parameter of a URL, whose host is literal then.
+// parts renders a field. The values of a user stay within their segment or parameter of a URL, and that of a tenant within a label.
 func (c *rendering) parts(f *Field) []template.Part {
 	render := f.Text.Render
-	inURL := f.Kind == abi.KindURL && urlcheck.FixedHost(f.Text.Source())
+	inURL := f.OpenHost || f.Kind == abi.KindURL && urlcheck.FixedHost(f.Text.Source())
 	if inURL {
 		render = f.Text.RenderURL
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -25,6 +26,7 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 func callTo(t *testing.T, plan *Plan) *Call {
 	t.Helper()
 	plan.ExchangeTime, plan.Limits.TokenBytes = time.Minute, 100
+	plan.HostOf = func(*url.URL) string { return "" }
 	plan.Client = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("{}")), Request: r}, nil
 	})}

@@ -64,6 +64,8 @@ type Field struct {
 	Object *template.Object
 	// Source is the value as the operator wrote it, for validate.
 	Source any
+	// OpenHost is set if a tenant chooses the host of a URL.
+	OpenHost bool
 }
 
 // purposes returns the purposes of a key.
@@ -135,8 +137,10 @@ type Plan struct {
 	Unlisted func(*url.URL) string
 	// CheckURL returns an error if a rendered field of kind url may not have that value.
 	CheckURL func(url string) error
-	Tokens   *tokens.Store
-	Signer   *signing.Signer
+	// HostOf returns the host of the connector's list that stands for that of a URL, or "".
+	HostOf func(*url.URL) string
+	Tokens *tokens.Store
+	Signer *signing.Signer
 	// Client sends token requests. It must not follow redirects.
 	Client *http.Client
 	// UserAgent is the User-Agent of token requests, unless the guest sets one.

@@ -234,8 +234,12 @@ func (c *exchanging) setExchangeField(reference string) {
 	}
 }
 
-// shownHost returns the host of an exchange, or "" if a sealed value is a part of it. Any field may take its value from a secret.
+// shownHost returns the host of an exchange, or "" if a sealed value is a part of it. Any field may take its value from a secret. The
+// list's host stands for that of a tenant.
 func (c *exchanging) shownHost(r *http.Request) string {
+	if host := c.plan.HostOf(r.URL); host != "" {
+		return host
+	}
 	if u, err := url.Parse(c.urlReference); err != nil || u.Host != r.URL.Host {
 		return ""
 	}

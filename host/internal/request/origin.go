@@ -25,6 +25,8 @@ func (o Origin) String() string { return o.Scheme + "://" + o.Host + ":" + o.Por
 // Origins is the set of origins to which a connector sends requests. It must not be copied.
 type Origins struct {
 	all map[Origin]bool
+	// Listed, if not nil, reports whether the host of a URL is one that tenants may have.
+	Listed func(*url.URL) bool
 	// last is the scheme and host of the last URL that was found to be of one of the origins.
 	last atomic.Pointer[schemeHost]
 }
@@ -103,7 +105,7 @@ func (o *Origins) Check(r *http.Request) error {
 	if r.URL == nil || r.URL.Opaque != "" { // Opaque may put another host into the request line
 		return errors.New("the request has no URL with a host and a path")
 	}
-	if err := o.CheckURL(r.URL); err != nil {
+	if err := o.CheckURL(r); err != nil {
 		return err
 	}
 	if strings.IndexByte(r.URL.RawQuery, '#') >= 0 { // it is sent as it is, and would make the appended query a fragment
@@ -122,9 +124,10 @@ func (o *Origins) Check(r *http.Request) error {
 	return nil
 }
 
-// CheckURL checks the scheme and the host of a request's URL. It remembers the last valid pair as it was written, so
+// CheckURL checks the scheme and the host of a request's URL. It remembers the last pair of an origin as it was written, so
 // that the next request with the same one is checked faster.
-func (o *Origins) CheckURL(u *url.URL) error {
+func (o *Origins) CheckURL(r *http.Request) error {
+	u := r.URL
 	if last := o.last.Load(); last != nil && last.scheme == u.Scheme && last.host == u.Host {
 		return nil
 	}
@@ -132,9 +135,26 @@ func (o *Origins) CheckURL(u *url.URL) error {
 	if err != nil {
 		return fmt.Errorf("the request's URL %w", err)
 	}
-	if !o.all[origin] {
+	switch {
+	case o.all[origin]:
+		o.last.Store(&schemeHost{u.Scheme, u.Host})
+	case o.Listed == nil || !o.Listed(u):
 		return fmt.Errorf("%s is not an origin of this connector, so it gets no credential", printable.Text(origin.String(), 1024))
+	case !sameOrigin(r, origin):
+		return errors.New("a redirect leads to the host of another tenant, so it gets no credential")
 	}
-	o.last.Store(&schemeHost{u.Scheme, u.Host})
 	return nil
+}
+
+// sameOrigin reports whether a request follows no redirect, or one of the same origin.
+func sameOrigin(r *http.Request, origin Origin) bool {
+	if r.Response == nil {
+		return true
+	}
+	last := r.Response.Request
+	if last == nil || last.URL == nil {
+		return false
+	}
+	from, err := OriginOf(last.URL)
+	return err == nil && from == origin
 }

@@ -26,7 +26,7 @@ func (t *Transport) hasLeft(r *http.Request) bool {
 	}
 	for ; ; r = r.Response.Request {
 		switch {
-		case r == nil || r.URL == nil || r.URL.Opaque != "" || t.Plan.Origins.CheckURL(r.URL) != nil:
+		case r == nil || r.URL == nil || r.URL.Opaque != "" || t.Plan.Origins.CheckURL(r) != nil:
 			return true // an answer without its request may be of any origin
 		case r.Response == nil:
 			return false

@@ -156,7 +156,7 @@ func (t *roundTripper) send(r *http.Request, outgoing *request.Outgoing, previou
 // roundTrip sends an authenticated request through the base, in a span, and records it in the trace of its context.
 func (t *roundTripper) roundTrip(attempt exchanged, authenticated *http.Request, second bool) (*http.Response, error) {
 	ctx, span := t.Events.Start(authenticated.Context(), event.Span{
-		Name: event.Send, Second: second, Method: authenticated.Method, Scheme: authenticated.URL.Scheme, Host: authenticated.URL.Host,
+		Name: event.Send, Second: second, Method: authenticated.Method, Scheme: authenticated.URL.Scheme, Host: cmp.Or(t.Plan.HostOf(authenticated.URL), authenticated.URL.Host),
 	})
 	if span.Exists() {
 		authenticated = authenticated.WithContext(ctx)

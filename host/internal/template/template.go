@@ -161,15 +161,21 @@ func (t *Template) Render(v Values) ([]Part, error) {
 }
 
 // RenderURL renders a URL. It is like Render, but percent-encodes the value of each expression, so that the value stays
-// within its path segment, or behind the first ? of the literal text within its query parameter.
+// within its path segment, or behind the first ? of the literal text within its query parameter. In the host it must be a label:
+// otherwise the error is [urlcheck.ErrLabel].
 func (t *Template) RenderURL(v Values) ([]Part, error) {
-	query := false
+	text := ""
 	r := &rendering{Run: expr.NewRun(v, limits)}
-	return t.render(&r.Run, r.first[:0], func(literal, value string) string {
-		if query = query || strings.Contains(literal, "?"); query {
-			return urlpath.Percent(value)
+	return t.render(&r.Run, r.first[:0], func(literal, value string) (string, error) {
+		text += literal
+		_, rest, hasScheme := strings.Cut(text, "://")
+		switch {
+		case strings.Contains(text, "?"):
+			return urlpath.Percent(value), nil
+		case hasScheme && !strings.Contains(rest, "/") && !urlcheck.Label(value):
+			return "", urlcheck.ErrLabel
 		}
-		return url.PathEscape(value)
+		return url.PathEscape(value), nil
 	})
 }
 
@@ -181,8 +187,9 @@ type rendering struct {
 
 // render appends the parts of the rendered template to parts. If escape is not nil, render replaces the value of each
 // expression by the result of escape. literal is the literal text between the expression and the one before.
-func (t *Template) render(r *expr.Run, parts []Part, escape func(literal, value string) string) ([]Part, error) {
+func (t *Template) render(r *expr.Run, parts []Part, escape func(literal, value string) (string, error)) ([]Part, error) {
 	literal, size := "", 0
+	var wrong error
 	for _, s := range t.segments {
 		text := s.text
 		if s.value != nil {
@@ -191,7 +198,10 @@ func (t *Template) render(r *expr.Run, parts []Part, escape func(literal, value 
 				return nil, err
 			}
 			if text = format(value); escape != nil {
-				text = escape(literal, text)
+				text, wrong = escape(literal, text)
+			}
+			if wrong != nil {
+				return nil, &Error{Column: s.column, Err: wrong}
 			}
 			if !s.secret() {
 				text = escaped(text, t.special)

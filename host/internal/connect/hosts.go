@@ -1,0 +1,189 @@
+package connect
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/publicsuffix"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/request"
+	"github.com/keywright/keywright/internal/expr"
+	"github.com/keywright/keywright/internal/urlcheck"
+)
+
+// HostList is a set of hosts, as host:port. The port is empty if none is configured: that of https is meant, or of http. A star may be
+// the first of several labels, and stands for any one.
+type HostList map[string]bool
+
+// ParseHostList parses the names of hosts, without stars.
+func ParseHostList(list []string) (HostList, error) {
+	hosts := HostList{}
+	for _, text := range list {
+		if err := hosts.add(text, ""); err != nil {
+			return nil, err
+		}
+	}
+	return hosts, nil
+}
+
+// add adds a host. star is put in front of its name.
+func (h HostList) add(text, star string) error {
+	var o request.Origin
+	u, err := urlcheck.ParseHost(text)
+	if err == nil {
+		o, err = request.OriginOf(u)
+	}
+	if err != nil {
+		return fmt.Errorf("%q %w", printableText(star+text), err)
+	}
+	h[net.JoinHostPort(star+o.Host, u.Port())] = true
+	return nil
+}
+
+// Lists reports whether the host of a URL is one of h.
+func (h HostList) Lists(u *url.URL) bool { return h.find(u) != "" }
+
+// find returns the host of h that stands for that of a URL, or "".
+func (h HostList) find(u *url.URL) string {
+	if len(h) == 0 {
+		return ""
+	}
+	o, err := request.OriginOf(u)
+	if err != nil {
+		return ""
+	}
+	names, ports := []string{o.Host}, []string{o.Port}
+	if label, parent, _ := strings.Cut(o.Host, "."); urlcheck.Label(label) {
+		names = append(names, "*."+parent)
+	}
+	if o.Scheme == "https" && o.Port == "443" || o.Scheme == "http" && o.Port == "80" {
+		ports = append(ports, "")
+	}
+	for _, name := range names {
+		for _, port := range ports {
+			if host := net.JoinHostPort(name, port); h[host] {
+				return strings.TrimSuffix(host, ":")
+			}
+		}
+	}
+	return ""
+}
+
+// hostList parses the hosts of the connector.
+func (k *checker) hostList() {
+	k.plan.hosts = HostList{}
+	for _, text := range k.in.Hosts {
+		name, star := strings.CutPrefix(text, "*.")
+		err := k.plan.hosts.add(name, text[:len(text)-len(name)])
+		if star && err == nil {
+			err = k.behindStar(text, name)
+		}
+		if err != nil {
+			k.Wrong("hosts", "%v", err)
+		}
+	}
+}
+
+// behindStar checks the domain behind a star, with its port. Below some domains everybody can get a name, by the list of
+// publicsuffix.org, from a registry or from a product. Some rules of the list are for all names below a domain.
+func (k *checker) behindStar(text, domain string) error {
+	domain, _, _ = strings.Cut(strings.ToLower(domain), ":")
+	if !strings.Contains(domain, ".") {
+		return fmt.Errorf("%q has only one label behind its star: name the domain of the API, as in *.example.com", printableText(text))
+	}
+	for _, name := range []string{domain, "a." + domain} {
+		suffix, registry := publicsuffix.PublicSuffix(name)
+		switch {
+		case suffix == name && registry:
+			return fmt.Errorf("%q has a star in front of %s, below which names are for sale: name the domain of the API, as in *.example.com", text, domain)
+		case suffix == name:
+			k.public = text
+		}
+	}
+	return nil
+}
+
+// openOrigins allows requests to all hosts of the list.
+func (k *checker) openOrigins() {
+	k.plan.Origins.Listed = func(u *url.URL) bool { return (u.Scheme == "https" || k.in.AllowsHTTP(u)) && k.plan.hosts.Lists(u) }
+}
+
+// openHost checks the pattern of a URL whose host the tenant chooses.
+func (k *checker) openHost(pattern string) error {
+	k.tenants = true
+	pattern, _, _ = strings.Cut(pattern, "{{")
+	u, err := url.Parse(pattern)
+	switch {
+	case len(k.in.Hosts) == 0:
+		return errors.New("has an expression in its host: it needs hosts, which lists where that may lead, since whoever chooses the host gets the credential")
+	case err != nil:
+		return errors.New("is not a URL")
+	}
+	for host := range k.plan.hosts {
+		host, _, _ = strings.Cut(host, ":")
+		if fits, err := path.Match(u.Hostname(), host); fits && err == nil {
+			return k.in.CheckURL(pattern)
+		}
+	}
+	return errors.New("leads to no host of hosts, whatever its expressions are")
+}
+
+// fieldHost checks the host of a field of kind url.
+func (k *checker) fieldHost(f *hostfn.Field, text string) {
+	if pattern, open := urlcheck.HostPattern(text); open {
+		if err := k.openHost(pattern); err != nil {
+			k.wrong(k.plan.Path(f.Name), err)
+		}
+		f.OpenHost = true
+		return
+	}
+	if names := f.Text.Names(); (len(names.User) > 0 || names.Tenant) && !urlcheck.FixedHost(text) {
+		k.wrongField(f, "user.*, tenant_id and secrets of tenants and users may stand only behind the host: whoever chooses the host gets the credential. "+
+			"With hosts, a whole label of it may be tenant_id or get_variable('NAME', 'tenant')")
+	}
+}
+
+// openHosts checks the list of hosts against the connector. A host that strangers can choose gets no secret that is the same for all tenants.
+func (k *checker) openHosts() {
+	if len(k.plan.hosts) > 0 && !k.tenants && len(k.Problems) == 0 {
+		k.Wrong("hosts", "has no effect: no URL of the connector has an expression in its host. Remove it")
+	}
+	k.plan.Names.Tenant = k.plan.Names.Tenant || k.tenants
+	risk := ""
+	switch {
+	case k.in.HostsShareSecrets:
+		return
+	case k.tenants:
+		risk = "the tenant chooses the host"
+	case k.public != "":
+		risk = "everybody can have a host that " + k.public + " stands for"
+	default:
+		return
+	}
+	for _, path := range k.plan.sharedSecrets() {
+		k.Wrong(path, "is the same for all tenants, and %s: write get_secret('NAME', 'tenant'), or set hosts_share_secrets", risk)
+	}
+}
+
+// sharedSecrets returns the paths of the credentials that are not of a tenant or a user.
+func (p *Plan) sharedSecrets() (paths []string) {
+	for _, secret := range p.Names.Secrets {
+		if !expr.Owned(secret) {
+			paths = append(paths, p.SecretFields[secret])
+		}
+	}
+	for name, f := range p.Fields {
+		if f.Text != nil && (f.Sealed || f.Kind == abi.KindKey) && f.Kind != abi.KindCertificate && !f.Text.Secret() { // it is literal, or a key of a store
+			paths = append(paths, p.Path(name))
+		}
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
+}
