@@ -18,7 +18,7 @@ type Description struct {
 	// at most 512 bytes of printable text.
 	Homepage string `json:"homepage,omitempty"`
 	License  string `json:"license,omitempty"`
-	// Uses are the groups of host functions that the plugin calls: secret, token, cache, sign, body, state.
+	// Uses are the groups of host functions that the plugin calls: secret, token, cache, sign, body, state, turn.
 	Uses []string `json:"uses,omitempty"`
 	// Anonymous allows a successful call without a credential. If it is false, a mutation without a sealed value is an
 	// error.

@@ -102,6 +102,8 @@ type Config struct {
 // tokenCache holds in memory what plugins store, which is mostly tokens. Hosts that follow each other share one, see [Config].Previous.
 type tokenCache struct {
 	tokens *tokens.Store
+	// turns are those of requests whose numbers rise.
+	turns *lease.Serials
 	// salt is part of the hash of each partition, so that the partitions of one process, or of one store of state, mean nothing
 	// elsewhere.
 	salt [32]byte
@@ -127,7 +129,9 @@ func newTokenCache(c *Config) (*tokenCache, error) {
 		}
 	}
 	t.tokens = tokens.New(int64(c.Limits.TokensBytes), c.Limits.CachePerPartition, c.Clock, node)
-	return t, nil
+	var err error
+	t.turns, err = lease.NewSerials(node)
+	return t, err
 }
 
 // Limits bounds the resources that plugins may use. The tag of each field has its default, which 0 stands for, and its

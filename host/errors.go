@@ -36,7 +36,7 @@ const (
 	StagePlugin Stage = "plugin"
 	// StageBody means that the request's body, which a plugin signs, cannot be read or cannot be kept.
 	StageBody Stage = "body"
-	// StageSign means that a key is invalid or that a signature cannot be made.
+	// StageSign means that a key is invalid, or that a signature cannot be made or has not had its turn.
 	StageSign Stage = "sign"
 	// StageIdentity means that there is no token of an identity of the process, see [Identities].
 	StageIdentity Stage = "identity"
@@ -326,7 +326,7 @@ var (
 	// ErrServerCertificate means that the certificate of a server cannot be verified: it has expired, is for another name, or is
 	// signed by an unknown authority.
 	ErrServerCertificate error = egress.ErrCertificate
-	// ErrBusy means that a call was not made, because so many others wait for token endpoints or for the store of keys.
+	// ErrBusy means that a call was not made, because so many others wait for token endpoints, for the store of keys or for their turn.
 	ErrBusy error = run.ErrBusy
 	// ErrClosed means that [Host.Close] was called.
 	ErrClosed error = run.ErrClosed

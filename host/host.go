@@ -106,7 +106,7 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 	} else if h.cache, err = newTokenCache(&c); err != nil {
 		return nil, err
 	}
-	h.shared.Tokens, h.shared.MaxEntries = h.cache.tokens, c.Limits.CachePerPartition
+	h.shared.Tokens, h.shared.Turns, h.shared.MaxEntries = h.cache.tokens, h.cache.turns, c.Limits.CachePerPartition
 	h.shared.Reuse, h.shared.NoReuse = run.NewReuse(c.Limits.MutationsBytes, c.Limits.ScannersBytes), c.NoReuse
 	h.shared.Exchanges, h.shared.Keys = fairqueue.New(c.Limits.ConcurrentExchanges, 0), fairqueue.New(c.Limits.ConcurrentKeys, 0)
 	h.shared.Ahead = fairqueue.New(max(1, c.Limits.ConcurrentExchanges/4), 0)

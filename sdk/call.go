@@ -15,7 +15,7 @@ func (c *Config) Literal(name string) (string, bool) { return c.env.ConfigGet(na
 
 // Call is the authentication of one request. Its methods are, by purpose:
 //
-//   - read: Config, First, Integer, Seconds, Secret, Request, Body, BodyForm, Challenge, Now, NowMillis, ClockOffset, Random;
+//   - read: Config, First, Integer, Seconds, Secret, Request, Body, BodyForm, Challenge, Now, NowMillis, ClockOffset, Random, Counter;
 //   - encode: Base64, Base64URL, Hex, Percent, FormEncode, Quoted, Encode, Decode, Compose, ComposeWith;
 //   - cache and keep: Cached, Cache, CachedToken, CacheToken, Drop, Lifetime, State;
 //   - get a token: RequestToken, Exchange, ExchangeOK;
@@ -68,6 +68,12 @@ func (c *Call) ClockOffset() int64 { return c.env.ClockOffset() }
 
 // Random returns random bytes in hex, 1 to 64 of them.
 func (c *Call) Random(bytes int) string { return c.env.Random(int64(bytes)) }
+
+// Counter returns a number that is above that of each earlier request of the connector, configuration and user, and not below floor, for
+// an API that takes rising numbers only. The requests go one at a time from then on: this one has its turn until the API's answer has a
+// status. So do not call Counter for others. Call it once, before the call reads the request. The second attempt of a request has the
+// next number, whatever floor is. It needs [UsesTurn].
+func (c *Call) Counter(floor int64) int64 { return c.env.Counter(floor) }
 
 // Cached returns the value that [Call.Cache] stored under a key, and reports whether there is one. Entries belong to one
 // connector, configuration and user. On a miss, other calls that ask for the key wait until this call stores a value or

@@ -18,7 +18,7 @@ func (c *Call) Compose(template string, values ...Pair) string {
 	return c.ComposeWith(template, Mutation{}, values...)
 }
 
-// ComposeWith is like [Call.Compose] for the request as it will be sent with the headers and the query parameters of a mutation.
+// ComposeWith is like [Call.Compose] for the request as it will be sent with the headers, the query parameters and the form of a mutation.
 func (c *Call) ComposeWith(template string, m Mutation, values ...Pair) string {
 	if !strings.ContainsAny(template, TemplateEscape) {
 		return template
@@ -26,6 +26,7 @@ func (c *Call) ComposeWith(template string, m Mutation, values ...Pair) string {
 	var o Members
 	o.pairs("headers", m.Headers)
 	o.pairs("query", m.Query)
+	o.pairs("form", m.Form)
 	o.pairs("values", values)
 	if len(o.b) > 0 {
 		o.b = add(o.b, "}")

@@ -39,6 +39,9 @@ func timeMillis() int64
 //go:wasmimport extism:host/user clock_offset
 func clockOffset() int64
 
+//go:wasmimport extism:host/user counter
+func counter(floor int64) int64
+
 //go:wasmimport extism:host/user random
 func random(bytes int64) uint64
 
@@ -124,6 +127,8 @@ func (guest) TimeNow() int64 { return timeNow() }
 func (guest) TimeMillis() int64 { return timeMillis() }
 
 func (guest) ClockOffset() int64 { return clockOffset() }
+
+func (guest) Counter(floor int64) int64 { return counter(floor) }
 
 func (guest) Random(bytes int64) string { return takeText(random(bytes)) }
 

@@ -82,7 +82,7 @@ type Description struct {
 	// most 512 bytes.
 	Homepage, License string
 	// Uses are the groups of host functions that the plugin calls: [UsesSecret], [UsesToken], [UsesCache], [UsesSign],
-	// [UsesBody], [UsesState].
+	// [UsesBody], [UsesState], [UsesTurn].
 	// Calling a function of any other group ends the call.
 	Uses []Group
 	// Anonymous allows a successful call without a credential. If it is false, a mutation without a sealed value is an
@@ -317,6 +317,7 @@ const (
 	UsesSign   Group = contract.GroupSign   // Call.SignJWT, Call.SignAssertion, Call.SignJWS, Call.MAC, Call.SignSealed, Call.PublicKey and Call.Sign
 	UsesBody   Group = contract.GroupBody   // Call.Body and Call.BodyForm
 	UsesState  Group = contract.GroupState  // Call.State
+	UsesTurn   Group = contract.GroupTurn   // Call.Counter
 )
 
 // Fields returns the fields of all lists, for [Description].Fields.

@@ -166,6 +166,7 @@ func (g *gate) TimeMillis() int64            { return nullary(g, contract.Env.Ti
 func (g *gate) ClockOffset() int64           { return nullary(g, contract.Env.ClockOffset) }
 func (g *gate) Body() string                 { return nullary(g, contract.Env.Body) }
 func (g *gate) Challenge() []byte            { return nullary(g, contract.Env.Challenge) }
+func (g *gate) Counter(floor int64) int64    { return unary(g, contract.Env.Counter, floor) }
 func (g *gate) Random(bytes int64) string    { return unary(g, contract.Env.Random, bytes) }
 func (g *gate) SecretGet(name string) string { return unary(g, contract.Env.SecretGet, name) }
 func (g *gate) CacheDrop(key string) bool    { return unary(g, contract.Env.CacheDrop, key) }

@@ -107,7 +107,7 @@ func makeImports() map[Import]host {
 	add(user, ofI32+ofI32, ofI64, contract.UserBlockNew)
 	add(user, ofI64+ofI32+ofI32, ofI64, contract.UserBlockRead)
 	add(user, "", ofI64, contract.UserTimeNow, contract.UserTimeMillis, contract.UserClockOffset, contract.UserBody, contract.UserBodyForm, contract.UserChallenge)
-	add(user, ofI64, ofI64, contract.UserRandom, contract.UserSecretGet, contract.UserTokenRequest, contract.UserExchange, contract.UserCacheGet, contract.UserCacheDrop, contract.UserStateGet,
+	add(user, ofI64, ofI64, contract.UserRandom, contract.UserSecretGet, contract.UserTokenRequest, contract.UserExchange, contract.UserCacheGet, contract.UserCacheDrop, contract.UserStateGet, contract.UserCounter,
 		contract.UserJWTSign, contract.UserJWSSign, contract.UserReveal)
 	add(user, ofI64+ofI64, ofI64, contract.UserCompose, contract.UserEncode, contract.UserDecode, contract.UserDigest, contract.UserPublicKey, contract.UserSign)
 	add(user, ofI64+ofI64+ofI64, ofI64, contract.UserMAC, contract.UserSignSealed)

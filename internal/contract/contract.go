@@ -91,6 +91,7 @@ const (
 	UserCacheGet     = "cache_get"     // (key) → value, or offset 0 on a miss
 	UserCacheSet     = "cache_set"     // (key, value, ttl_seconds i64)
 	UserCacheDrop    = "cache_drop"    // (key) → i64: 1 if a new value may help, and otherwise 0
+	UserCounter      = "counter"       // (floor i64) → i64, a number that only rises
 	UserStateGet     = "state_get"     // (name) → sealed value, or offset 0 if the grant has no such state
 	UserJWTSign      = "jwt_sign"      // ([JWTRequest]) → sealed compact JWT
 	UserJWSSign      = "jws_sign"      // ([JWSRequest]) → sealed JWS, without its payload unless it is asked for
@@ -113,10 +114,11 @@ const (
 	GroupSign   = "sign"
 	GroupBody   = "body"
 	GroupState  = "state"
+	GroupTurn   = "turn"
 )
 
 // Groups lists every group.
-var Groups = []string{GroupSecret, GroupToken, GroupCache, GroupSign, GroupBody, GroupState}
+var Groups = []string{GroupSecret, GroupToken, GroupCache, GroupSign, GroupBody, GroupState, GroupTurn}
 
 // GroupOf returns the group of a function of [ModuleUser], or "" if every plugin may call the function.
 func GroupOf(function string) string {
@@ -133,6 +135,8 @@ func GroupOf(function string) string {
 		return GroupBody
 	case UserStateGet:
 		return GroupState
+	case UserCounter:
+		return GroupTurn
 	}
 	return ""
 }

@@ -24,6 +24,8 @@ type Composition struct {
 	// Headers and Query are changes, as in a [Mutation]. The text is that of the request with them.
 	Headers []abi.Pair `json:"headers,omitempty"`
 	Query   []abi.Pair `json:"query,omitempty"`
+	// Form has members that are added to the body, as in a [Mutation].
+	Form []abi.Pair `json:"form,omitempty"`
 	// Values are texts that the template names as {NAME}.
 	Values []abi.Pair `json:"values,omitempty"`
 }

@@ -57,6 +57,9 @@ type Env interface {
 	// CacheDrop removes the value that CacheSet stored under a key, if this call or that of the request's first attempt has
 	// read it. It reports whether a new value may help: not if there was none, or if it was renewed moments ago.
 	CacheDrop(key string) (useful bool)
+	// Counter returns a number that is floor at least, and above that of each earlier call of the partition. The request has the turn of
+	// the partition from then on: others wait until the API's answer has a status, or the request has failed.
+	Counter(floor int64) int64
 	// StateGet returns the sealed value of a state, and reports whether the grant has it. The call has the turn of the grant
 	// from then on: other calls wait until it has ended, or until an exchange has succeeded.
 	StateGet(name string) (value string, ok bool)

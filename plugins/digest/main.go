@@ -25,11 +25,12 @@ func (plugin) Describe() sdk.Description {
 		Type:      "digest",
 		Version:   "1.0.0",
 		Summary:   "HTTP Digest (RFC 7616): the answer to the API's challenge, which is also used for later requests.",
-		Uses:      []sdk.Group{sdk.UsesBody, sdk.UsesCache},
+		Uses:      []sdk.Group{sdk.UsesBody, sdk.UsesCache, sdk.UsesTurn},
 		Anonymous: true, // the first request has no challenge to answer
 		Fields: []sdk.Field{
 			{Name: "username", Kind: sdk.String, Required: true, Sinks: both, Doc: "User name."},
 			{Name: "password", Kind: sdk.String, Required: true, Sealed: true, Sinks: hashed, Derived: both, Doc: "Password, which is hashed and never sent."},
+			{Name: "ordered", Kind: sdk.Boolean, Default: "false", Doc: "Whether requests go one at a time, for a server that wants their count in order."},
 		},
 		Challenge: &sdk.Challenge{
 			Statuses: []int{401},
@@ -51,6 +52,9 @@ func (plugin) Describe() sdk.Description {
 }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
+	if c.Config("ordered") == "true" {
+		c.Counter(0) // what counts is the turn: Challenge has a count of each nonce
+	}
 	challenge := c.Challenge()
 	if challenge.Status != 0 && challenge.Answers["challenged"] == "" {
 		c.Warn("the API answered 401 without a challenge of HTTP Digest that this type knows: check whether the API wants another auth type")

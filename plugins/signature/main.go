@@ -3,6 +3,7 @@
 package main
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/keywright/keywright/sdk"
@@ -20,6 +21,7 @@ func (plugin) Describe() sdk.Description {
 		"SHA-1", "SHA-256", "SHA-384", "SHA-512",
 		sdk.RS1, "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA",
 	}
+	values := []string{"signature", "signed.*", "parts.*", "counter"}
 	mac, signed := []sdk.Condition{{Field: "algorithm", Values: algorithms[:4]}}, []sdk.Condition{{Field: "algorithm", Values: algorithms[4:]}}
 	return sdk.Description{
 		ABI:     sdk.ABI,
@@ -27,7 +29,7 @@ func (plugin) Describe() sdk.Description {
 		Aliases: []string{"hmac"},
 		Version: "1.0.0",
 		Summary: "An HMAC or a signature over parts of each request, which the configuration describes.",
-		Uses:    []sdk.Group{sdk.UsesSign, sdk.UsesBody},
+		Uses:    []sdk.Group{sdk.UsesSign, sdk.UsesBody, sdk.UsesTurn},
 		Fields: []sdk.Field{
 			{Name: "secret", Kind: sdk.String, RequiredIf: mac, OnlyIf: mac, Sealed: true, Sinks: []sdk.Sink{sdk.ToSign}, Derived: places, Doc: "Secret key of the HMAC."},
 			{Name: "secret_encoding", Kind: sdk.String, OnlyIf: mac, Enum: sdk.SecretEncodings(), Default: "text", Doc: "How the secret is written."},
@@ -39,16 +41,19 @@ func (plugin) Describe() sdk.Description {
 				Name: "algorithm", Kind: sdk.String, Enum: algorithms, Default: "SHA-256",
 				Doc: "Hash function of the HMAC, or signature algorithm of the private key.",
 			},
-			{Name: "message", Kind: sdk.String, Required: true, Sinks: []sdk.Sink{sdk.ToDigest}, Derived: places, Composed: true, Doc: "Text that is signed, with placeholders such as {method}, {path} and {body}."},
+			{Name: "message", Kind: sdk.String, Required: true, Sinks: []sdk.Sink{sdk.ToDigest}, Derived: places, Composed: true, Values: values[2:], Doc: "Text that is signed, with placeholders such as {method}, {path}, {body}, and {counter}, a number that only rises."},
+			{Name: "parts", Kind: sdk.Object, Sinks: []sdk.Sink{sdk.ToDigest}, Derived: places, Composed: true, Values: values[2:], Doc: "Texts with placeholders, whose names are placeholders of other fields."},
+			{Name: "signed", Kind: sdk.Object, Sinks: []sdk.Sink{sdk.ToDigest}, Derived: places, Composed: true, Values: values[2:], Doc: "Further texts that are signed with the same key, whose names are placeholders for their signatures."},
 			{Name: "encoding", Kind: sdk.String, Enum: []string{"hex", "hex_upper", "base64", "base64url", "base64url_padded"}, Default: "hex", Doc: "How the signature is written."},
 			{Name: "in", Kind: sdk.String, Enum: []string{"header", "query"}, Default: "header", Doc: "Where the signature goes."},
 			{Name: "key", Kind: sdk.String, Required: true, Sinks: places, Doc: "Name of the header or query parameter with the signature."},
 			{
-				Name: "value", Kind: sdk.String, Default: "{signature}", Sinks: places, Composed: true, Values: []string{"signature"}, Doc: "Its value, with the placeholder {signature}.",
+				Name: "value", Kind: sdk.String, Default: "{signature}", Sinks: places, Composed: true, Values: values, Doc: "Its value, with the placeholder {signature}.",
 				Pattern: `[\d\D]*\{signature[\d\D]*`, PatternMessage: "has no {signature}, so that the signature would not be sent",
 			},
-			{Name: "headers", Kind: sdk.Object, Sinks: []sdk.Sink{sdk.ToHeader, sdk.ToDigest}, Derived: places, Composed: true, Doc: "Further headers, such as the time; values may have placeholders."},
-			{Name: "query", Kind: sdk.Object, Sinks: []sdk.Sink{sdk.ToQuery, sdk.ToDigest}, Derived: places, Composed: true, Doc: "Further query parameters; values may have placeholders."},
+			{Name: "headers", Kind: sdk.Object, Sinks: []sdk.Sink{sdk.ToHeader, sdk.ToDigest}, Derived: places, Composed: true, Values: values[1:], Doc: "Further headers, such as the time; values may have placeholders."},
+			{Name: "query", Kind: sdk.Object, Sinks: []sdk.Sink{sdk.ToQuery, sdk.ToDigest}, Derived: places, Composed: true, Values: values[1:], Doc: "Further query parameters; values may have placeholders."},
+			{Name: "form", Kind: sdk.Object, Sinks: []sdk.Sink{sdk.ToBody, sdk.ToDigest}, Derived: places, Composed: true, Values: values[3:], Doc: "Members that are added to the body, an HTML form; values may have placeholders. {body} has them."},
 		},
 		Challenge: &sdk.Challenge{}, // so that the host learns how far the API's clock is ahead
 	}
@@ -59,7 +64,9 @@ func (plugin) Validate(c *sdk.Config) []sdk.Problem {
 	in, _ := c.Literal("in")
 	key, _ := c.Literal("key")
 	problems := append(c.CheckName("key", in), c.CheckHeaders("headers")...)
-	problems = append(problems, c.CheckPairs("query")...)
+	for _, field := range []string{"query", "form", "parts", "signed"} {
+		problems = append(problems, c.CheckPairs(field)...)
+	}
 	if in == "header" {
 		problems = append(problems, c.Reserved("headers", "is the header with the signature", sdk.Lower(key))...)
 	}
@@ -67,24 +74,48 @@ func (plugin) Validate(c *sdk.Config) []sdk.Problem {
 }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
-	var out sdk.Mutation
-	var err error
-	if out.Query, err = pairs(c, "query", out); err != nil {
-		return sdk.Mutation{}, err
+	r := signing{Call: c}
+	r.count()
+	r.out.Form = r.pairs("form")
+	r.values = append(r.values, r.pairs("parts")...)
+	signed := r.pairs("signed")
+	for i := range signed {
+		signed[i].Value = r.sign(signed[i].Value)
 	}
-	if out.Headers, err = pairs(c, "headers", out); err != nil {
-		return sdk.Mutation{}, err
-	}
-	text := c.ComposeWith(c.Config("message"), out)
-	signature := c.Encode(c.Config("encoding"), sign(c, text))
-	signed := sdk.Pair{Name: c.Config("key"), Value: c.ComposeWith(c.Config("value"), out, sdk.Pair{Name: "signature", Value: signature})}
+	r.values = append(r.values, signed...)
+	r.out.Query = r.pairs("query")
+	r.out.Headers = r.pairs("headers")
+	values := append(r.values, sdk.Pair{Name: "signature", Value: r.sign(c.ComposeWith(c.Config("message"), r.out, r.values...))})
+	signature := []sdk.Pair{{Name: c.Config("key"), Value: c.ComposeWith(c.Config("value"), r.out, values...)}}
 	if c.Config("in") == "query" {
-		out.Query = append(out.Query, signed)
+		r.out.Query = append(r.out.Query, signature...)
 	} else {
-		out.Headers = append(out.Headers, signed)
+		r.out.Headers = append(r.out.Headers, signature...)
 	}
-	return out, nil
+	return r.out, r.err
 }
+
+// signing is the work on one request.
+type signing struct {
+	*sdk.Call
+	// out has what is added so far, and values the placeholders.
+	out    sdk.Mutation
+	values []sdk.Pair
+	err    error
+}
+
+// count takes the turn of the request if a template names its number.
+func (r *signing) count() {
+	for _, field := range []string{"message", "headers", "form", "parts", "signed", "query", "value"} {
+		if strings.Contains(r.Config(field), "{counter") {
+			r.values = []sdk.Pair{{Name: "counter", Value: strconv.FormatInt(r.Counter(r.NowMillis()+1000*r.ClockOffset()), 10)}}
+			return
+		}
+	}
+}
+
+// sign returns the signature of a text in its encoding.
+func (r *signing) sign(text string) string { return r.Encode(r.Config("encoding"), sign(r.Call, text)) }
 
 // sign returns the signature of a text as raw bytes.
 func sign(c *sdk.Call, text string) string {
@@ -99,13 +130,20 @@ func sign(c *sdk.Call, text string) string {
 	return c.MAC(sdk.MACHash("HS"+hash), secret, text)
 }
 
-// pairs returns the members of an object field with their placeholders replaced, for a request with what is added so far.
-func pairs(c *sdk.Call, field string, added sdk.Mutation) ([]sdk.Pair, error) {
-	pairs, err := sdk.Pairs(c.Config(field))
+// pairs returns the members of an object field with their placeholders replaced. Those of parts are placeholders of the ones behind them.
+func (r *signing) pairs(field string) []sdk.Pair {
+	pairs, err := sdk.Pairs(r.Config(field))
+	if err != nil {
+		r.err = err
+	}
 	for i := range pairs {
 		if strings.ContainsAny(pairs[i].Value, sdk.TemplateEscape) { // an object may have thousands of others
-			pairs[i].Value = c.ComposeWith(pairs[i].Value, added)
+			values := r.values
+			if field == "parts" {
+				values = append(values, pairs[:i]...)
+			}
+			pairs[i].Value = r.ComposeWith(pairs[i].Value, r.out, values...)
 		}
 	}
-	return pairs, err
+	return pairs
 }

@@ -52,6 +52,7 @@ export const USES_CACHE: string = "cache";
 export const USES_SIGN: string = "sign";
 export const USES_BODY: string = "body";
 export const USES_STATE: string = "state";
+export const USES_TURN: string = "turn";
 export const MAX_RANDOM: i64 = 64;
 export const MAX_FIELDS: i64 = 256;
 export const MAX_ALIASES: i64 = 8;
@@ -77,6 +78,7 @@ export const MAX_ENUM: i64 = 32;
 @external("extism:host/user", "time_now") declare function time_now(): i64;
 @external("extism:host/user", "time_millis") declare function time_millis(): i64;
 @external("extism:host/user", "clock_offset") declare function clock_offset(): i64;
+@external("extism:host/user", "counter") declare function host_counter(floor: i64): i64;
 @external("extism:host/user", "random") declare function host_random(bytes: i64): u64;
 @external("extism:host/user", "secret_get") declare function secret_get(name: u64): u64;
 @external("extism:host/user", "token_request") declare function token_request(request: u64): u64;
@@ -272,7 +274,7 @@ export function secret(name: string): string {
   return take(secret_get(give(name)));
 }
 
-// now returns Unix seconds, and nowMillis milliseconds. random returns random bytes in hex.
+// now returns Unix seconds, and nowMillis milliseconds. random returns random bytes in hex, and counter a number that only rises: turn.
 export function now(): i64 {
   return time_now();
 }
@@ -281,6 +283,9 @@ export function nowMillis(): i64 {
 }
 export function clockOffset(): i64 {
   return clock_offset();
+}
+export function counter(floor: i64): i64 {
+  return host_counter(floor);
 }
 export function random(bytes: i64): string {
   return take(host_random(bytes));
@@ -575,7 +580,7 @@ export function bodyForm(): Pair[] | null {
 }
 
 // compose returns a text of the outgoing request by a template, such as "{method}\n{target}\n{body|sha256|hex}". composeWith is the same
-// for a request with the headers and the query of a mutation; values are further placeholders. A call can use the cache and an
+// for a request with the headers, query and form of a mutation; values are further placeholders. A call can use the cache and an
 // endpoint as long as no placeholder is of the request. {body}: body.
 export function compose(template: string): string {
   return take(host_compose(give(template), 0));
@@ -584,6 +589,7 @@ export function composeWith(template: string, changes: Mutation, values: Pair[] 
   const o = new Members();
   o.pairs("headers", changes.headers);
   o.pairs("query", changes.query);
+  o.pairs("form", changes.form);
   o.pairs("values", values);
   return take(host_compose(give(template), give(o.json())));
 }

@@ -69,6 +69,7 @@ typedef const struct kw_text {
 #define KW_USES_SIGN KW("sign")
 #define KW_USES_BODY KW("body")
 #define KW_USES_STATE KW("state")
+#define KW_USES_TURN KW("turn")
 #define KW_MAX_RANDOM 64
 #define KW_MAX_FIELDS 256
 #define KW_MAX_ALIASES 8
@@ -99,6 +100,7 @@ KW_USER(uint64_t, block_read, uint64_t block, void *address, uint32_t room)
 KW_USER(int64_t, time_now, void)
 KW_USER(int64_t, time_millis, void)
 KW_USER(int64_t, clock_offset, void)
+KW_USER(int64_t, counter, int64_t floor)
 KW_USER(uint64_t, random, int64_t bytes)
 KW_USER(uint64_t, secret_get, uint64_t name)
 KW_USER(uint64_t, token_request, uint64_t request)
@@ -548,6 +550,7 @@ static inline kw_text kw_secret(kw_text name) { return kw_take(kw_host_secret_ge
 static inline int64_t kw_now(void) { return kw_host_time_now(); }                                     // Unix seconds
 static inline int64_t kw_now_millis(void) { return kw_host_time_millis(); }
 static inline int64_t kw_clock_offset(void) { return kw_host_clock_offset(); }
+static inline int64_t kw_counter(int64_t floor) { return kw_host_counter(floor); } // a number that only rises: turn
 static inline kw_text kw_random(int64_t bytes) { return kw_take(kw_host_random(bytes)); } // in hex
 static inline void kw_debug(kw_text line) { kw_host_log_debug(kw_give(line)); }
 static inline void kw_info(kw_text line) { kw_host_log_info(kw_give(line)); }
@@ -749,12 +752,13 @@ static inline struct kw_pairs kw_body_form(void) {
 }
 
 // kw_compose returns a text of the outgoing request by a template, such as "{method}\n{target}\n{body|sha256|hex}". kw_compose_with is
-// the same for a request with the headers and the query of a mutation; values are further placeholders. A call can use the cache and
+// the same for a request with the headers, query and form of a mutation; values are further placeholders. A call can use the cache and
 // an endpoint as long as no placeholder is of the request. {body}: body.
 static inline kw_text kw_compose_with(kw_text text, struct kw_mutation changes, struct kw_pairs values) {
 	struct kw_members o = {0};
 	kw_list(&o, KW("headers"), changes.headers);
 	kw_list(&o, KW("query"), changes.query);
+	kw_list(&o, KW("form"), changes.form);
 	kw_list(&o, KW("values"), values);
 	return kw_take(kw_host_compose(kw_give(text), kw_give(kw_object(&o))));
 }

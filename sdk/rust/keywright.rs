@@ -56,6 +56,7 @@ pub const USES_CACHE: &str = "cache";
 pub const USES_SIGN: &str = "sign";
 pub const USES_BODY: &str = "body";
 pub const USES_STATE: &str = "state";
+pub const USES_TURN: &str = "turn";
 pub const MAX_RANDOM: i64 = 64;
 pub const MAX_FIELDS: i64 = 256;
 pub const MAX_ALIASES: i64 = 8;
@@ -134,6 +135,7 @@ mod user {
         pub fn time_now() -> i64;
         pub fn time_millis() -> i64;
         pub fn clock_offset() -> i64;
+        pub fn counter(floor: i64) -> i64;
         pub fn random(bytes: i64) -> u64;
         pub fn secret_get(name: u64) -> u64;
         pub fn token_request(request: u64) -> u64;
@@ -395,6 +397,11 @@ pub fn now_millis() -> i64 {
 /// clock_offset returns by how many seconds the clock of the API is ahead of the host's.
 pub fn clock_offset() -> i64 {
     unsafe { user::clock_offset() }
+}
+
+/// counter returns a number that only rises: turn.
+pub fn counter(floor: i64) -> i64 {
+    unsafe { user::counter(floor) }
 }
 
 /// random returns random bytes in hex.
@@ -760,11 +767,12 @@ pub fn compose(template: &str) -> String {
     take(unsafe { user::compose(give(template), 0) })
 }
 
-/// compose_with is like [compose] for a request with the headers and the query of a mutation. values are further placeholders.
+/// compose_with is like [compose] for a request with the headers, query and form of a mutation. values are further placeholders.
 pub fn compose_with(template: &str, changes: &Mutation, values: &[Pair]) -> String {
     let mut o = Members::default();
     o.pairs("headers", &changes.headers);
     o.pairs("query", &changes.query);
+    o.pairs("form", &changes.form);
     o.pairs("values", values);
     take(unsafe { user::compose(give(template), give(o.json())) })
 }

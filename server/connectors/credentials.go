@@ -44,6 +44,7 @@ var (
 	// likelyMember matches names whose values are credentials if they look like one.
 	likelyMember = regexp.MustCompile(`(?i)(token|key|secret|cookie|session|signature|auth)$`)
 	expressions  = regexp.MustCompile(`\{\{.*?\}\}`)
+	composed     = regexp.MustCompile(`^\{[a-z_|]+\}$`) // a placeholder of a text that is signed
 )
 
 const credentialInFile = "a credential stands in the file: store it as a secret, and write \"{{ get_secret('NAME') }}\" in its place"
@@ -89,7 +90,7 @@ func (i *inspector) config(c *definition, n *node, path string) {
 
 // warnByName warns of the texts below n whose names are those of credentials.
 func (i *inspector) warnByName(n *node, path, name string) {
-	if text, ok := n.value.(string); ok && secretMember.MatchString(name) && !strings.Contains(text, "://") {
+	if text, ok := n.value.(string); ok && secretMember.MatchString(name) && !strings.Contains(text, "://") && !composed.MatchString(text) {
 		i.secret(n, path)
 	}
 	for _, m := range n.members {

@@ -76,7 +76,7 @@ func problemOf(err error) *httpProblem {
 	case errors.As(err, &failed) && failed.Stage == host.StageResponse, failed == nil && (errors.Is(err, answers.ErrCoding) || errors.Is(err, answers.ErrSwitched)):
 		return &httpProblem{status: http.StatusBadGateway, kind: "answer-refused", detail: "the API's answer cannot be passed on", cause: err}
 	case errors.As(err, &failed) && errors.Is(err, host.ErrBusy):
-		return &httpProblem{status: http.StatusServiceUnavailable, kind: "too-many-requests", detail: "there are more requests that wait for tokens or signatures than this gateway takes", stage: string(failed.Stage), retry: 1, cause: err}
+		return &httpProblem{status: http.StatusServiceUnavailable, kind: "too-many-requests", detail: "there are more requests that wait for tokens, signatures or their turn than this gateway takes", stage: string(failed.Stage), retry: 1, cause: err}
 	case errors.As(err, &failed):
 		p = unauthenticated(failed.Stage, err)
 		p.retry = retryAfter(err)

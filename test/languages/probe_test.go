@@ -1,8 +1,10 @@
 package languages
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -89,10 +91,10 @@ func testProbe(t *testing.T, h *hosttest.Harness) {
 		}
 	}
 	for name, want := range map[string]string{
-		"Authorization": "Bearer the-access-token", "X-Extra": "https://eu.instance.test", "X-Token": "bearer 77 -9223372036854775807",
+		"Authorization": "Bearer the-access-token", "X-Extra": "https://eu.instance.test", "X-Token": "bearer 77 -9223372036854775807 7",
 		"X-Many": `1, "\2`, "X-None": "no", "X-Length": "19", "X-Millis": strconv.FormatInt(h.Now().UnixMilli(), 10),
 		"X-URL": "https api.test /a%2Fb?c=d", "X-Absent": "absent", "X-Encoded": `YOUT6=== C3A93F %C3%A9%3F %C3%A9%3F+ "e\"" Pz4_`,
-		"X-Composed": `https /a%2Fb?c=d 1 c=d&b=%26 {"}`,
+		"X-Composed": fmt.Sprintf(`https /a%%2Fb?c=d 1 c=d&b=%%26 {"} %x`, sha256.Sum256([]byte("a=1&b=%C3%A9+%22&a=&f=%26"))),
 	} {
 		if text := got.Header(name); text != want {
 			t.Errorf("%s is %q, want %q", name, text, want)
@@ -118,7 +120,7 @@ func testProbeWithoutForm(t *testing.T, h *hosttest.Harness) {
 	config := probeConfig()
 	delete(config, "texts")
 	got := h.Authenticate(config, hosttest.GET("https://API.test:8443?x=/"))
-	if got.Header("X-Texts") != "" || got.Header("X-Form") != "" || got.Header("X-Token") != " 0 -9223372036854775807" || got.Header("X-URL") != "https api.test:8443 /?x=/" {
+	if got.Header("X-Texts") != "" || got.Header("X-Form") != "" || got.Header("X-Token") != " 0 -9223372036854775807 7" || got.Header("X-URL") != "https api.test:8443 /?x=/" {
 		t.Errorf("the headers are %v", got.Request.Header)
 	}
 }

@@ -29,6 +29,8 @@ type Call interface {
 	Request() *http.Request
 	// ContentLength returns the length of the request's body, and whether it is known.
 	ContentLength() (n int64, ok bool)
+	// HasBody reports whether the request has a body that is not empty.
+	HasBody() bool
 	// Sealer returns what seals the secrets in texts of the request, of which the longest has longest bytes.
 	Sealer(longest int) Sealer
 	// RejectSealed ends the call if text, in a place that takes no sealed values, contains one.
@@ -112,6 +114,8 @@ func (k *Composer) read(document []byte) (with contract.Composition) {
 			with.Headers, ok = s.Pairs()
 		case "query":
 			with.Query, ok = s.Pairs()
+		case "form":
+			with.Form, ok = s.Pairs()
 		case "values":
 			with.Values, ok = s.Pairs()
 		}
@@ -201,7 +205,7 @@ func (t *composition) appendPart(b []byte, word string) (_ []byte, found, valid 
 	}
 	switch word {
 	case "body":
-		return append(b, t.call.Body()...), true, true
+		return t.appendForm(append(b, t.call.Body()...)), true, true
 	case "timestamp":
 		return strconv.AppendInt(b, t.now()/1000, 10), true, true
 	case "timestamp_ms":
@@ -215,6 +219,18 @@ func (t *composition) appendPart(b []byte, word string) (_ []byte, found, valid 
 		return append(b, t.nonce...), true, true
 	}
 	return t.appendRequest(b, word)
+}
+
+// appendForm appends the members that the composition adds to the body, as they are sent.
+func (t *composition) appendForm(b []byte) []byte {
+	for i, member := range t.Form {
+		if i > 0 || t.call.HasBody() {
+			b = append(b, '&')
+		}
+		b = append(append(b, t.call.Encode(contract.FormatForm, member.Name)...), '=')
+		b = append(b, t.call.Encode(contract.FormatForm, member.Value)...)
+	}
+	return b
 }
 
 // appendNamed appends the value of a placeholder with an argument.

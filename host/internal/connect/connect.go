@@ -130,6 +130,8 @@ type checker struct {
 	problem.Collector
 	in   *Input
 	plan *Plan
+	// counts is set once there is a warning about numbers.
+	counts bool
 	// failure is the failure of validate.
 	failure *hostfn.Failure
 	// tenants is set if tenants choose the host of a URL. public is a host of the list that everybody can have, if there is one.

@@ -191,6 +191,10 @@ func (k *checker) placeholders(path string, value any, names []string) {
 		if message := contract.CheckTemplate(value, names...); message != "" && !strings.Contains(value, "{{") {
 			k.Wrong(path, "%s", message)
 		}
+		if !k.in.State && !k.counts && strings.Contains(value, "{counter") && slices.Contains(names, "counter") {
+			k.counts = true
+			k.warn(path, "has {counter}, whose numbers rise within this process alone: with several nodes, use a store of state, or a key for each node")
+		}
 	case []any:
 		for i, element := range value {
 			k.placeholders(indexed(path, i), element, names)

@@ -101,6 +101,8 @@ type Restart struct {
 	Body bool
 	// Keys is set if the guest wants a key of the store of keys to be used.
 	Keys bool
+	// Floor is not nil if the request has to take the turn of the call's partition, with a number that is Floor at least.
+	Floor *int64
 	// Afresh is set if the call may not do what the guest wants while it knows the API's answer.
 	Afresh bool
 }
@@ -124,6 +126,8 @@ type core struct {
 	Restart *Restart
 
 	inputRead bool
+	// hasNumber is set once the call has its number.
+	hasNumber bool
 	// impure is set once the call has read anything of its request, the clock or random bytes, or has signed or logged.
 	impure   bool
 	revealed bool
@@ -340,6 +344,29 @@ func (c *core) ClockOffset() int64 {
 	offset := c.plan.Offset.Seconds()
 	c.offset = &offset
 	return offset
+}
+
+// Counter returns a number that only rises in the partition. If the request does not have the turn of the partition yet, Counter ends the
+// run with a Restart. Once the host has taken the turn, outside of the sandbox, that lasts until the request is over.
+func (c *core) Counter(floor int64) int64 {
+	c.requireGroup(contract.UserCounter)
+	c.endAhead()
+	c.rejectAfterRead(contract.UserCounter, "take the number first, nothing of one request may reach another")
+	switch {
+	case c.inputs.Request == nil:
+		c.endf(StagePlugin, "counter is for authenticate only")
+	case c.hasNumber:
+		c.endf(StagePlugin, "counter was called twice: an attempt of a request has one number")
+	}
+	c.hasNumber, c.impure = true, true
+	switch {
+	case c.mode == Explaining:
+		return max(floor, 1)
+	case c.inputs.Number == 0:
+		c.runAfresh()
+		c.runAgain(Restart{Floor: &floor})
+	}
+	return c.inputs.Number
 }
 
 // answerMadeUp reports whether an explained call gets made-up answers of the API. It does so to show the request as most are

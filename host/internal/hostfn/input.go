@@ -206,6 +206,14 @@ func (c composing) Request() *http.Request {
 }
 
 func (c composing) ContentLength() (n int64, ok bool) { return c.contentLength() }
+func (c composing) HasBody() bool {
+	n, ok := c.contentLength()
+	if !ok && c.mode != Explaining {
+		c.runAgain(Restart{Body: true})
+	}
+	return n != 0
+}
+
 func (c composing) Sealer(longest int) compose.Sealer { return c.sealer(longest) }
 func (c composing) RejectSealed(where, text string)   { c.rejectSealed(where, text) }
 func (c composing) Endf(format string, args ...any)   { c.endf(StagePlugin, format, args...) }

@@ -203,6 +203,8 @@ type Inputs struct {
 	Body func() (io.ReadCloser, error)
 	// BodySize is the length of the kept body in bytes.
 	BodySize int64
+	// Number is the number of Counter, if the request has the turn of the call's partition, or 0.
+	Number int64
 	// Answer is the API's answer to an earlier attempt of the request, if the call runs because of it, and nil otherwise.
 	Answer *APIAnswer
 	// MadeUp is set if the secrets are made up, so that no key can be read. An explained call does not need one then.

@@ -290,6 +290,7 @@ const (
 	useRefusal
 	useSeed
 	usePartition
+	useSerial
 )
 
 // hash returns a hash of parts under the name key. Lists of parts that differ have different hashes.

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/internal/urlcheck"
 )
 
@@ -25,6 +26,9 @@ type Body struct {
 	Second bool
 	// Form is the text that the mutation adds to the body.
 	Form string
+
+	// Turns are the turns that the request has taken, by their partitions. Release ends them.
+	Turns map[[32]byte]*lease.Serial
 
 	// limit is the maximum size of a body that is kept.
 	limit int64
@@ -137,8 +141,11 @@ func (b *Body) Attach(r *http.Request) (err error) {
 	return nil
 }
 
-// Release releases the kept body, if there is one. A reader that is still open remains valid.
+// Release releases the kept body, if there is one, and ends the turns. A reader that is still open remains valid.
 func (b *Body) Release() {
+	for _, turn := range b.Turns {
+		turn.End()
+	}
 	if b.buffer != nil {
 		b.buffer.release()
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/inputs"
+	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/host/internal/request"
 	"github.com/keywright/keywright/host/internal/tokencache"
 	"github.com/keywright/keywright/host/internal/tokens"
@@ -18,15 +19,18 @@ import (
 // ended it. Each round that does not end the call fetches one more entry, keeps the body, or takes the API's answer from the call.
 func (rn *Runner) rounds(ctx context.Context, r *http.Request, body *request.Body, in *hostfn.Inputs, stats *event.Attempt) (*hostfn.Call, *Outcome) {
 	var found map[tokencache.Key]tokens.Entry
+	if len(body.Turns) > 0 {
+		in.Number = body.Turns[rn.Plan.Partition(in)].Number(body.Second)
+	}
 	// The limit stops a plugin that keeps asking.
-	for range rn.MaxEntries + 3 {
+	for range rn.MaxEntries + 4 {
 		call := hostfn.New(ctx, rn.Plan.Plan, in, hostfn.Inline)
 		call.Found = found
 		out := rn.run(ctx, call, stats)
 		if out.restart == nil {
 			return call, out
 		}
-		if missed := *out.restart; !missed.Body && !missed.Afresh {
+		if missed := *out.restart; !missed.Body && !missed.Afresh && missed.Floor == nil {
 			var entry *tokens.Entry
 			out, entry = rn.fetchOrWait(ctx, in, missed, stats)
 			switch {
@@ -40,16 +44,59 @@ func (rn *Runner) rounds(ctx context.Context, r *http.Request, body *request.Bod
 				return nil, out
 			}
 		}
-		if out.restart.Afresh {
+		switch floor := out.restart.Floor; {
+		case out.restart.Afresh:
 			in.Answer = nil
 			continue
+		case floor != nil:
+			if err := rn.takeTurn(ctx, r, body, in, *floor); err != nil {
+				return nil, &Outcome{Err: err}
+			}
+			continue
 		}
-		if err := body.Keep(ctx, r); err != nil {
+		if err := rn.keep(ctx, r, body, in); err != nil {
 			return nil, &Outcome{Err: rn.Fail(hostfn.StageBody, call.ScrubError(err))}
 		}
-		in.Body, in.BodySize = body.Reader()
 	}
 	return nil, &Outcome{Err: rn.Fail(hostfn.StagePlugin, errors.New("the plugin asks the cache for more entries than one partition has"))}
+}
+
+// keep keeps the body of a request for its calls.
+func (rn *Runner) keep(ctx context.Context, r *http.Request, body *request.Body, in *hostfn.Inputs) error {
+	err := body.Keep(ctx, r)
+	if err == nil {
+		in.Body, in.BodySize = body.Reader()
+	}
+	return err
+}
+
+// takeTurn takes the turn of the partition for a request, and sets the number of its calls. The body of the request is kept before, so that
+// nobody waits for a slow caller (threats.md 502).
+func (rn *Runner) takeTurn(ctx context.Context, r *http.Request, body *request.Body, in *hostfn.Inputs, floor int64) error {
+	if r.Body != nil && r.Body != http.NoBody && r.GetBody == nil && !body.Kept() {
+		if err := rn.keep(ctx, r, body, in); err != nil {
+			return rn.Fail(hostfn.StageBody, err)
+		}
+	}
+	if body.Turns == nil {
+		body.Turns = map[[32]byte]*lease.Serial{}
+	}
+	partition := rn.Plan.Partition(in)
+	err := rn.Await(ctx, event.AwaitTurn, func(ctx context.Context) error {
+		turn, err := rn.Turns.Begin(ctx, partition, floor, rn.Plan.ExchangeTime)
+		if err == nil {
+			in.Number = turn.Number(body.Second)
+			body.Turns[partition] = turn
+		}
+		return err
+	})
+	if err == nil {
+		return nil
+	}
+	if err = fmt.Errorf("the request did not get its turn: %w", err); !lease.Permanent(err) {
+		err = hostfn.Passing(err)
+	}
+	return rn.Fail(hostfn.StageSign, err)
 }
 
 // fetchOrWait waits for the missing cache entry if another call fetches it, and otherwise runs the call detached.

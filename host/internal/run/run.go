@@ -14,6 +14,7 @@ import (
 	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/inputs"
+	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/host/internal/request"
 	"github.com/keywright/keywright/host/internal/sandbox"
 	"github.com/keywright/keywright/host/internal/tokens"
@@ -25,6 +26,7 @@ import (
 type Shared struct {
 	Gate   Gate
 	Tokens *tokens.Store
+	Turns  *lease.Serials
 	Reuse  *Reuse
 	// NoReuse is set if no outcome is used again.
 	NoReuse bool
@@ -174,7 +176,7 @@ func (rn *Runner) Count(
 
 var (
 	// ErrBusy means that a call was not made, because so many others wait.
-	ErrBusy = errors.New("too many other calls")
+	ErrBusy = lease.ErrBusy
 	// ErrClosed means that the gate is closed.
 	ErrClosed = errors.New("the host is closed")
 )

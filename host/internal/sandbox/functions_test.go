@@ -45,6 +45,7 @@ func TestHostFunctions(t *testing.T) {
 		"cache_get":     {`(call $cache_get (call $a))`, `CacheGet["aa"]`, "value"},
 		"cache_set":     {`(call $cache_set (call $a) (call $b) (i64.const -7)) (call $a)`, `CacheSet["aa" "bbb" "-7"]`, "aa"},
 		"jwt_sign":      {`(call $jwt_sign (call $c))`, `JWTSign["cccc"]`, "jwt"},
+		"counter":       {`(drop (call $counter (i64.const -7))) (call $a)`, `Counter["-7"]`, "aa"},
 		"jws_sign":      {`(call $jws_sign (call $c))`, `JWSSign["cccc"]`, "jws"},
 		"encode":        {`(call $encode (call $a) (call $d))`, `Encode["aa" "\xff"]`, "encoded"},
 		"mac":           {`(call $mac (call $a) (call $d) (call $d))`, `MAC["aa" "\xff" "\xff"]`, "mac"},

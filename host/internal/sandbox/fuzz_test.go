@@ -40,6 +40,7 @@ var calls = []string{
 	`(call $cache_set (local.get $x) (local.get $y) (local.get $z))`,
 	`(local.set $x (call $jwt_sign (local.get $x)))`,
 	`(local.set $x (call $jws_sign (local.get $x)))`,
+	`(local.set $x (call $counter (local.get $x)))`,
 	`(local.set $x (call $encode (local.get $x) (local.get $y)))`,
 	`(local.set $x (call $mac (local.get $x) (local.get $y) (local.get $z)))`,
 	`(local.set $x (call $sign (local.get $x) (local.get $y)))`,

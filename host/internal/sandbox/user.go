@@ -53,6 +53,7 @@ var userFunctions = []function{
 	{contract.UserCacheGet, i64, i64, optional(busy, contract.Env.CacheGet)},
 	{contract.UserCacheSet, i64x3, none, cacheSet},
 	{contract.UserCacheDrop, i64, i64, cacheDrop},
+	{contract.UserCounter, i64, i64, counter},
 	{contract.UserStateGet, i64, i64, optional(waits, contract.Env.StateGet)}, // which may wait for other calls that use the grant
 	{contract.UserJWTSign, i64, i64, timed(unary(usesKey, contract.Env.JWTSign))},
 	{contract.UserJWSSign, i64, i64, timed(unary(usesKey, contract.Env.JWSSign))},
@@ -133,6 +134,11 @@ func timed(do implementation) implementation {
 // random implements random(length) → text. The length is a number of bytes.
 func random(r *run, stack []uint64) {
 	stack[0] = put(r, result(r, busy, func() string { return r.env.Random(int64(stack[0])) }))
+}
+
+// counter implements counter(floor) → number, neither of them an offset.
+func counter(r *run, stack []uint64) {
+	stack[0] = api.EncodeI64(result(r, busy, func() int64 { return r.env.Counter(int64(stack[0])) }))
 }
 
 // bodyForm implements body_form() → list of pairs, or 0 if the body is not a form.

@@ -3,7 +3,7 @@ import * as sdk from "../../../sdk/assemblyscript/keywright";
 
 export function describe(): i32 {
   return sdk.done(`{
-    "abi": 1, "type": "probe", "version": "1.0.0", "summary": "What the other plugins do not call.", "uses": ["secret", "token", "sign", "body"],
+    "abi": 1, "type": "probe", "version": "1.0.0", "summary": "What the other plugins do not call.", "uses": ["secret", "token", "sign", "body", "turn"],
     "fields": [
       {"name": "token_url", "kind": "url", "required": true, "sinks": ["token"]},
       {"name": "secret", "kind": "string", "required": true, "sealed": true, "sinks": ["token", "header"]},
@@ -25,6 +25,7 @@ function texts(pairs: sdk.Pair[]): string {
 }
 
 export function authenticate(): i32 {
+  const count = sdk.counter(7);
   const r = new sdk.TokenRequest(sdk.config("token_url"));
   r.form = [new sdk.Pair("scope", "a b"), new sdk.Pair("secret", sdk.secret("probe"))];
   r.headers = [new sdk.Pair("X-Probe", "1")];
@@ -56,17 +57,18 @@ export function authenticate(): i32 {
   sdk.warn("warn");
   const m = new sdk.Mutation(), added = sdk.header("x-a", "1");
   added.query = [new sdk.Pair("b", "&")];
+  added.form = [new sdk.Pair("f", "&")];
   m.headers = [
     new sdk.Pair("Authorization", "Bearer " + token.accessToken), new sdk.Pair("X-JWT", sdk.signJWT(jwt)),
     new sdk.Pair("X-JWS", sdk.signJWS(jws)), new sdk.Pair("X-Attached", sdk.signJWS(attached)),
     new sdk.Pair("X-Extra", sdk.get(token.extra, "instance")), new sdk.Pair("X-Unknown", sdk.base64(sdk.get(token.extra, "unknown"))),
-    new sdk.Pair("X-Token", [token.tokenType, token.expiresIn.toString(), (-sdk.clockOffset() - i64.MAX_VALUE).toString()].join(" ")),
+    new sdk.Pair("X-Token", [token.tokenType, token.expiresIn.toString(), (-sdk.clockOffset() - i64.MAX_VALUE).toString(), count.toString()].join(" ")),
     new sdk.Pair("X-Texts", texts(sdk.pairs(object))), new sdk.Pair("X-List", sdk.base64(list)), new sdk.Pair("X-Decoded", sdk.base64(decoded)),
     new sdk.Pair("X-Form", texts(form === null ? [] : form)), new sdk.Pair("X-Many", many === null ? "" : many), new sdk.Pair("X-None", none === null ? "no" : none),
     new sdk.Pair("X-Length", request.contentLength.toString()), new sdk.Pair("X-Millis", sdk.nowMillis().toString()),
     new sdk.Pair("X-URL", request.split().join(" ")), new sdk.Pair("X-Absent", sdk.config("absent") == "" ? "absent" : "there"),
     new sdk.Pair("X-Encoded", [sdk.base32("é?"), sdk.hexUpper("é?"), sdk.percent("é?"), sdk.formEncode("é? "), sdk.quoted('e"'), sdk.base64URL("?>?")].join(" ")),
-    new sdk.Pair("X-Composed", sdk.compose("{scheme} {target}") + " " + sdk.composeWith("{header:X-A} {query} {v}", added, [new sdk.Pair("v", '{"}')])),
+    new sdk.Pair("X-Composed", sdk.compose("{scheme} {target}") + " " + sdk.composeWith("{header:X-A} {query} {v} {body|sha256|hex}", added, [new sdk.Pair("v", '{"}')])),
     new sdk.Pair("X-Object", sdk.base64(sdk.composeObject(' {"a": ["{v}", 1, {"{v}": "\\\\{\\"é"}, []], "b": null} ', [new sdk.Pair("v", "V")]))),
     new sdk.Pair("X-Parts", texts(sdk.parts("parts"))),
   ];

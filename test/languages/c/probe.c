@@ -3,7 +3,7 @@
 
 KW_EXPORT(describe) {
 	return kw_done(KW_JSON({
-		"abi": 1, "type": "probe", "version": "1.0.0", "summary": "What the other plugins do not call.", "uses": ["secret", "token", "sign", "body"],
+		"abi": 1, "type": "probe", "version": "1.0.0", "summary": "What the other plugins do not call.", "uses": ["secret", "token", "sign", "body", "turn"],
 		"fields": [
 			{"name": "token_url", "kind": "url", "required": true, "sinks": ["token"]},
 			{"name": "secret", "kind": "string", "required": true, "sealed": true, "sinks": ["token", "header"]},
@@ -25,6 +25,7 @@ static kw_text texts(struct kw_pairs pairs) {
 }
 
 KW_EXPORT(authenticate) {
+	int64_t count = kw_counter(7);
 	struct kw_token token = kw_request_token((struct kw_token_request){
 		.url = kw_config(KW("token_url")), .form = KW_PAIRS({KW("scope"), KW("a b")}, {KW("secret"), kw_secret(KW("probe"))}),
 		.headers = KW_PAIRS({KW("X-Probe"), KW("1")}), .extra = KW_TEXTS(KW("instance"), KW("unknown")),
@@ -56,15 +57,15 @@ KW_EXPORT(authenticate) {
 			{KW("Authorization"), KW_JOIN(KW("Bearer "), token.access_token)}, {KW("X-JWT"), kw_sign_jwt(jwt)}, {KW("X-JWS"), kw_sign_jws(jws)},
 			{KW("X-Attached"), kw_sign_jws((struct kw_jws){.key = KW("signer"), .payload = KW("{}"), .attached = true})},
 			{KW("X-Extra"), kw_get(token.extra, KW("instance"))}, {KW("X-Unknown"), kw_base64(kw_get(token.extra, KW("unknown")))},
-			{KW("X-Token"), KW_JOIN(token.token_type, KW(" "), kw_decimal(token.expires_in), KW(" "), kw_decimal(-kw_clock_offset() - 9223372036854775807))},
+			{KW("X-Token"), KW_JOIN(token.token_type, KW(" "), kw_decimal(token.expires_in), KW(" "), kw_decimal(-kw_clock_offset() - 9223372036854775807), KW(" "), kw_decimal(count))},
 			{KW("X-Texts"), texts(kw_pairs(object))}, {KW("X-List"), kw_base64(list)}, {KW("X-Decoded"), kw_base64(decoded)},
 			{KW("X-Form"), texts(form)}, {KW("X-Many"), kw_header_value(request.headers, KW("x-mANY"))}, {KW("X-None"), none ? none : KW("no")},
 			{KW("X-Length"), kw_decimal(request.content_length)}, {KW("X-Millis"), kw_decimal(kw_now_millis())},
 			{KW("X-URL"), KW_JOIN(scheme, KW(" "), authority, KW(" "), target)}, {KW("X-Absent"), kw_config(KW("absent")) ? KW("there") : KW("absent")},
 			{KW("X-Encoded"), KW_JOIN(kw_base32(KW("é?")), KW(" "), kw_hex_upper(KW("é?")), KW(" "), kw_percent(KW("é?")), KW(" "), kw_form_encode(KW("é? ")), KW(" "),
 				kw_quoted(KW("e\"")), KW(" "), kw_base64_url(KW("?>?")))},
-			{KW("X-Composed"), KW_JOIN(kw_compose(KW("{scheme} {target}")), KW(" "), kw_compose_with(KW("{header:X-A} {query} {v}"),
-				(struct kw_mutation){.headers = KW_PAIRS({KW("x-a"), KW("1")}), .query = KW_PAIRS({KW("b"), KW("&")})}, KW_PAIRS({KW("v"), KW("{\"}")})))},
+			{KW("X-Composed"), KW_JOIN(kw_compose(KW("{scheme} {target}")), KW(" "), kw_compose_with(KW("{header:X-A} {query} {v} {body|sha256|hex}"),
+				(struct kw_mutation){.headers = KW_PAIRS({KW("x-a"), KW("1")}), .query = KW_PAIRS({KW("b"), KW("&")}), .form = KW_PAIRS({KW("f"), KW("&")})}, KW_PAIRS({KW("v"), KW("{\"}")})))},
 			{KW("X-Object"), kw_base64(kw_compose_object(KW(" {\"a\": [\"{v}\", 1, {\"{v}\": \"\\\\{\\\"é\"}, []], \"b\": null} "), kw_one(KW("v"), KW("V"))))},
 			{KW("X-Parts"), texts(kw_parts(KW("parts")))}),
 		.query = KW_PAIRS({KW("q"), KW("a&b")}, {KW("jwt"), kw_sign_query_jwt(jwt)}),

@@ -7,7 +7,7 @@ exports!(describe, authenticate);
 
 fn describe() -> &'static str {
     r#"{
-        "abi": 1, "type": "probe", "version": "1.0.0", "summary": "What the other plugins do not call.", "uses": ["secret", "token", "sign", "body"],
+        "abi": 1, "type": "probe", "version": "1.0.0", "summary": "What the other plugins do not call.", "uses": ["secret", "token", "sign", "body", "turn"],
         "fields": [
             {"name": "token_url", "kind": "url", "required": true, "sinks": ["token"]},
             {"name": "secret", "kind": "string", "required": true, "sealed": true, "sinks": ["token", "header"]},
@@ -43,6 +43,7 @@ fn jws() -> JWS {
 }
 
 fn authenticate() -> Result<Mutation, String> {
+    let count = counter(7);
     let token = request_token(&TokenRequest {
         url: config("token_url"),
         form: vec![pair("scope", "a b"), pair("secret", secret("probe"))],
@@ -59,7 +60,7 @@ fn authenticate() -> Result<Mutation, String> {
     debug("debug é");
     info("info");
     warn("warn");
-    let added = Mutation { headers: vec![pair("x-a", "1")], query: vec![pair("b", "&")], ..Default::default() };
+    let added = Mutation { headers: vec![pair("x-a", "1")], query: vec![pair("b", "&")], form: vec![pair("f", "&")], ..Default::default() };
     let headers = vec![
         pair("Authorization", format!("Bearer {}", token.access_token)),
         pair("X-JWT", sign_jwt(&jwt)),
@@ -67,7 +68,7 @@ fn authenticate() -> Result<Mutation, String> {
         pair("X-Attached", sign_jws(&JWS { key: "signer".into(), payload: "{}".into(), attached: true, ..Default::default() })),
         pair("X-Extra", get(&token.extra, "instance")),
         pair("X-Unknown", base64(get(&token.extra, "unknown"))),
-        pair("X-Token", format!("{} {} {}", token.token_type, token.expires_in, -clock_offset() - i64::MAX)),
+        pair("X-Token", format!("{} {} {} {}", token.token_type, token.expires_in, -clock_offset() - i64::MAX, count)),
         pair("X-Texts", texts(&pairs(&object))),
         pair("X-List", base64(list)),
         pair("X-Decoded", base64(decoded)),
@@ -79,7 +80,7 @@ fn authenticate() -> Result<Mutation, String> {
         pair("X-URL", format!("{scheme} {authority} {target}")),
         pair("X-Absent", if config("absent").is_empty() { "absent" } else { "there" }),
         pair("X-Encoded", [base32("é?"), hex_upper("é?"), percent("é?"), form_encode("é? "), quoted("e\""), base64_url("?>?")].join(" ")),
-        pair("X-Composed", compose("{scheme} {target}") + " " + &compose_with("{header:X-A} {query} {v}", &added, &[pair("v", "{\"}")])),
+        pair("X-Composed", compose("{scheme} {target}") + " " + &compose_with("{header:X-A} {query} {v} {body|sha256|hex}", &added, &[pair("v", "{\"}")])),
         pair("X-Object", base64(compose_object(r#" {"a": ["{v}", 1, {"{v}": "\\{\"é"}, []], "b": null} "#, &[pair("v", "V")]))),
         pair("X-Parts", texts(&parts("parts"))),
     ];

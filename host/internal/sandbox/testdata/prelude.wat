@@ -31,6 +31,7 @@
 (import "extism:host/user" "cache_get" (func $cache_get (param i64) (result i64)))
 (import "extism:host/user" "cache_set" (func $cache_set (param i64 i64 i64)))
 (import "extism:host/user" "jwt_sign" (func $jwt_sign (param i64) (result i64)))
+(import "extism:host/user" "counter" (func $counter (param i64) (result i64)))
 (import "extism:host/user" "jws_sign" (func $jws_sign (param i64) (result i64)))
 (import "extism:host/user" "encode" (func $encode (param i64 i64) (result i64)))
 (import "extism:host/user" "mac" (func $mac (param i64 i64 i64) (result i64)))
