@@ -74,8 +74,8 @@ bench: ## measure against others and against the goals, or ROWS='^jwt' only; doc
 soak: deps ## 1,000 rounds of faults at nodes with one store of state, and its size: an hour, or ROUNDS=100, or SEED=2
 	cd server/test/nodes && go test -count=1 -timeout 0 -v -run 'TestFaults$$|TestSizeOfGrants$$' . -rounds $(or $(ROUNDS),1000) -seed $(or $(SEED),1) -users 10000
 
-load: deps ## new tokens beside 1,000 callers of slow servers, tokens beside 100,000 users, and 1,000 crawls while replies arrive
-	cd server/bench && go test -count=1 -timeout 0 -v -run 'TestNewTokensBesideSlowServers$$|TestManyUsersBesideOthers$$|TestCrawls$$' . -callers 1000 -users 100000 -crawls 1000
+load: deps ## new tokens beside 1,000 callers of slow servers, tokens beside 100,000 users, 1,000 crawls while replies arrive, and a million requests without a secret
+	cd server/bench && go test -count=1 -timeout 0 -v -run 'TestNewTokensBesideSlowServers$$|TestManyUsersBesideOthers$$|TestCrawls$$|TestWithoutSecrets$$' . -callers 1000 -users 100000 -crawls 1000 -requests 1000000
 
 sizing: deps ## the memory of connectors, users and callers, for docs/operating.md
 	cd server/bench && go test -count=1 -v -run 'TestSizing$$' .

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
@@ -375,6 +376,8 @@ func TestSignSealedOracle(t *testing.T) {
 // numbers, such as a lifetime, are read as ever.
 func TestPlainAnswersHoldNoCredential(t *testing.T) {
 	const number, long, word = "2147483600", "48151623421", "a-word-that-is-secret"
+	claims := fmt.Sprintf(`{"iat":%d,"exp":%d}`, start.Unix(), start.Add(48*time.Hour).Unix())
+	times := "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2lnbmF0dXJl"
 	for name, c := range map[string]struct {
 		kind, secret, body string
 		ends               bool
@@ -396,6 +399,9 @@ func TestPlainAnswersHoldNoCredential(t *testing.T) {
 		"a secret in Base64":         {contract.AnswerEnum, word, `{"n":"YS13b3JkLXRoYXQtaXMtc2VjcmV0"}`, true},
 		"digits of the token":        {contract.AnswerTime, word, `{"n":98765432101,"access_token":"98765432101"}`, true},
 		"a number of the request":    {contract.AnswerInteger, word, `{"n":1357924680}`, true},
+		"a time of today in a JWT":   {contract.AnswerTime, word, `{"n":` + strconv.FormatInt(start.Unix(), 10) + `}`, false},
+		"a time of another day":      {contract.AnswerTime, word, `{"n":` + strconv.FormatInt(start.Add(48*time.Hour).Unix(), 10) + `}`, true},
+		"a secret that is today":     {contract.AnswerTime, strconv.FormatInt(start.Unix(), 10), `{"n":` + strconv.FormatInt(start.Unix(), 10) + `}`, true},
 		"a lifetime":                 {contract.AnswerInteger, number, `{"n":3600}`, false},
 		"a time of day":              {contract.AnswerTime, long, `{"n":1700000000}`, false},
 		"a part that is short":       {contract.AnswerInteger, number, `{"n":2147483}`, false},
@@ -406,7 +412,7 @@ func TestPlainAnswersHoldNoCredential(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := ""
 			g := misusing(func(env contract.Env) (string, error) {
-				form := []abi.Pair{{Name: "a", Value: value(env, "to_token")}, {Name: "b", Value: "1357924680"}, {Name: "c", Value: "sent-as-it-is"}, {Name: "d", Value: "sent-as-a-guess"}}
+				form := []abi.Pair{{Name: "a", Value: value(env, "to_token")}, {Name: "b", Value: "1357924680"}, {Name: "c", Value: "sent-as-it-is"}, {Name: "d", Value: "sent-as-a-guess"}, {Name: "e", Value: times}}
 				got = exchange(env, contract.Exchange{URL: value(env, "url"), Form: form}).Answers["n"]
 				return sendsKey(env)
 			})

@@ -18,7 +18,7 @@ const forResource = (ctx, resource) => ({ scope: 'connectors', audience: resourc
 
 const provider = new Provider(issuer, {
   clients,
-  clientAuthMethods: ['client_secret_basic', 'private_key_jwt'],
+  clientAuthMethods: ['client_secret_basic', 'client_secret_post', 'private_key_jwt', 'none'],
   enabledJWA: { clientAuthSigningAlgValues: ['ES256', 'RS256'], dPoPSigningAlgValues: ['ES256'] },
   scopes: ['openid', 'offline_access'],
   pkce: { required: () => true },

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 	"unicode"
 
 	"github.com/keywright/keywright/abi"
@@ -288,6 +289,15 @@ type Sent struct {
 	credentials, request []string
 	// Names reports whether an enum may repeat its own names that were sent: endpoints do that, with a type of token.
 	Names bool
+	// Now is the host's time. A time within a day of it may repeat one that was sent: a token says when it was issued and ends, and a
+	// server's clock or its own token the same. Guests know the time.
+	Now time.Time
+}
+
+// near reports whether a value of kind time is within a day of now.
+func (s *Sent) near(value string) bool {
+	unix, err := strconv.ParseInt(value, 10, 64)
+	return err == nil && s.Now.Sub(time.Unix(unix, 0)).Abs() < 24*time.Hour
 }
 
 // NewSent returns the credentials of a request, and what a plugin may have written into it. The words of known answers, which
@@ -306,12 +316,12 @@ func NewSent(credentials, request []string, previous ...map[string]string) *Sent
 }
 
 // repeats reports whether text, a part of an answer, holds a credential or a text of the request, or is a part of one. None of them
-// counts below leakscan.MinText, where it happens by chance. Of a name, only credentials count.
-func (s *Sent) repeats(text string, name bool) bool {
+// counts below leakscan.MinText, where it happens by chance. Of what is common, only credentials count.
+func (s *Sent) repeats(text string, common bool) bool {
 	return slices.ContainsFunc(leakscan.Decoded([]string{text}), func(text string) bool {
 		text = strings.ToLower(text)
 		appears := func(value string) bool { return len(value) >= leakscan.MinText && strings.Contains(text, value) }
-		return len(text) >= leakscan.MinText && (slices.ContainsFunc(s.credentials, appears) || !name && slices.ContainsFunc(s.request, func(value string) bool {
+		return len(text) >= leakscan.MinText && (slices.ContainsFunc(s.credentials, appears) || !common && slices.ContainsFunc(s.request, func(value string) bool {
 			return appears(value) || strings.Contains(value, text)
 		}))
 	})
@@ -336,7 +346,9 @@ func (r *Reply) Repeated(found map[string]string, load func() *Sent, previous ..
 			if slices.ContainsFunc(previous, func(values map[string]string) bool { return strings.EqualFold(values[a.Name], piece) }) {
 				continue
 			}
-			if s := load(); s.repeats(piece, s.Names && slices.ContainsFunc(a.Enum, func(name string) bool { return strings.EqualFold(name, piece) })) {
+			s := load()
+			common := s.Names && slices.ContainsFunc(a.Enum, func(name string) bool { return strings.EqualFold(name, piece) })
+			if s.repeats(piece, common || a.Kind == contract.AnswerTime && s.near(value)) {
 				return a.Name
 			}
 		}

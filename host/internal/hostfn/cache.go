@@ -188,7 +188,9 @@ func (c *Call) Learn(response *http.Response, body []byte, replaced bool, m *Mut
 	if len(found) > 0 {
 		priorAnswers := c.knownAnswers()
 		newSent := func() *answer.Sent {
-			return answer.NewSent(append(c.Credentials(m), earlier...), append(c.Texts(m), earlier...), priorAnswers...)
+			s := answer.NewSent(append(c.Credentials(m), earlier...), append(c.Texts(m), earlier...), priorAnswers...)
+			s.Now = c.plan.Clock()
+			return s
 		}
 		if repeated = reply.Repeated(found, newSent, priorAnswers...); repeated != "" {
 			return nil, repeated

@@ -268,7 +268,7 @@ func (c *exchanging) endRepeated(r *http.Request, reply *answer.Reply, found map
 			request = append(request, string(text))
 		}
 		s := answer.NewSent(credentials, request)
-		s.Names = true
+		s.Names, s.Now = true, c.plan.Clock()
 		return s
 	}
 	if name := reply.Repeated(found, newSent); name != "" {
