@@ -22,7 +22,8 @@ import (
 func paymentAccounts(t *testing.T) map[string]account {
 	t.Helper()
 	pkcs1, _, public := keys(t)
-	const consumer = "dOQKvjx1n5v!4ba7"
+	const consumer, id = "dOQKvjx1n5v!4ba7", "0oar95zt9zIpYuz6A0h7"
+	const okta, netSuite = "https://acme.okta.com/oauth2/v1/token", "https://1234567-sb1.suitetalk.api.netsuite.com/services/rest/auth/oauth2/v1/token"
 	return map[string]account{
 		"mastercard": {
 			secrets: map[string]string{"mastercard-consumer-key": consumer, "mastercard-key": pkcs1},
@@ -31,7 +32,38 @@ func paymentAccounts(t *testing.T) map[string]account {
 			}),
 		},
 		"revolut-business": revolutBusiness(public, pkcs1),
+		"okta-client-credentials": {
+			secrets: one("okta-client-credentials", pkcs1), set: map[string]string{"your-org": "acme", "your-client-id": id, "your-key-id": "O4OGPyWoWKDZ"},
+			api: tokens(okta, answer, request("GET https://acme.okta.com/api/v1/users", bearing(apiToken)), func(r *http.Request) error {
+				return clientAssertion(r, public, "RS256", "O4OGPyWoWKDZ", map[string]any{"iss": id, "sub": id, "aud": okta}, "grant_type", "client_credentials", "scope", "okta.users.read")
+			}),
+		},
+		"netsuite-client-credentials": {
+			secrets: one("netsuite-client-credentials", pkcs1),
+			set:     map[string]string{"your-account-id": "1234567-sb1", "your-client-id": id, "your-certificate-id": "custcertificate_1"},
+			api: tokens(netSuite, answer, request("GET https://1234567-sb1.suitetalk.api.netsuite.com/services/rest/record/v1/metadata-catalog", bearing(apiToken)), func(r *http.Request) error {
+				return clientAssertion(r, public, "PS256", "custcertificate_1", map[string]any{"iss": id, "aud": netSuite, "scope": "rest_webservices"}, "grant_type", "client_credentials")
+			}),
+		},
 	}
+}
+
+// clientAssertion checks the JWT with which a client authenticates (RFC 7523): its key ID, if that is not "", and its claims. The form has
+// further members, in pairs.
+func clientAssertion(r *http.Request, public *rsa.PublicKey, algorithm, keyID string, claims map[string]any, form ...string) error {
+	header, got, err := verifyJWT(r.PostFormValue("client_assertion"), algorithm, public)
+	claims = maps.Clone(claims)
+	maps.DeleteFunc(claims, func(name string, value any) bool { return got[name] == value })
+	form = append(form, "client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer")
+	for pair := range slices.Chunk(form, 2) {
+		if r.PostFormValue(pair[0]) != pair[1] {
+			return fmt.Errorf("form = %v, want %s = %s", r.PostForm, pair[0], pair[1])
+		}
+	}
+	if err != nil || len(claims) > 0 || keyID != "" && header["kid"] != keyID {
+		return fmt.Errorf("header = %v, want %v in the claims %v, %w", header, claims, got, err)
+	}
+	return nil
 }
 
 // mastercard checks a signature of OAuth 1.0a with RSA-SHA256, which covers the SHA-256 of the body.
@@ -77,13 +109,7 @@ func revolutBusiness(public *rsa.PublicKey, key string) account {
 			if err := c.checkToken(r, ""); err != nil {
 				return err
 			}
-			_, claims, err := verifyJWT(r.PostForm.Get("client_assertion"), "RS256", public)
-			want := map[string]any{"iss": "gateway.acme.example", "sub": clientID, "aud": "https://revolut.com"}
-			maps.DeleteFunc(want, func(name string, value any) bool { return claims[name] == value })
-			if err != nil || len(want) > 0 || r.PostForm.Get("client_assertion_type") != "urn:ietf:params:oauth:client-assertion-type:jwt-bearer" {
-				return fmt.Errorf("form = %v, want %v in the claims %v, %w", r.PostForm, want, claims, err)
-			}
-			return nil
+			return clientAssertion(r, public, "RS256", "", map[string]any{"iss": "gateway.acme.example", "sub": clientID, "aud": "https://revolut.com"})
 		}
 		tokens(c.token, c.answer, api, check)(w, r)
 	}
