@@ -37,6 +37,10 @@ func signedAccounts(t *testing.T) map[string]account {
 	aws := map[string]string{"eu-central-1": "eu-west-3", "AKIA-YOUR-KEY-ID": accessKey}
 	fingerprint := sha256.Sum256(testworld.Must(x509.MarshalPKIXPublicKey(public))(t))
 	all := map[string]account{
+		"alibaba-cloud": {
+			secrets: one("alibaba-cloud", "8nQZ2vXy"), set: map[string]string{"your-region": "eu-central-1", "your-access-key-id": "LTAI5tBp"},
+			api: request("GET https://ecs.eu-central-1.aliyuncs.com/", func(r *http.Request) error { return alibabaCloud("LTAI5tBp", "8nQZ2vXy", r) }),
+		},
 		"amazon-s3": {
 			secrets: one("amazon-s3", s3Secret), set: map[string]string{"your-bucket": "reports", "eu-central-1": "eu-central-1", "AKIA-YOUR-KEY-ID": accessKey},
 			api: request("GET https://reports.s3.eu-central-1.amazonaws.com/", verifyS3),
@@ -175,6 +179,32 @@ func coinbase(r *http.Request) error {
 	want := base64.StdEncoding.EncodeToString(mac([]byte("secret of Coinbase"), r.Header.Get("CB-ACCESS-TIMESTAMP")+r.Method+r.RequestURI+string(body)))
 	if got := r.Header.Get("CB-ACCESS-SIGN"); got != want {
 		return fmt.Errorf("CB-ACCESS-SIGN: %s, and not %s", got, want)
+	}
+	return nil
+}
+
+// alibabaCloud checks a signature over the canonical request, which is not old and has a nonce. All of the headers x-acs-* are signed, and Host.
+func alibabaCloud(id, secret string, r *http.Request) error {
+	date, err := time.Parse("2006-01-02T15:04:05Z", r.Header.Get("X-Acs-Date"))
+	if err != nil || time.Since(date).Abs() > 15*time.Minute || r.Header.Get("X-Acs-Signature-Nonce") == "" || r.Header.Get("X-Acs-Action") != "DescribeRegions" {
+		return fmt.Errorf("header = %v, %w", r.Header, err)
+	}
+	body, err := io.ReadAll(r.Body)
+	sum := sha256.Sum256(body)
+	hash := hex.EncodeToString(sum[:])
+	lines := "host:" + r.Host + "\n"
+	names := []string{"host"}
+	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
+		if lower := strings.ToLower(name); strings.HasPrefix(lower, "x-acs-") {
+			lines, names = lines+lower+":"+r.Header.Get(name)+"\n", append(names, lower)
+		}
+	}
+	signed := strings.Join(names, ";")
+	sum = sha256.Sum256([]byte(r.Method + "\n" + r.URL.Path + "\n\n" + lines + "\n" + signed + "\n" + hash))
+	signature := hex.EncodeToString(mac([]byte(secret), "ACS3-HMAC-SHA256\n"+hex.EncodeToString(sum[:])))
+	want := "ACS3-HMAC-SHA256 Credential=" + id + ",SignedHeaders=" + signed + ",Signature=" + signature
+	if got := r.Header.Get("Authorization"); err != nil || r.Header.Get("X-Acs-Content-Sha256") != hash || got != want {
+		return fmt.Errorf("Authorization = %q, want %q, %w", got, want, err)
 	}
 	return nil
 }

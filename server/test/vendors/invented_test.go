@@ -24,7 +24,7 @@ const longest = 75
 // there, or by the source of a plugin.
 var invented = map[string]struct{ entry, plugin string }{
 	"Tencent TC3-HMAC-SHA256":  {plugin: "testdata/tc3/main.go"},
-	"Alibaba ACS3-HMAC-SHA256": {plugin: "testdata/acs3/main.go"},
+	"Alibaba ACS3-HMAC-SHA256": {entry: "alibaba-cloud"},
 	"IBM IAM":                  {entry: "ibm-cloud"},
 	"Akamai EdgeGrid":          {plugin: "testdata/edgegrid/main.go"},
 	"Snowflake key pair":       {entry: "snowflake"},
@@ -84,11 +84,6 @@ func TestInventedPlugins(t *testing.T) {
 			"https://cvm.tencentcloudapi.com", map[string]string{"X-TC-Action": "DescribeInstances", "X-TC-Version": "2017-03-12"},
 			[]string{"secret_id", "service=cvm"}, []string{"secret_key"},
 			[]string{"POST /", "POST / {\"Limit\":1,\"Name\":\"é\"}", "GET /?Limit=10&Filters.0.Name=a%20b"},
-		},
-		"acs3": {
-			"https://ecs.cn-shanghai.aliyuncs.com", map[string]string{"x-acs-action": "RunInstances", "x-acs-version": "2014-05-26"},
-			[]string{"access_key_id"}, []string{"access_key_secret"},
-			[]string{"POST /?RegionId=cn-shanghai&ImageId=a%20b%2Ac", "GET /clusters/c1/triggers?b=2&a=1", "PUT /clusters/c1?x=~y {\"name\":\"é\"}"},
 		},
 		"edgegrid": {
 			"https://akaa-1.luna.akamaiapis.net", nil, []string{"client_token", "access_token"}, []string{"client_secret"},

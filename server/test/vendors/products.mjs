@@ -154,12 +154,12 @@ const judges = {
     });
     return [r.header.Authorization[0], want];
   },
-  acs3(r) {
+  alibaba(r) {
     const url = new URL(r.target, "https://x");
     const headers = Object.fromEntries(Object.entries(r.header).map(([name, values]) => [name, values[0]]));
     const hash = crypto.createHash("sha256").update(r.body).digest("hex");
     const request = { method: r.method, pathname: url.pathname, query: Object.fromEntries(url.searchParams), headers };
-    const want = alibaba.default.getAuthorization(request, "ACS3-HMAC-SHA256", hash, r.set.access_key_id, r.set.access_key_secret);
+    const want = alibaba.default.getAuthorization(request, "ACS3-HMAC-SHA256", hash, r.set["your-access-key-id"], r.key);
     return [[r.header.Authorization[0], headers["X-Acs-Content-Sha256"]], [want, hash]];
   },
   edgegrid(r) {
