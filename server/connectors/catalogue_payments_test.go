@@ -5,8 +5,10 @@
 package connectors_test
 
 import (
+	"crypto/hmac"
 	"crypto/rsa"
 	"crypto/sha256"
+	"crypto/sha512"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -32,6 +34,14 @@ func paymentAccounts(t *testing.T) map[string]account {
 			}),
 		},
 		"revolut-business": revolutBusiness(public, pkcs1),
+		"kraken": {
+			secrets: map[string]string{"kraken-key": "Ln3sDq2R", "kraken-secret": base64.StdEncoding.EncodeToString([]byte(krakenSecret))},
+			api:     request("POST https://api.kraken.com/0/private/Balance", sends("API-Key", "Ln3sDq2R"), kraken),
+		},
+		"kucoin": {
+			secrets: map[string]string{"kucoin-key": "5f8c1b2a", "kucoin-secret": kuCoinSecret, "kucoin-passphrase": "horse-battery"}, set: one("your-key-version", "3"),
+			api: request("GET https://api.kucoin.com/api/v1/accounts", sends("KC-API-KEY", "5f8c1b2a"), sends("KC-API-KEY-VERSION", "3"), kuCoin),
+		},
 		"okta-client-credentials": {
 			secrets: one("okta-client-credentials", pkcs1), set: map[string]string{"your-org": "acme", "your-client-id": id, "your-key-id": "O4OGPyWoWKDZ"},
 			api: tokens(okta, answer, request("GET https://acme.okta.com/api/v1/users", bearing(apiToken)), func(r *http.Request) error {
@@ -62,6 +72,34 @@ func clientAssertion(r *http.Request, public *rsa.PublicKey, algorithm, keyID st
 	}
 	if err != nil || len(claims) > 0 || keyID != "" && header["kid"] != keyID {
 		return fmt.Errorf("header = %v, want %v in the claims %v, %w", header, claims, got, err)
+	}
+	return nil
+}
+
+const krakenSecret, kuCoinSecret = "the decoded secret of Kraken", "9b2c7d1e-3f4a"
+
+// kraken checks an HMAC over the path, and a digest of the number and the form that has it.
+func kraken(r *http.Request) error {
+	number := r.PostForm.Get("nonce")
+	sum := sha256.Sum256([]byte(number + r.PostForm.Encode()))
+	m := hmac.New(sha512.New, []byte(krakenSecret))
+	m.Write([]byte(r.URL.Path + string(sum[:])))
+	if got, want := r.Header.Get("API-Sign"), base64.StdEncoding.EncodeToString(m.Sum(nil)); number == "" || got != want {
+		return fmt.Errorf("form = %v, API-Sign = %q, want %q", r.PostForm, got, want)
+	}
+	return nil
+}
+
+// kuCoin checks HMACs over the request and over the passphrase.
+func kuCoin(r *http.Request) error {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+	for name, text := range map[string]string{"KC-API-SIGN": r.Header.Get("KC-API-TIMESTAMP") + r.Method + r.RequestURI + string(body), "KC-API-PASSPHRASE": "horse-battery"} {
+		if got, want := r.Header.Get(name), base64.StdEncoding.EncodeToString(mac([]byte(kuCoinSecret), text)); got != want {
+			return fmt.Errorf("%s = %q, want %q", name, got, want)
+		}
 	}
 	return nil
 }

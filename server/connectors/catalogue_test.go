@@ -223,7 +223,8 @@ func TestWarningsOfTheCatalogue(t *testing.T) {
 	warnings := func(a *catalogue.API) []connectors.Problem {
 		file := testworld.Must(connectors.AddConnector(t.Context(), []byte("gateway: {user: {type: header, header: {proxies: [10.0.0.1], id: X-User}}}\n"), a.Item()))(t)
 		_, warnings := inspect(t, string(file), connectors.Options{Host: host.Config{CodeCache: cache}})
-		return warnings
+		// That numbers rise on one node alone is about the file's store of state.
+		return slices.DeleteFunc(warnings, func(p connectors.Problem) bool { return strings.Contains(p.Message, "has {counter}") })
 	}
 	for _, a := range apis {
 		before := warnings(a)

@@ -29,6 +29,7 @@ var invented = map[string]struct{ entry, plugin string }{
 	"Akamai EdgeGrid":          {plugin: "testdata/edgegrid/main.go"},
 	"Snowflake key pair":       {entry: "snowflake"},
 	"Azure SharedKey":          {entry: "azure-blob-storage"},
+	"Kraken":                   {entry: "kraken"},
 	"OVH":                      {plugin: "testdata/ovh/main.go"},
 	"Coinbase with Ed25519":    {entry: "coinbase"},
 	"Wise":                     {plugin: "../../../test/languages/c/wise.c"},

@@ -13,6 +13,8 @@ import atlassian from "atlassian-jwt";
 import { ApiTokenProvider } from "fireblocks-sdk/dist/src/api-token-provider.js";
 import { IamAuthenticator } from "ibm-cloud-sdk-core";
 import { compactVerify, decodeJwt, decodeProtectedHeader } from "jose";
+import kucoinConfig from "kucoin-node-sdk/src/lib/config.js";
+import kucoin from "kucoin-node-sdk/src/lib/utils.js";
 import OAuth from "mastercard-oauth1-signer";
 import ovh from "ovh";
 import tencent from "tencentcloud-sdk-nodejs-common/tencentcloud/common/sign.js";
@@ -127,6 +129,14 @@ const judges = {
       [parameters(r.header.Authorization[0]), decodeURIComponent(value("consumer_key")), decodeURIComponent(value("body_hash"))],
       [parameters(want), "consumer!1", hash],
     ];
+  },
+  async kucoin(r) {
+    kucoinConfig.setConfig({ authVersion: 2 });
+    const time = Number(r.header["Kc-Api-Timestamp"][0]);
+    const want = await at(time, "", () => kucoin.auth({ key: "k1", secret: r.key, passphrase: "horse" }, r.method, r.target, r.body));
+    const names = ["KC-API-KEY", "KC-API-SIGN", "KC-API-TIMESTAMP", "KC-API-PASSPHRASE", "KC-API-KEY-VERSION"];
+    const got = Object.fromEntries(Object.entries(r.header).map(([name, [value]]) => [name.toUpperCase(), value]));
+    return [names.map((name) => got[name]), names.map((name) => String(want[name]))];
   },
   async ibm(r) {
     const request = {};

@@ -165,6 +165,7 @@ func TestClientsForNode(t *testing.T) {
 	wallets := []string{"GET /platform/v2/evm/accounts", "POST /platform/v2/evm/accounts {\"name\":\"a\"}"}
 	atms := []string{"POST /locations/atms/searches?limit=5&distance_unit=MILE {\"latitude\":\"40.7\",\"place\":\"é\"}", "GET /bin-resources/bin-ranges?page=1&sort=-a%20b", "DELETE /x/1"}
 	servers := []string{"POST /?RegionId=cn-shanghai&ImageId=a%20b%2Ac", "GET /clusters/c1/triggers?b=2&a=1", "PUT /clusters/c1?x=~y {\"name\":\"é\"}"}
+	balances := []string{"GET /api/v1/accounts?currency=BTC", "POST /api/v1/orders {\"side\":\"buy\",\"remark\":\"é\"}"}
 	cdp := []string{`api.coinbase.com`, `api.cdp.coinbase.com`, `{uri: "{method} {authority}{path}"}`, `{uris: ["{method} {authority}{path}"]}`}
 	var requests []signed
 	for _, test := range []struct {
@@ -182,6 +183,7 @@ func TestClientsForNode(t *testing.T) {
 		{"coinbase", base64.StdEncoding.EncodeToString(edSigner), edPublic, "", "", product{"coinbase", map[string]string{"your-key-name": "key-1"}, host.MapSecrets{"coinbase": base64.StdEncoding.EncodeToString(edSigner)}, append([]string{"algorithm: ES256", "algorithm: EdDSA"}, cdp...)}, wallets},
 		{"mastercard", rsaKey, "", "", "", product{"mastercard", nil, host.MapSecrets{"mastercard-consumer-key": "consumer!1", "mastercard-key": rsaKey}, nil}, atms},
 		{"alibaba", "a-secret", "", "", "", product{"alibaba-cloud", map[string]string{"your-region": "cn-shanghai", "your-access-key-id": "LTAI5t"}, host.MapSecrets{"alibaba-cloud": "a-secret"}, nil}, servers},
+		{"kucoin", "a-secret", "", "", "", product{"kucoin", map[string]string{"your-key-version": "2"}, host.MapSecrets{"kucoin-key": "k1", "kucoin-secret": "a-secret", "kucoin-passphrase": "horse"}, nil}, balances},
 		{"ibm", "an-api-key+1", "", "", "", product{"ibm-cloud", nil, host.MapSecrets{"ibm-cloud": "an-api-key+1"}, nil}, []string{"GET /v2/resource_instances"}},
 	} {
 		for _, r := range test.product.send(t, test.requests...) {
