@@ -204,8 +204,7 @@ func (c *Connector) fail(stage Stage, err error) error {
 	if errors.As(err, new(*discovery.Error)) || errors.As(err, new(*hostfn.TokenError)) {
 		failed.Err = publicError{err}
 	}
-	var field *hostfn.FieldError
-	if errors.As(err, &field) {
+	if field, ok := errors.AsType[*hostfn.FieldError](err); ok {
 		failed.Field = field.Field
 	}
 	return failed

@@ -69,8 +69,7 @@ func (s spans) recoverPanic(ctx context.Context) {
 }
 
 func (s spans) end(name string, e event.End) (end SpanEnd) {
-	var failure *hostfn.Failure
-	if errors.As(e.Err, &failure) {
+	if failure, ok := errors.AsType[*hostfn.Failure](e.Err); ok {
 		e.Err = s.connector.failure(failure)
 	}
 	var failed *Error

@@ -142,15 +142,11 @@ func (c Config) withDefaults() Config {
 	if c.Secrets == nil {
 		c.Secrets = MapSecrets{}
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
-	if c.Random == nil {
-		c.Random = rand.Reader
-	}
+	c.Random = cmp.Or(c.Random, rand.Reader)
 	c.Limits = c.Limits.WithDefaults()
 	c.Variables = maps.Clone(c.Variables)
 	return c

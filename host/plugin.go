@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -169,9 +170,7 @@ var refusalText = regexp.MustCompile(`^the token endpoint answered \d+( \([a-z_]
 // cause, and the error wraps it. The guest's text follows, unless it is the one of the SDKs for a refusal. That has the status of a
 // refusal in place of a 2xx.
 func guestFailure(export string, call *hostfn.Call, message string) *hostfn.Failure {
-	if message == "" {
-		message = export + " failed without a message"
-	}
+	message = cmp.Or(message, export+" failed without a message")
 	err := call.Message(message)
 	if refusal := call.TokenError; refusal != nil {
 		if refusalText.MatchString(err.Error()) {

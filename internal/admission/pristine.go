@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/keywright/keywright/internal/contract"
@@ -30,9 +31,7 @@ type pristine struct {
 }
 
 func (p *pristine) setNotPooled(why string) {
-	if p.notPooled == "" {
-		p.notPooled = why
-	}
+	p.notPooled = cmp.Or(p.notPooled, why)
 }
 
 func (p *pristine) imported(i Import) {

@@ -1,6 +1,7 @@
 package testworld
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -51,9 +52,7 @@ func newKey(t testing.TB) *ecdsa.PrivateKey {
 func (a *Authority) sign(c, issuer *x509.Certificate, public *ecdsa.PublicKey) *x509.Certificate {
 	a.t.Helper()
 	c.SerialNumber, c.NotBefore = big.NewInt(time.Now().UnixNano()), distantPast
-	if issuer == nil {
-		issuer = c
-	}
+	issuer = cmp.Or(issuer, c)
 	der := Must(x509.CreateCertificate(rand.Reader, c, issuer, public, a.key))(a.t)
 	return Must(x509.ParseCertificate(der))(a.t)
 }

@@ -2,6 +2,7 @@
 package urlcheck
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -84,9 +85,7 @@ func ParseHost(text string) (*url.URL, error) {
 // Names reports whether text, which [ParseHost] accepts, names the host of a URL. Without a port it names the host with any port.
 func Names(text string, u *url.URL) bool {
 	host, port := url.URL{Host: text}, u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
+	port = cmp.Or(port, map[string]string{"http": "80", "https": "443"}[u.Scheme])
 	return strings.EqualFold(host.Hostname(), u.Hostname()) && (host.Port() == "" || host.Port() == port)
 }
 

@@ -118,8 +118,7 @@ func (c *call) problem(ctx context.Context, err error) *httpProblem {
 		return problemOf(cause)
 	}
 	p := problemOf(err)
-	var grant *host.GrantError
-	if errors.As(err, &grant) && grant.Condition != host.ConditionUncertain && grant.User != "" && c.connector != nil && c.connector.consents.NeedsConsent() {
+	if grant, ok := errors.AsType[*host.GrantError](err); ok && grant.Condition != host.ConditionUncertain && grant.User != "" && c.connector != nil && c.connector.consents.NeedsConsent() {
 		if grant.Condition == host.ConditionNotConnected {
 			err = nil // it has the ID of the user, whom the log need not name
 		}
@@ -206,8 +205,7 @@ func (c *call) fail(ctx context.Context, w http.ResponseWriter, err error) {
 	if p.retry > 0 {
 		header.Set("Retry-After", strconv.Itoa(p.retry))
 	}
-	var session *identity.Error
-	if errors.As(err, &session) && session.Challenge != "" {
+	if session, ok := errors.AsType[*identity.Error](err); ok && session.Challenge != "" {
 		header.Set("WWW-Authenticate", session.Challenge)
 	}
 	c.write(w, p.status, body)

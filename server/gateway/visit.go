@@ -88,8 +88,7 @@ var refusedConsents = map[host.ConsentReason]httpProblem{
 
 // consentProblem returns the problem for an error of a consent. It has nothing that came with the request.
 func consentProblem(err error) error {
-	var consentErr *host.ConsentError
-	if errors.As(err, &consentErr) {
+	if consentErr, ok := errors.AsType[*host.ConsentError](err); ok {
 		p, ok := refusedConsents[consentErr.Reason]
 		if !ok {
 			p = refusedConsents[host.ConsentFailed]
@@ -107,8 +106,7 @@ func consentProblem(err error) error {
 		status: http.StatusBadGateway, kind: "consent-failed", cause: err,
 		detail: "nothing was connected, because the authorization server could not be asked, or its answer cannot be used",
 	}
-	var failed *host.Error
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*host.Error](err); ok {
 		p.stage, p.retry = string(failed.Stage), retryAfter(err)
 	}
 	return p

@@ -16,6 +16,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -153,9 +154,7 @@ func New(ctx context.Context, c Config, o Options) (*Identifier, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	var wrong []error
 	for _, p := range c.Check(o.HTTP) {
 		wrong = append(wrong, errors.New(p.Path+" "+p.Message))

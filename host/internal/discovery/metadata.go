@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,9 +37,7 @@ func (m *metadata) endpoint(issuer, member string) (string, error) {
 		return endpoint, nil
 	}
 	problem := m.problems[member]
-	if problem == "" {
-		problem = "is missing: the server has no such endpoint, or does not say so: write the URL out"
-	}
+	problem = cmp.Or(problem, "is missing: the server has no such endpoint, or does not say so: write the URL out")
 	return "", &Error{Issuer: issuer, Problem: member + " " + problem}
 }
 
@@ -98,8 +97,7 @@ func (a *Asker) get(ctx context.Context, issuer, location string) (body []byte, 
 
 // cause returns an error of the client without the URL.
 func (a *Asker) cause(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
 	return a.Failure(err)

@@ -274,9 +274,7 @@ func (p Policy) dialProxy(ctx context.Context, network, address string, config *
 		return nil, err
 	}
 	config = config.Clone()
-	if config.ServerName == "" {
-		config.ServerName = p.Proxy.Hostname()
-	}
+	config.ServerName = cmp.Or(config.ServerName, p.Proxy.Hostname())
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(p.HandshakeTimeout, DefaultTimeout))
 	defer cancel()
 	secure := tls.Client(conn, config)

@@ -7,6 +7,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -106,9 +107,7 @@ func New(ctx context.Context, c Config) (*Runtime, error) {
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
-	if c.Random == nil {
-		c.Random = rand.Reader
-	}
+	c.Random = cmp.Or(c.Random, rand.Reader)
 	r := &Runtime{
 		limits:  c.Limits,
 		observe: c.Observe,

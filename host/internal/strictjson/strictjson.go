@@ -246,16 +246,14 @@ func clean(err error) error {
 	if err == nil {
 		return nil
 	}
-	var syntactic *jsontext.SyntacticError
-	if errors.As(err, &syntactic) {
+	if syntactic, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		what := "is not well-formed JSON"
 		if errors.Is(err, jsontext.ErrDuplicateName) {
 			what = "has two members of one name"
 		}
 		return fmt.Errorf("%s at byte %d", what, syntactic.ByteOffset)
 	}
-	var semantic *json.SemanticError
-	if errors.As(err, &semantic) {
+	if semantic, ok := errors.AsType[*json.SemanticError](err); ok {
 		if errors.Is(err, json.ErrUnknownName) {
 			return fmt.Errorf("has an unknown member at %s", pointer(semantic.JSONPointer))
 		}

@@ -64,8 +64,7 @@ func (a *app) goTests(c *cobra.Command, dir string) (bool, error) {
 	test := exec.CommandContext(c.Context(), "go", "test", ".")
 	test.Dir, test.Stdout, test.Stderr = dir, a.out.Writer, a.err.Writer
 	err = test.Run()
-	var failed *exec.ExitError
-	if errors.As(err, &failed) {
+	if errors.As(err, new(*exec.ExitError)) {
 		return true, errReported
 	}
 	if err != nil {

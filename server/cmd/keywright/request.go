@@ -93,8 +93,7 @@ func requestCommand(a *app) *cobra.Command {
 func (a *app) withRemedy(err error) error {
 	plugin, _ := a.failure.Load().(host.PluginFailure)
 	fault := remedy.Fault{Err: err, Plugin: plugin}
-	var failed *host.Error
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*host.Error](err); ok {
 		fault.Stage = failed.Stage
 	}
 	if text := remedy.Of(fault); text != "" && !errors.Is(err, context.Canceled) {
@@ -105,8 +104,7 @@ func (a *app) withRemedy(err error) error {
 
 // requestError adds the connector and the origin of the request to an error, unless it is one of the host, which has them.
 func requestError(connector *gateway.Connector, request *http.Request, err error) error {
-	var hostErr *host.Error
-	if errors.As(err, &hostErr) || errors.Is(err, context.Canceled) {
+	if errors.As(err, new(*host.Error)) || errors.Is(err, context.Canceled) {
 		return err
 	}
 	d := connector.Definition()
@@ -165,8 +163,7 @@ func (a *app) outgoing(c *cobra.Command, f *requestFlags, set *connectors.Set, m
 	}
 	path, query, _ := strings.Cut(args[1], "?")
 	out, err := trial.NewOutgoing(ctx, connector, trial.Incoming{Method: method, Path: path, Query: query, Header: header, Trusted: true, Masked: masked})
-	var refusal *trial.Refusal
-	if errors.As(err, &refusal) {
+	if errors.As(err, new(*trial.Refusal)) {
 		return nil, nil, misuse(c, "%v", err)
 	}
 	if err != nil {

@@ -332,13 +332,11 @@ type failureDocument struct {
 }
 
 func failure(err error) failureDocument {
-	var file *connectors.Error
-	if errors.As(err, &file) {
+	if file, ok := errors.AsType[*connectors.Error](err); ok {
 		return failureDocument{File: file.File, Problems: file.Problems}
 	}
 	problem := connectors.Problem{Message: err.Error()}
-	var request *host.Error
-	if errors.As(err, &request) {
+	if request, ok := errors.AsType[*host.Error](err); ok {
 		problem.Path = "connectors." + request.Connector
 	}
 	return failureDocument{Problems: []connectors.Problem{problem}}

@@ -6,6 +6,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,9 +45,7 @@ func New(baseURL string, c *http.Client) (*Client, error) {
 	if base.RawQuery != "" || base.ForceQuery || base.Fragment != "" || base.User != nil {
 		return nil, errors.New("content client: the URL must be scheme, host and path only")
 	}
-	if c == nil {
-		c = http.DefaultClient
-	}
+	c = cmp.Or(c, http.DefaultClient)
 	return &Client{base: base, http: c}, nil
 }
 

@@ -120,8 +120,7 @@ var jsonType = regexp.MustCompile(`^(application|text)/([^/]+\+)?json(\+oembed)?
 
 // withoutURL returns err without the requested URL, because the log must not contain parts of a document.
 func withoutURL(err error) error {
-	var failed *url.Error
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*url.Error](err); ok {
 		return failed.Err
 	}
 	return err

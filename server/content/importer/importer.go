@@ -12,6 +12,7 @@ package importer
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -182,9 +183,7 @@ func (in *input) batch() *batch {
 		case err != nil:
 			b.err = err
 		default:
-			if b.first == 0 {
-				b.first = in.start.Line
-			}
+			b.first = cmp.Or(b.first, in.start.Line)
 			in.record(b, text)
 		}
 	}

@@ -235,8 +235,7 @@ func (r *reader) yaml(text []byte) (root *node, err error) {
 	}
 	if err != nil {
 		where := ""
-		var located *yaml.LoadError
-		if errors.As(err, &located) && located.Mark.Line > 0 {
+		if located, ok := errors.AsType[*yaml.LoadError](err); ok && located.Mark.Line > 0 {
 			where = fmt.Sprintf(", at line %d", located.Mark.Line)
 		}
 		return nil, errors.New("the document is neither JSON nor well-formed YAML" + where)

@@ -217,9 +217,7 @@ func (c *Console) one(s *State, r *http.Request, connector *gateway.Connector, f
 		connectorRow: c.row(r.Context(), s, connector), URL: d.URL, Methods: d.Methods, Paths: strings.Join(d.Paths, ", "),
 		Certificate: connector.Upstream().LastClientCertificate(), Failures: c.config.Recorder.failures(d.Permalink), Form: form, Example: trial.ExamplePath(d.Paths),
 	}
-	if view.Form.Method == "" {
-		view.Form.Method = d.Methods[0]
-	}
+	view.Form.Method = cmp.Or(view.Form.Method, d.Methods[0])
 	text, err := explain.Text(host.WithUser(r.Context(), cmp.Or(form.User, shownUser)), connector, form.Method, form.Path)
 	if view.Explained = text; err != nil {
 		view.NotExplained = host.Printable(err.Error())

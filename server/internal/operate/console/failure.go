@@ -62,8 +62,7 @@ func failureOf(e *gateway.Event, stage string, end time.Time) Failure {
 	}
 	if e.Err != nil {
 		f.Cause = host.Printable(lasting(e.Err))
-		var tokenErr *host.TokenError
-		if errors.As(e.Err, &tokenErr) && tokenErr.RetryAfter > 0 {
+		if tokenErr, ok := errors.AsType[*host.TokenError](e.Err); ok && tokenErr.RetryAfter > 0 {
 			f.Remembered, f.Until = tokenErr.Remembered, end.Add(tokenErr.RetryAfter)
 		}
 	} else {
@@ -82,14 +81,12 @@ func failureOf(e *gateway.Event, stage string, end time.Time) Failure {
 // token endpoint is not asked, which would soon be wrong.
 func lasting(err error) string {
 	text := err.Error()
-	var grant *host.GrantError
-	if errors.As(err, &grant) {
+	if grant, ok := errors.AsType[*host.GrantError](err); ok {
 		nobody := *grant
 		nobody.User = ""
 		text = strings.ReplaceAll(text, grant.Error(), nobody.Error())
 	}
-	var tokenErr *host.TokenError
-	if errors.As(err, &tokenErr) {
+	if tokenErr, ok := errors.AsType[*host.TokenError](err); ok {
 		timeless := *tokenErr
 		timeless.RetryAfter = 0
 		text = strings.ReplaceAll(text, tokenErr.Error(), timeless.Error())

@@ -203,9 +203,7 @@ type member struct {
 // connectorMembers returns the members of a connector. Without an egress of its own, a connector has that of the set.
 func connectorMembers(c *gateway.Connector, s *connectors.Set) members {
 	all, own, d := members{}, c.Definition(), c.Definition()
-	if own.Egress == nil {
-		own.Egress = &s.Egress
-	}
+	own.Egress = cmp.Or(own.Egress, &s.Egress)
 	own.Permalink, own.Patterns = "", nil // the permalink is the same, and the patterns are shared by all connectors
 	all.add("", reflect.ValueOf(own))
 	if u, err := d.BaseURL(); err == nil {

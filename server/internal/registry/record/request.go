@@ -276,8 +276,7 @@ func (r *recorder) endpoints(exchanges []hosttest.Exchange) {
 
 // stageOf returns the part of an error that says at which stage the request failed.
 func stageOf(err error) string {
-	var failure *host.Error
-	if errors.As(err, &failure) {
+	if failure, ok := errors.AsType[*host.Error](err); ok {
 		return string(failure.Stage) + ": "
 	}
 	return ""
@@ -309,8 +308,7 @@ func common(requestErr, replayed error) string {
 
 // textOf returns the text of an error without the name of the connector.
 func textOf(err error) string {
-	var failure *host.Error
-	if errors.As(err, &failure) {
+	if failure, ok := errors.AsType[*host.Error](err); ok {
 		return stageOf(err) + failure.Err.Error()
 	}
 	return err.Error()

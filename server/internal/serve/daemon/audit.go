@@ -116,8 +116,7 @@ func (a *auditor) attempted(ctx context.Context, attempt *host.Attempt) {
 		use = "token"
 	}
 	stage := ""
-	var failed *host.Error
-	if errors.As(attempt.Err, &failed) {
+	if failed, ok := errors.AsType[*host.Error](attempt.Err); ok {
 		stage = string(failed.Stage)
 	}
 	user, _ := host.UserFrom(ctx)

@@ -111,8 +111,7 @@ func (d *daemon) heard(ctx context.Context) (*inUse, error) {
 func (d *daemon) prepare(ctx context.Context) (*inUse, error) {
 	set, err := d.read(ctx)
 	if err != nil {
-		var wrong *connectors.Error
-		if errors.As(err, &wrong) {
+		if wrong, ok := errors.AsType[*connectors.Error](err); ok {
 			err = &unusable{error: err, problems: console.ProblemsOf(d.config.File, wrong.Problems)}
 		}
 		return nil, err
@@ -307,12 +306,10 @@ func (d *daemon) refuse(err error) {
 		d.status.Refused = d.clock()
 	}
 	d.status.Problems, d.status.Waiting = nil, nil
-	var wrong *connectors.Error
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*connectors.Error](err); ok {
 		d.refusedPlugins = wrong.Files
 	}
-	var unusable *unusable
-	if errors.As(err, &unusable) {
+	if unusable, ok := errors.AsType[*unusable](err); ok {
 		d.status.Problems, d.status.Waiting = unusable.problems, unusable.difference
 	}
 	if d.status.Problems == nil {
