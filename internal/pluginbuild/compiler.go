@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -33,12 +34,12 @@ var targetJSON []byte
 // linkFile is a file, or a program on PATH, and the Debian package that contains it.
 type linkFile struct{ path, debian string }
 
-func (f linkFile) missing() bool {
-	_, err := os.Stat(f.path)
-	if !filepath.IsAbs(f.path) {
-		_, err = exec.LookPath(f.path)
+func (f linkFile) isThere() bool {
+	_, err := exec.LookPath(f.path)
+	if filepath.IsAbs(f.path) {
+		_, err = os.Stat(f.path)
 	}
-	return err != nil
+	return err == nil
 }
 
 var linkFiles = []linkFile{
@@ -132,12 +133,7 @@ func probe(ctx context.Context, path string) (Compiler, error) {
 
 // requireFiles returns an error with the Debian packages to install if a file is missing.
 func requireFiles(files []linkFile) error {
-	var packages []string
-	for _, f := range files {
-		if f.missing() {
-			packages = append(packages, f.debian)
-		}
-	}
+	packages := packagesOf(slices.DeleteFunc(slices.Clone(files), linkFile.isThere))
 	if len(packages) == 0 {
 		return nil
 	}

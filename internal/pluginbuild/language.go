@@ -50,27 +50,19 @@ func LanguageOf(dir string) (Language, error) {
 		return "", err
 	}
 	inGo = slices.DeleteFunc(inGo, func(name string) bool { return strings.HasSuffix(name, "_test.go") })
-	inC, err := sources(dir, ".c")
-	if err != nil {
-		return "", err
-	}
 	if len(inGo) > 0 {
 		return Go, nil // C files beside it are those of cgo
 	}
-	inRust, err := sources(dir, ".rs")
-	if err != nil {
-		return "", err
-	}
 	var found []Language
 	var files []string
-	if len(inC) > 0 {
-		found, files = append(found, C), append(files, inC[0])
-	}
-	if isThere(dir, packageFile) && isThere(dir, asconfigFile) {
-		found, files = append(found, AssemblyScript), append(files, asconfigFile)
-	}
-	if len(inRust) > 0 {
-		found, files = append(found, Rust), append(files, inRust[0])
+	for _, l := range []Language{C, AssemblyScript, Rust} {
+		names, err := sources(dir, extensions[l][0])
+		if err != nil {
+			return "", err
+		}
+		if len(names) > 0 && (l != AssemblyScript || isThere(dir, packageFile)) {
+			found, files = append(found, l), append(files, names[0])
+		}
 	}
 	switch {
 	case len(found) > 1:
@@ -104,8 +96,8 @@ func sources(dir, extension string) (names []string, err error) {
 	return names, err
 }
 
-// extensions are the extensions, or the names, of the files that a module is compiled from.
-var extensions = map[Language][]string{Go: {".go"}, C: {".c", ".h", ".cfg"}, AssemblyScript: {".ts", packageFile, lockFile, asconfigFile}, Rust: {".rs", ".args"}}
+// extensions are the extensions, or the names, of the files that a module is compiled from. The first one shows the language.
+var extensions = map[Language][]string{Go: {".go"}, C: {".c", ".h", ".cfg"}, AssemblyScript: {asconfigFile, ".ts", packageFile, lockFile}, Rust: {".rs", ".args"}}
 
 // Newer returns the name of a source file in dir that was written after the plugin's module, or an empty name. It does not read the
 // files: a checkout may set their times in any order. Files of other directories do not count.

@@ -127,18 +127,18 @@ func (r *run) text(offset uint64) string {
 // read or write what is there: such a guest is broken, and must not authenticate anything.
 var envFunctions = []function{
 	{contract.EnvAlloc, i64, i64, alloc},
-	{contract.EnvFree, i64, none, free},
+	{contract.EnvFree, i64, none, func(*run, []uint64) {}}, // blocks live as long as the call
 	{contract.EnvLength, i64, i64, length},
 	{contract.EnvLengthUnsafe, i64, i64, length},
-	{contract.EnvLoadU8, i64, i32, loadU8},
-	{contract.EnvLoadU64, i64, i64, loadU64},
-	{contract.EnvStoreU8, store, none, storeU8},
-	{contract.EnvStoreU64, i64x2, none, storeU64},
+	{contract.EnvLoadU8, i64, i32, func(r *run, stack []uint64) { stack[0] = uint64(r.bytesAt(stack[0], 1)[0]) }},
+	{contract.EnvLoadU64, i64, i64, func(r *run, stack []uint64) { stack[0] = binary.LittleEndian.Uint64(r.bytesAt(stack[0], 8)) }},
+	{contract.EnvStoreU8, store, none, func(r *run, stack []uint64) { r.bytesAt(stack[0], 1)[0] = byte(stack[1]) }},
+	{contract.EnvStoreU64, i64x2, none, func(r *run, stack []uint64) { binary.LittleEndian.PutUint64(r.bytesAt(stack[0], 8), stack[1]) }},
 
 	{contract.EnvInputLength, none, i64, guarded(inputLength)},
 	{contract.EnvInputOffset, none, i64, guarded(inputOffset)},
-	{contract.EnvInputLoadU8, i64, i32, guarded(inputLoadU8)},
-	{contract.EnvInputLoadU64, i64, i64, guarded(inputLoadU64)},
+	{contract.EnvInputLoadU8, i64, i32, guarded(func(r *run, stack []uint64) { stack[0] = uint64(r.inputAt(stack[0], 1)[0]) })},
+	{contract.EnvInputLoadU64, i64, i64, guarded(func(r *run, stack []uint64) { stack[0] = binary.LittleEndian.Uint64(r.inputAt(stack[0], 8)) })},
 	{contract.EnvOutputSet, i64x2, none, guarded(outputSet)},
 	{contract.EnvErrorSet, i64, none, guarded(errorSet)},
 
@@ -147,7 +147,7 @@ var envFunctions = []function{
 	{contract.EnvVarGet, i64, i64, guarded(varGet)},
 	{contract.EnvVarSet, i64x2, none, guarded(varSet)},
 
-	{contract.EnvGetLogLevel, none, i32, getLogLevel},
+	{contract.EnvGetLogLevel, none, i32, func(_ *run, stack []uint64) { stack[0] = uint64(contract.LevelInfo) }}, // the lowest at which PDKs should log
 	{contract.EnvLogTrace, i64, none, logAt(contract.LevelTrace)},
 	{contract.EnvLogDebug, i64, none, logAt(contract.LevelDebug)},
 	{contract.EnvLogInfo, i64, none, logAt(contract.LevelInfo)},
@@ -182,27 +182,10 @@ func put[Text []byte | string](r *run, text Text) uint64 {
 	return offset
 }
 
-// free implements free(offset). It does nothing, since blocks live as long as the call.
-func free(*run, []uint64) {}
-
 // length implements length(offset) → bytes. It returns 0 without a block, because PDKs ask so before they use an offset.
 func length(r *run, stack []uint64) {
 	block, _ := r.arena.block(stack[0])
 	stack[0] = uint64(len(block))
-}
-
-// loadU8 implements load_u8(offset) → byte.
-func loadU8(r *run, stack []uint64) { stack[0] = uint64(r.bytesAt(stack[0], 1)[0]) }
-
-// loadU64 implements load_u64(offset) → eight bytes, little-endian.
-func loadU64(r *run, stack []uint64) { stack[0] = binary.LittleEndian.Uint64(r.bytesAt(stack[0], 8)) }
-
-// storeU8 implements store_u8(offset, byte).
-func storeU8(r *run, stack []uint64) { r.bytesAt(stack[0], 1)[0] = byte(stack[1]) }
-
-// storeU64 implements store_u64(offset, eight bytes, little-endian).
-func storeU64(r *run, stack []uint64) {
-	binary.LittleEndian.PutUint64(r.bytesAt(stack[0], 8), stack[1])
 }
 
 // bytesAt returns n bytes of the memory blocks. It ends the call if they are out of bounds.
@@ -238,16 +221,6 @@ func inputLength(r *run, stack []uint64) {
 func inputOffset(r *run, stack []uint64) {
 	r.needInput()
 	stack[0] = r.input.offset
-}
-
-// inputLoadU8 implements input_load_u8(position in the input) → byte.
-func inputLoadU8(r *run, stack []uint64) {
-	stack[0] = uint64(r.inputAt(stack[0], 1)[0])
-}
-
-// inputLoadU64 implements input_load_u64(position in the input) → eight bytes, little-endian.
-func inputLoadU64(r *run, stack []uint64) {
-	stack[0] = binary.LittleEndian.Uint64(r.inputAt(stack[0], 8))
 }
 
 // inputAt returns n bytes of the input. It ends the call if they are out of bounds.
@@ -325,9 +298,6 @@ func varSet(r *run, stack []uint64) {
 	}
 	r.vars.values[name] = value
 }
-
-// getLogLevel implements get_log_level() → the lowest level that PDKs should log at.
-func getLogLevel(_ *run, stack []uint64) { stack[0] = uint64(contract.LevelInfo) }
 
 // maxLineBytes is the maximum length of a log line. The rest of a longer one is dropped.
 const maxLineBytes = 8 << 10
