@@ -26,8 +26,7 @@ func JSON(status int, body string) Answer {
 	return Answer(testworld.Respond(status, body, "Content-Type", "application/json"))
 }
 
-// Token returns the Answer of a token endpoint that issues a bearer token, RFC 6749 section 5.1. expiresIn is in
-// seconds.
+// Token returns the Answer of a token endpoint that issues a bearer token, RFC 6749 section 5.1. expiresIn is in seconds.
 func Token(accessToken string, expiresIn int) Answer {
 	return Answer(testworld.Token(accessToken, int64(expiresIn)))
 }
@@ -117,8 +116,7 @@ func (h *Harness) tokenEndpoint(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// maxAnswer limits the bytes that are read of a token endpoint's answer before the host gets it. The host's own limit
-// is lower.
+// maxAnswer limits the bytes that are read of a token endpoint's answer before the host gets it. The host's own limit is lower.
 const maxAnswer = 1 << 20
 
 // recordTokens records the tokens of an answer before the guest receives them.

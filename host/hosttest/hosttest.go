@@ -89,8 +89,7 @@ func (h *Harness) Secret(name, value string) {
 	h.evidence.secret(fmt.Sprintf("secret %q", name), value)
 }
 
-// Canary sets a secret of the host to 33 random characters and returns them. Some of the characters have a meaning in
-// URLs.
+// Canary sets a secret of the host to 33 random characters and returns them. Some of the characters have a meaning in URLs.
 func (h *Harness) Canary(name string) string {
 	secret := testworld.RandomSecret()
 	h.Secret(name, secret)
@@ -165,8 +164,7 @@ func (h *Harness) UserTokenHosts(hosts ...string) {
 	h.prepare("UserTokenHosts", func() { h.config.UserTokenHosts = hosts })
 }
 
-// As sets the user of the following requests. The zero User means no user. The user's Token is a secret, as those of
-// [Harness.Secret] are.
+// As sets the user of the following requests. The zero User means no user. The user's Token is a secret, as those of [Harness.Secret] are.
 func (h *Harness) As(u host.User) {
 	h.set(func() { h.user = u })
 	h.evidence.secret("the user's token", u.Token)

@@ -109,8 +109,7 @@ func stackOf(name string) string {
 	return fmt.Sprintf("a place that is not known (%s…)", name)
 }
 
-// gate is a contract.Env between a native plugin and its host. When it is closed, the next call of a host function ends the
-// plugin.
+// gate is a contract.Env between a native plugin and its host. When it is closed, the next call of a host function ends the plugin.
 type gate struct {
 	env contract.Env
 
@@ -175,14 +174,14 @@ func (g *gate) JWTSign(j []byte) string      { return unary(g, contract.Env.JWTS
 func (g *gate) JWSSign(j []byte) string      { return unary(g, contract.Env.JWSSign, j) }
 func (g *gate) TokenRequest(r []byte) []byte { return unary(g, contract.Env.TokenRequest, r) }
 func (g *gate) Exchange(r []byte) []byte     { return unary(g, contract.Env.Exchange, r) }
+func (g *gate) StateGet(name string) (string, bool) { return optional(g, contract.Env.StateGet, name) }
+func (g *gate) CacheGet(key string) (string, bool)  { return optional(g, contract.Env.CacheGet, key) }
+func (g *gate) Digest(hash, data string) string { return binary(g, contract.Env.Digest, hash, data) }
+func (g *gate) Sign(field, data string) []byte  { return binary(g, contract.Env.Sign, field, data) }
 
 func (g *gate) ConfigGet(name string) (string, bool) {
 	return optional(g, contract.Env.ConfigGet, name)
 }
-
-func (g *gate) StateGet(name string) (string, bool) { return optional(g, contract.Env.StateGet, name) }
-
-func (g *gate) CacheGet(key string) (string, bool) { return optional(g, contract.Env.CacheGet, key) }
 
 func (g *gate) Encode(format, text string) string {
 	return binary(g, contract.Env.Encode, format, text)
@@ -191,9 +190,6 @@ func (g *gate) Encode(format, text string) string {
 func (g *gate) Decode(format, text string) string {
 	return binary(g, contract.Env.Decode, format, text)
 }
-
-func (g *gate) Digest(hash, data string) string { return binary(g, contract.Env.Digest, hash, data) }
-func (g *gate) Sign(field, data string) []byte  { return binary(g, contract.Env.Sign, field, data) }
 
 func (g *gate) PublicKey(field, form string) string {
 	return binary(g, contract.Env.PublicKey, field, form)

@@ -66,9 +66,8 @@ func (h *Harness) Authenticate(config Config, r *http.Request) *Result {
 	return result
 }
 
-// AuthenticateError is like Authenticate for a request that must not be sent. It returns the host's error, and fails
-// the test if the request was sent. It also fails the test if the configuration is invalid; use [Harness.Problems] for
-// that.
+// AuthenticateError is like Authenticate for a request that must not be sent. It returns the host's error, and fails the test if the
+// request was sent. It also fails the test if the configuration is invalid; use [Harness.Problems] for that.
 func (h *Harness) AuthenticateError(config Config, r *http.Request) *host.Error {
 	h.tb.Helper()
 	result, err := h.Try(config, r)
@@ -82,8 +81,7 @@ func (h *Harness) AuthenticateError(config Config, r *http.Request) *host.Error 
 	return failure
 }
 
-// Try is like Authenticate for a request that may fail. If the API has received the request, it returns a result even
-// with an error.
+// Try is like Authenticate for a request that may fail. If the API has received the request, it returns a result even with an error.
 func (h *Harness) Try(config Config, r *http.Request) (*Result, error) {
 	h.tb.Helper()
 	connector, err := h.connect(config, r)

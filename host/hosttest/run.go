@@ -35,12 +35,10 @@ type TB interface {
 	Cleanup(f func())
 }
 
-// Run runs a test of a plugin as two subtests: sandbox runs the module at the path wasm, and native runs p itself. The
-// path is relative to the package's directory, which must be the directory of the plugin's sources. Each subtest has a
-// harness of its own.
+// Run runs a test of a plugin as two subtests: sandbox runs the module at the path wasm, and native runs p itself. The path is relative to
+// the package's directory, which must be the directory of the plugin's sources. Each subtest has a harness of its own.
 //
-// If p is nil, for a plugin that is not written in Go, only the sandbox subtest runs. It does not check that the module
-// is up to date.
+// If p is nil, for a plugin that is not written in Go, only the sandbox subtest runs. It does not check that the module is up to date.
 func Run(t *testing.T, p sdk.Plugin, wasm string, test func(*testing.T, *Harness)) {
 	t.Helper()
 	name := t.Name() // the same for both runs
@@ -123,8 +121,7 @@ func readModule(tb TB, path string, fromGo bool) []byte {
 	return wasm
 }
 
-// howToBuild says how to compile the module at path. The tool names a module after its directory, so it says so if path
-// has another name.
+// howToBuild says how to compile the module at path. The tool names a module after its directory, so it says so if path has another name.
 func howToBuild(path string, fromGo bool) string {
 	if !fromGo {
 		return "compile the plugin"

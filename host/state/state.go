@@ -18,8 +18,7 @@ import (
 	"time"
 )
 
-// ErrUnavailable is wrapped by each error of a host whose cause is a store that does not answer, or not in time. Stores need not
-// return it.
+// ErrUnavailable is wrapped by each error of a host whose cause is a store that does not answer, or not in time. Stores need not return it.
 var ErrUnavailable = errors.New("the store of state does not answer")
 
 // ID is the name of a row. It is the result of a keyed hash.

@@ -1,12 +1,10 @@
-// Package admission decides whether a module of an untrusted author may be compiled, and writes into it a counter that
-// bounds what it does.
+// Package admission decides whether a module of an untrusted author may be compiled, and writes into it a counter that bounds what it does.
 //
-// Admit reads every byte of a module once, before any runtime sees it, in time that grows only with the module's size.
-// It validates the module (WebAssembly 2.0 without vector instructions) and checks it against the plugin contract and
-// against Limits. Then it meters the module: it adds a global, the fuel, and code that takes from the fuel. Every
-// function entry and every turn of a loop takes some. A module that runs out of fuel traps. So a call ends without a
-// timer and without another goroutine, also in a start function, and the same call on the same input always uses the
-// same fuel.
+// Admit reads every byte of a module once, before any runtime sees it, in time that grows only with the module's size. It validates the
+// module (WebAssembly 2.0 without vector instructions) and checks it against the plugin contract and against Limits. Then it meters the
+// module: it adds a global, the fuel, and code that takes from the fuel. Every function entry and every turn of a loop takes some. A module
+// that runs out of fuel traps. So a call ends without a timer and without another goroutine, also in a start function, and the same call on
+// the same input always uses the same fuel.
 //
 // This is a function before metering:
 //
@@ -30,11 +28,10 @@
 //	    memory.fill
 //	    (br_if $again (local.tee $n (i32.sub (local.get $n) (i32.const 1))))))
 //
-// A unit of fuel is about 0.27 ns. An instruction costs 1 unit. A division costs 8, and a bulk operation 12 and more
-// with its length. A call costs 8 and 2 for each parameter and result, and a call of a host function 170. Some host
-// functions cost more with a length. A function pays for its code outside of loops when it is entered. A loop pays for
-// its code outside of inner loops at each turn. Both pay for all branches, whichever are taken, so no code runs that
-// has not been paid for.
+// A unit of fuel is about 0.27 ns. An instruction costs 1 unit. A division costs 8, and a bulk operation 12 and more with its length. A
+// call costs 8 and 2 for each parameter and result, and a call of a host function 170. Some host functions cost more with a length. A
+// function pays for its code outside of loops when it is entered. A loop pays for its code outside of inner loops at each turn. Both pay
+// for all branches, whichever are taken, so no code runs that has not been paid for.
 package admission
 
 import (
@@ -56,13 +53,11 @@ const (
 
 // Limits holds the limits of a module. None may be zero.
 type Limits struct {
-	// ModuleBytes is the maximum size of the module as delivered. It must be less than 2 GiB, because offsets are kept
-	// in 32 bits.
+	// ModuleBytes is the maximum size of the module as delivered. It must be less than 2 GiB, because offsets are kept in 32 bits.
 	ModuleBytes int
 	// MemoryBytes is the maximum size of the module's memory at first. The sandbox enforces it for a memory that grows.
 	MemoryBytes int
-	// Fuel is the number of units that an instance begins with. It must be at most 1<<60, so that subtracting from it
-	// never wraps.
+	// Fuel is the number of units that an instance begins with. It must be at most 1<<60, so that subtracting from it never wraps.
 	Fuel int64
 }
 
@@ -116,8 +111,7 @@ type Module struct {
 	Imports []Import
 	// Exports are the names of the module's own exported functions, in the order of the module.
 	Exports []string
-	// Start is the name of an export of type () → () that the host must call before any other, or "". It was the
-	// module's start function.
+	// Start is the name of an export of type () → () that the host must call before any other, or "". It was the module's start function.
 	Start string
 	// MemoryMin and MemoryMax are the sizes of the memory in pages of 64 KiB. Both are 0 if the module has no memory.
 	MemoryMin, MemoryMax uint32
@@ -129,8 +123,7 @@ type Module struct {
 	NotPooled string
 }
 
-// Admit checks a module and meters it. Its error is a *RefusedError. It neither changes wasm nor keeps a reference to
-// it.
+// Admit checks a module and meters it. Its error is a *RefusedError. It neither changes wasm nor keeps a reference to it.
 func Admit(wasm []byte, limits Limits) (*Module, error) {
 	return admit(wasm, limits, plugins)
 }

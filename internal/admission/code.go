@@ -2,9 +2,8 @@ package admission
 
 import "fmt"
 
-// body validates the code of one function. It follows the algorithm in the specification's appendix, with a stack of
-// types and a stack of blocks, and collects the edits of metering on the way.
-// https://www.w3.org/TR/wasm-core-2/#validation-algorithm
+// body validates the code of one function. It follows the algorithm in the specification's appendix, with a stack of types and a stack of
+// blocks, and collects the edits of metering on the way. https://www.w3.org/TR/wasm-core-2/#validation-algorithm
 type body struct {
 	reader
 	m        *module

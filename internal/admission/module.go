@@ -5,8 +5,7 @@ import (
 	"slices"
 )
 
-// IDs of sections, and kinds of imports and exports.
-// https://www.w3.org/TR/wasm-core-2/#binary-modules
+// IDs of sections, and kinds of imports and exports. https://www.w3.org/TR/wasm-core-2/#binary-modules
 const (
 	magic = "\x00asm\x01\x00\x00\x00"
 

@@ -20,8 +20,7 @@ const (
 	ofF64 = "\x7c"
 )
 
-// Instructions that validation handles one by one, or that metering writes.
-// https://www.w3.org/TR/wasm-core-2/#binary-instructions
+// Instructions that validation handles one by one, or that metering writes. https://www.w3.org/TR/wasm-core-2/#binary-instructions
 const (
 	opUnreachable  = 0x00
 	opNop          = 0x01
@@ -87,11 +86,9 @@ const (
 	weightCall     = 8
 	weightIndirect = 12
 	weightBulk     = 12
-	// weightPassed is the cost of each parameter and result of a call. They take room on the stack, so this also keeps
-	// the stack small.
+	// weightPassed is the cost of each parameter and result of a call. They take room on the stack, so this also keeps the stack small.
 	weightPassed = 2
-	// weightHost is the cost of a call of a host function, and of what wazero does in Go: ref.func, memory.grow and
-	// table.grow.
+	// weightHost is the cost of a call of a host function, and of what wazero does in Go: ref.func, memory.grow and table.grow.
 	weightHost = 170
 	// weightFrame is the cost of each value that a function's frame has room for beyond freeFrame values. The first
 	// freeFrame values are paid for with the call.

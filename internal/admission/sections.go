@@ -150,9 +150,8 @@ func (m *module) readExport(r *reader, p *patch) {
 	m.addExport(name, exported{kind, index}, r, where)
 }
 
-// readStart reads the start section but does not copy it. If a start function failed while wazero makes an instance,
-// there would be no instance whose fuel the host could read. So the host calls the function through an export, first of
-// all.
+// readStart reads the start section but does not copy it. If a start function failed while wazero makes an instance, there would be no
+// instance whose fuel the host could read. So the host calls the function through an export, first of all.
 func (m *module) readStart(r *reader) {
 	where := r.pos
 	start := r.index(len(m.functions), "function")

@@ -198,9 +198,8 @@ func (t *trial) addValues(config hosttest.Config, f *abi.Field) {
 // rounds limits the configurations that solve tries.
 const rounds = 100
 
-// solve changes a configuration until it is accepted, and returns it with the result of a request: it tries other values of the fields
-// that have problems, and adds and removes fields. It leaves the field fixed as it is. It returns nil and the last result if it finds
-// none.
+// solve changes a configuration until it is accepted, and returns it with the result of a request: it tries other values of the fields that
+// have problems, and adds and removes fields. It leaves the field fixed as it is. It returns nil and the last result if it finds none.
 func (t *trial) solve(name string, config hosttest.Config, fixed string) (hosttest.Config, *result) {
 	config = maps.Clone(config)
 	positions := map[string]int{} // in the candidates of a field, behind which it is absent

@@ -52,8 +52,7 @@ type waiter struct {
 // ErrNone is returned by [Queue.Enter] if no place became free in time.
 var ErrNone = errors.New("no place became free in time")
 
-// New returns a Queue with a number of places and a maximum of bytes. The share of an owner is half of the places, but
-// at least one.
+// New returns a Queue with a number of places and a maximum of bytes. The share of an owner is half of the places, but at least one.
 func New(all int, mostHeld int64) *Queue {
 	return &Queue{share: max(1, all/2), reserved: all / 4, mostHeld: mostHeld, free: all, owners: map[string]*owner{}, lines: map[string]*line{}}
 }
@@ -61,8 +60,7 @@ func New(all int, mostHeld int64) *Queue {
 // Share returns the maximum number of places of an owner.
 func (q *Queue) Share() int { return q.share }
 
-// ownerOf returns the state of an owner, which it creates if necessary. The caller holds q.mu, and calls tidy before it
-// releases it.
+// ownerOf returns the state of an owner, which it creates if necessary. The caller holds q.mu, and calls tidy before it releases it.
 func (q *Queue) ownerOf(name string) *owner {
 	o := q.owners[name]
 	if o == nil {

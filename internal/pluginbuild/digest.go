@@ -31,10 +31,9 @@ type goPackage struct {
 	GoFiles, CgoFiles, CFiles, HFiles, SFiles, EmbedFiles []string
 }
 
-// SourceDigest returns the SHA-256, in lower-case hexadecimal, of the sources of the plugin in dir. They are the source and
-// embedded files of its package and of all packages that it imports, selected for the guest, without the standard library.
-// The digest does not depend on the location of the checkout or the module cache. SourceDigest needs the go command, and
-// not TinyGo.
+// SourceDigest returns the SHA-256, in lower-case hexadecimal, of the sources of the plugin in dir. They are the source and embedded files
+// of its package and of all packages that it imports, selected for the guest, without the standard library. The digest does not depend on
+// the location of the checkout or the module cache. SourceDigest needs the go command, and not TinyGo.
 func SourceDigest(ctx context.Context, dir string) (string, error) {
 	packages, err := listPackages(ctx, dir)
 	if err != nil {
@@ -101,8 +100,7 @@ func listPackages(ctx context.Context, dir string) ([]goPackage, error) {
 	return packages, nil
 }
 
-// Section is the name of the custom section that holds the digest of a module's sources, as 64 lower-case hexadecimal
-// digits.
+// Section is the name of the custom section that holds the digest of a module's sources, as 64 lower-case hexadecimal digits.
 const Section = "keywright.sources"
 
 // ErrNoDigest is the error for a module without a section named [Section]: one that this package has not built.

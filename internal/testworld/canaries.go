@@ -48,8 +48,7 @@ func (c *Canaries) Secret(what string) string { return c.Hide(what, RandomSecret
 // Word returns a new random secret of letters and digits, the first a letter, and hides it.
 func (c *Canaries) Word(what string) string { return c.Hide(what, "s"+rand.Text()) }
 
-// Hide adds a text that must not occur in any output, and returns it. Texts of fewer than [Shortest] bytes are not searched
-// for.
+// Hide adds a text that must not occur in any output, and returns it. Texts of fewer than [Shortest] bytes are not searched for.
 func (c *Canaries) Hide(what, text string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,8 +90,7 @@ func EachError(err error, f func(error)) {
 	}
 }
 
-// Leaks returns a line for each output that contains a hidden text in one of its [Needles]. The line does not contain the
-// text.
+// Leaks returns a line for each output that contains a hidden text in one of its [Needles]. The line does not contain the text.
 func (c *Canaries) Leaks() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -76,8 +76,7 @@ func (r Request) Form() url.Values {
 	return form
 }
 
-// Server is a server without a network: an [http.RoundTripper] that keeps the requests that it receives. It is safe for
-// concurrent use.
+// Server is a server without a network: an [http.RoundTripper] that keeps the requests that it receives. It is safe for concurrent use.
 type Server struct {
 	mu       sync.Mutex
 	answer   Answer

@@ -213,9 +213,8 @@ func File(t testing.TB, name, text string) string {
 	return path
 }
 
-// InSharedDir sets dir to a new directory for all tests of a package, and calls run, which is the Run of a testing.M. It returns
-// the exit code. Hosts whose code cache is in the directory compile each plugin once: with the race detector, compiling takes most
-// of a test's time.
+// InSharedDir sets dir to a new directory for all tests of a package, and calls run, which is the Run of a testing.M. It returns the exit
+// code. Hosts whose code cache is in the directory compile each plugin once: with the race detector, compiling takes most of a test's time.
 func InSharedDir(dir *string, run func() int) int {
 	var err error
 	if *dir, err = os.MkdirTemp("", "keywright-tests-"); err != nil {

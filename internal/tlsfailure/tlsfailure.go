@@ -1,5 +1,4 @@
-// Package tlsfailure explains why a certificate was refused. It leaves out the names in the certificate, because its owner
-// chose them.
+// Package tlsfailure explains why a certificate was refused. It leaves out the names in the certificate, because its owner chose them.
 package tlsfailure
 
 import (

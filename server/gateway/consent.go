@@ -21,9 +21,8 @@ import (
 // Consent configures the paths /connect and below, at which users connect their accounts. Its zero value is valid. In
 // connectors.yaml it is the member consent of gateway.
 type Consent struct {
-	// URL is the origin at which browsers reach the gateway, such as https://gateway.example.com. Authorization servers send
-	// browsers back to /connect/callback/PERMALINK there. Without it, users can connect at localhost and loopback addresses
-	// only.
+	// URL is the origin at which browsers reach the gateway, such as https://gateway.example.com. Authorization servers send browsers back
+	// to /connect/callback/PERMALINK there. Without it, users can connect at localhost and loopback addresses only.
 	URL string `file:",url"`
 	// ReturnTo is the page to which a browser goes after a consent. Without it, the gateway shows a page of its own. No
 	// request can name another one.

@@ -32,9 +32,8 @@
 //
 // # Reload
 //
-// Use may be called again at any time, with other connectors. Requests in flight finish with the connectors that they began
-// with, and the counts of limits stay. A host may be closed once the requests of its connectors have ended. The function
-// that Use returns waits for that.
+// Use may be called again at any time, with other connectors. Requests in flight finish with the connectors that they began with, and the
+// counts of limits stay. A host may be closed once the requests of its connectors have ended. The function that Use returns waits for that.
 //
 // # Errors
 //

@@ -33,8 +33,7 @@ const (
 
 // Event describes a request and its answer.
 type Event struct {
-	// ID is the value of the answer's X-Request-Id: the trace ID of the caller's traceparent, or random. It has 32
-	// hexadecimal digits.
+	// ID is the value of the answer's X-Request-Id: the trace ID of the caller's traceparent, or random. It has 32 hexadecimal digits.
 	ID string
 	// Connector is the permalink of the connector. It is "" if the request named no known connector.
 	Connector string
@@ -49,9 +48,8 @@ type Event struct {
 	// Method is the method of the caller's request. It is "OTHER" for one that is neither one of net/http nor one of the
 	// connector's definition, so that callers cannot make up labels of metrics.
 	Method string
-	// Pattern is the one of the definition's Paths that allowed the caller's path, as it is in the definition. It is "" if the
-	// caller appended no path, or one that is not allowed. At /connect and below it is the path, with {permalink} in place of
-	// the connector's.
+	// Pattern is the one of the definition's Paths that allowed the caller's path, as it is in the definition. It is "" if the caller
+	// appended no path, or one that is not allowed. At /connect and below it is the path, with {permalink} in place of the connector's.
 	Pattern string
 	// Tenant is the TenantID of the user, and User the ID. They are "" if the request had no user, or was refused before the
 	// user was known. User is personal data.
@@ -73,9 +71,8 @@ type Event struct {
 	Refusal Refused
 	// Total is the time from the start of the request until its answer had been written.
 	Total time.Duration
-	// Upstream is the time from sending the request to the API until the API's answer began, or until sending failed. If the
-	// host sent the request again after a 401, it includes both attempts, and the token request between them. It is 0 if
-	// nothing was sent.
+	// Upstream is the time from sending the request to the API until the API's answer began, or until sending failed. If the host sent the
+	// request again after a 401, it includes both attempts, and the token request between them. It is 0 if nothing was sent.
 	Upstream time.Duration
 	// API is the time that the API took for both attempts, without what is between them.
 	API time.Duration
@@ -198,8 +195,7 @@ func (c *call) methodOf(method string) string {
 	return "OTHER"
 }
 
-// refusalCodes are the error codes of challenges that are registered, RFC 6750 section 3.1, RFC 9449 section 7.1 and RFC 9470
-// section 3.
+// refusalCodes are the error codes of challenges that are registered, RFC 6750 section 3.1, RFC 9449 section 7.1 and RFC 9470 section 3.
 var refusalCodes = []string{"invalid_request", "invalid_token", "insufficient_scope", "invalid_dpop_proof", "use_dpop_nonce", "insufficient_user_authentication"}
 
 // leastOffset is the least time between two clocks that counts. The network takes some seconds.

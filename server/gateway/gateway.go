@@ -23,9 +23,8 @@ import (
 
 // Users identifies the user of a request. [identity.Identifier] implements it for session tokens and headers of a proxy.
 type Users interface {
-	// User returns the user of a request, or the zero User if it has no user. If User returns an error, the request is
-	// refused. The error is or wraps [identity.ErrUnauthenticated], [identity.ErrAmbiguous] or [identity.ErrUnavailable].
-	// User is called concurrently.
+	// User returns the user of a request, or the zero User if it has no user. If User returns an error, the request is refused. The error
+	// is or wraps [identity.ErrUnauthenticated], [identity.ErrAmbiguous] or [identity.ErrUnavailable]. User is called concurrently.
 	User(r *http.Request) (host.User, error)
 }
 

@@ -59,9 +59,8 @@ func (l *limiter) counts(limits Limits) bool {
 	return l.limits.PerUser == limits.PerUser && l.limits.Total == limits.Total && l.limits.Concurrent == limits.Concurrent
 }
 
-// enter counts a request until release is called. It returns an error if a limit is exceeded. A refused request uses as
-// little as possible of the other limits: those under way are counted first, because that can be undone, and the user's rate is
-// checked before the total.
+// enter counts a request until release is called. It returns an error if a limit is exceeded. A refused request uses as little as possible
+// of the other limits: those under way are counted first, because that can be undone, and the user's rate is checked before the total.
 func (l *limiter) enter(user string) (release func(), err error) {
 	if err := l.admit(user); err != nil {
 		return nil, err

@@ -28,8 +28,7 @@ type outgoing struct {
 	credentials []host.Text
 	// visibleHeader has the headers that expressions may use, which contain no secrets. It is nil if there are no expressions.
 	visibleHeader http.Header
-	// masked is the request with expressions in place of the secrets that they name. It is nil unless Masked of
-	// [trial.Incoming] is set.
+	// masked is the request with expressions in place of the secrets that they name. It is nil unless Masked of [trial.Incoming] is set.
 	masked *trial.Outgoing
 	// dropped has the names of the caller's query parameters that are not passed on, sorted. It holds at most maxDropped.
 	dropped []string
@@ -325,8 +324,7 @@ func (c *Connector) drops(params map[string][]string) []string {
 	return names[:min(len(names), maxDropped)]
 }
 
-// withQuery returns base with a query made of these parts. It returns base itself if it has that query already, and
-// otherwise a copy.
+// withQuery returns base with a query made of these parts. It returns base itself if it has that query already, and otherwise a copy.
 func withQuery(base *url.URL, query []string) *url.URL {
 	text := strings.Join(query, "&")
 	if text == base.RawQuery {

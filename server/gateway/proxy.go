@@ -72,8 +72,7 @@ func (g *Gateway) newCall(r *http.Request, header http.Header) *call {
 // send sends the request to the API, and its answer to the caller. It modifies r, of which it uses the method, the body and
 // the context. If it returns an error, it has written nothing.
 //
-// Callers get neither 1xx responses nor trailers, because their headers have not been checked against the list of those
-// that pass.
+// Callers get neither 1xx responses nor trailers, because their headers have not been checked against the list of those that pass.
 func (c *call) send(w http.ResponseWriter, r *http.Request) error {
 	r.URL, r.Host, r.Close = c.out.URL, "", false
 	r.Header, r.Trailer = c.out.Header, nil

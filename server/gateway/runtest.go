@@ -255,10 +255,9 @@ const (
 	maxShown  = 2 << 10  // bytes of the request's body in a [trial.Result]
 )
 
-// Test returns the handler for operators who test a connector. It must be registered with a pattern that has the wildcard
-// {permalink}, such as POST /connectors/{permalink}/test, and must not be reachable for callers. A request
-// has the method, path, headers, body and user of a caller as JSON, or no body. The answer is the result as JSON, or a problem
-// document with its cause.
+// Test returns the handler for operators who test a connector. It must be registered with a pattern that has the wildcard {permalink}, such
+// as POST /connectors/{permalink}/test, and must not be reachable for callers. A request has the method, path, headers, body and user of a
+// caller as JSON, or no body. The answer is the result as JSON, or a problem document with its cause.
 func (g *Gateway) Test() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := g.newCall(r, w.Header())

@@ -22,8 +22,7 @@ import (
 	"github.com/keywright/keywright/server/gateway/internal/transform"
 )
 
-// shapes holds the compiled expressions of a definition for bodies. A field is nil if the definition does not have that
-// expression.
+// shapes holds the compiled expressions of a definition for bodies. A field is nil if the definition does not have that expression.
 type shapes struct {
 	request  *transform.Body
 	filter   *transform.Filter

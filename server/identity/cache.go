@@ -107,9 +107,8 @@ func (c *keyCache) current(ctx context.Context) (*keySet, error) {
 // keys at once, but because of tokens only once per minInterval, since callers can make up any number of key IDs. received is
 // the time at which the token came.
 //
-// The error is [ErrUnavailable] if the key of t may exist: the keys cannot be read, or it is too early to read them again and
-// this key has not been looked for yet. A key that was looked for and not found does not exist, so a session of a removed key
-// is refused at once.
+// The error is [ErrUnavailable] if the key of t may exist: the keys cannot be read, or it is too early to read them again and this key has
+// not been looked for yet. A key that was looked for and not found does not exist, so a session of a removed key is refused at once.
 func (c *keyCache) newer(ctx context.Context, old *keySet, t *token, received time.Time) (*keySet, error) {
 	ref := refOf(t)
 	c.mu.Lock()

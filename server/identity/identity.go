@@ -1,9 +1,8 @@
 // Package identity finds the user of a request to the gateway: the user of a session token, the user that a proxy in front of
 // the gateway names in headers, or none.
 //
-// It does not trust what a browser can set. A token is trusted for its signature, a header for the address of the peer
-// of the connection. A request that names its user in two ways is refused, because another program on the way may have
-// read the other one.
+// It does not trust what a browser can set. A token is trusted for its signature, a header for the address of the peer of the connection. A
+// request that names its user in two ways is refused, because another program on the way may have read the other one.
 //
 //	users, err := identity.New(ctx, identity.Config{
 //		Mode: identity.ModeJWT,
@@ -57,8 +56,7 @@ type JWT struct {
 
 	// JWKSFile is the path of a file with the keys that sign session tokens, a JWK Set (RFC 7517).
 	//
-	// A change of the file takes effect within a second. If newer keys cannot be read, the last good ones are used for up to
-	// a day.
+	// A change of the file takes effect within a second. If newer keys cannot be read, the last good ones are used for up to a day.
 	JWKSFile string `file:",path"`
 	// JWKSURL is the URL of the keys that sign session tokens, a JWK Set. Without it and JWKSFile, the metadata of the Issuer
 	// names the keys (OpenID Connect Discovery, or RFC 8414).

@@ -317,8 +317,7 @@ func (r *Reply) Token(extra []string) (*contract.TokenReply, error) {
 // reservedMembers holds the members of an answer that a guest cannot get as extras.
 var reservedMembers = []string{"access_token", "token_type", "expires_in", "scope", "error"}
 
-// ErrorCodes holds the error codes that are registered for token endpoints: RFC 6749 section 5.2, RFCs 7009, 8628,
-// 8693, 8707 and 9449.
+// ErrorCodes holds the error codes that are registered for token endpoints: RFC 6749 section 5.2, RFCs 7009, 8628, 8693, 8707 and 9449.
 var ErrorCodes = []string{
 	"invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type", "invalid_scope",
 	"unsupported_token_type", "authorization_pending", "slow_down", "access_denied", "expired_token", "invalid_target",

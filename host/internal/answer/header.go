@@ -19,9 +19,8 @@ type Offer struct {
 	Parameters map[string]string
 }
 
-// Offers returns the challenges in the values of WWW-Authenticate. A value may have several, and a challenge ends where
-// the next scheme begins: with an element of the list that is a token, alone or in front of something other than "=". Malformed
-// text is skipped.
+// Offers returns the challenges in the values of WWW-Authenticate. A value may have several, and a challenge ends where the next scheme
+// begins: with an element of the list that is a token, alone or in front of something other than "=". Malformed text is skipped.
 func Offers(values []string) (offers []Offer) {
 	for _, value := range values {
 		for _, item := range splitList(value) {
@@ -67,8 +66,7 @@ func Parameters(value string) map[string]string {
 	return all.Parameters
 }
 
-// add adds a parameter, such as nonce="abc". There may be white space around the "=". The padding of a token68 is no
-// parameter.
+// add adds a parameter, such as nonce="abc". There may be white space around the "=". The padding of a token68 is no parameter.
 func (o *Offer) add(parameter string) {
 	name, rest := cutToken(parameter)
 	value, found := strings.CutPrefix(rest, "=")
@@ -100,8 +98,7 @@ func unquote(quoted string) string {
 	return b.String()
 }
 
-// splitList returns the elements of a list (RFC 9110 section 5.6.1) without those that are empty. Commas in quotes do not
-// separate.
+// splitList returns the elements of a list (RFC 9110 section 5.6.1) without those that are empty. Commas in quotes do not separate.
 func splitList(value string) (items []string) {
 	quoted, from := false, 0
 	for i := 0; i <= len(value); i++ {

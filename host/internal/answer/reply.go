@@ -218,11 +218,10 @@ func Sealed(list []abi.Answer, header http.Header, body []byte) map[string]strin
 	return (&Reply{Header: header, Body: body, List: parts}).Find(nil, MaxSealed)
 }
 
-// readXML returns a document as JSON would have it: the root and each element with elements as an object of these, by local names,
-// the first of each; and each other element as its text. The lines of a text are joined without the blanks around them, since AWS
-// documents a session token that is broken into lines. A document in another encoding than UTF-8, with a DOCTYPE or a processing
-// instruction, or that is nested deeper than maxXML is nil, as is one that is not well-formed: encoding/xml knows no entities but
-// the five of XML.
+// readXML returns a document as JSON would have it: the root and each element with elements as an object of these, by local names, the
+// first of each; and each other element as its text. The lines of a text are joined without the blanks around them, since AWS documents a
+// session token that is broken into lines. A document in another encoding than UTF-8, with a DOCTYPE or a processing instruction, or that
+// is nested deeper than maxXML is nil, as is one that is not well-formed: encoding/xml knows no entities but the five of XML.
 func readXML(body []byte) any {
 	decoder := xml.NewDecoder(bytes.NewReader(body))
 	open := []*element{{}}

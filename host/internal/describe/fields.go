@@ -136,8 +136,7 @@ func checkEscape(f *abi.Field) error {
 	return nil
 }
 
-// checkConditions returns an error unless each condition of a member names a field, other than one of a name, and only values of its
-// enum.
+// checkConditions returns an error unless each condition of a member names a field, other than one of a name, and only values of its enum.
 func checkConditions(d *abi.Description, member, name string, conditions []abi.Condition) error {
 	for _, condition := range conditions {
 		index := slices.IndexFunc(d.Fields, func(f abi.Field) bool { return f.Name == condition.Field })

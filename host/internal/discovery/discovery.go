@@ -135,10 +135,9 @@ func (c *Cache) Known(key Key, member string) (endpoint string, ok bool) {
 	return endpoint, !due && failure == nil
 }
 
-// Find returns an endpoint from the metadata of an issuer. One caller at a time reads a document, and not for longer than its
-// Asker allows, whether or not that caller goes away. The others wait for it. A document that is an hour old is read again, but
-// the endpoint is returned at once: if the issuer fails, its last document counts. After a failure, the issuer is asked again
-// after a time that grows with each.
+// Find returns an endpoint from the metadata of an issuer. One caller at a time reads a document, and not for longer than its Asker allows,
+// whether or not that caller goes away. The others wait for it. A document that is an hour old is read again, but the endpoint is returned
+// at once: if the issuer fails, its last document counts. After a failure, the issuer is asked again after a time that grows with each.
 //
 // An error is an *Error, or that of Asker.Go. It wraps the error of ctx if that has ended.
 func (c *Cache) Find(ctx context.Context, key Key, member string, a *Asker) (string, error) {

@@ -29,14 +29,12 @@ const (
 // the end of file it passes these on; if source fails it drops them. If the search takes too long for the data so far,
 // the body ends as after a match, with ErrEffort.
 //
-// Read calls last once, with io.EOF, ErrFound, ErrEffort or another error of source, and returns the error that last
-// returns.
+// Read calls last once, with io.EOF, ErrFound, ErrEffort or another error of source, and returns the error that last returns.
 func (sc *Scanner) Body(source io.ReadCloser, last func(error) error) io.ReadCloser {
 	return &body{scanner: sc, source: source, last: last, effort: savings}
 }
 
-// body is the body that Scanner.Body returns. It has no WriteTo and no other method of its source, because there must
-// be no way past Read.
+// body is the body that Scanner.Body returns. It has no WriteTo and no other method of its source, because there must be no way past Read.
 type body struct {
 	scanner *Scanner
 	source  io.ReadCloser
@@ -156,9 +154,8 @@ func (x *escape) white(data []byte) (c byte, width int) {
 	return c, width
 }
 
-// lineBreak returns the number of bytes of the line break at the beginning of data, or 0 if there is no line break. If
-// data begins with an escape, x must have read it. A line break is CR, LF or CRLF, and the white space that the next
-// line begins with.
+// lineBreak returns the number of bytes of the line break at the beginning of data, or 0 if there is no line break. If data begins with an
+// escape, x must have read it. A line break is CR, LF or CRLF, and the white space that the next line begins with.
 func (x *escape) lineBreak(data []byte) int {
 	c, width := x.white(data)
 	if c != '\r' && c != '\n' {
@@ -196,8 +193,7 @@ func line(data []byte, prefix int) int {
 	return n
 }
 
-// hopeless reports whether the line break at offset pos cannot be part of Base64. It is fast and rejects most line
-// breaks.
+// hopeless reports whether the line break at offset pos cannot be part of Base64. It is fast and rejects most line breaks.
 func (s *search) hopeless(pos int) bool {
 	return pos == 0 || !base64Characters[s.data[pos-1]] || line(s.data[:pos], s.line) < minLine
 }

@@ -16,8 +16,7 @@ const (
 // introducers are the first bytes of escapes and line breaks, in the order of the constants of kinds.
 const introducers = "%\\&\n\r"
 
-// kinds is a set of kinds of escapes. It has a bit for each of introducers and one for +, which matters only if a
-// pattern has a space.
+// kinds is a set of kinds of escapes. It has a bit for each of introducers and one for +, which matters only if a pattern has a space.
 type kinds uint8
 
 const (
@@ -29,8 +28,7 @@ const (
 	pluses
 )
 
-// secondBytes returns, for each byte, the kinds of escapes that may have it as their second byte and stand for a byte
-// in first.
+// secondBytes returns, for each byte, the kinds of escapes that may have it as their second byte and stand for a byte in first.
 func secondBytes(first *[256]bool) (escapeSecondBytes [256]kinds) {
 	const digits, upper = "0123456789abcdef", "0123456789ABCDEF"
 	for c := range first {
@@ -65,8 +63,7 @@ func secondBytes(first *[256]bool) (escapeSecondBytes [256]kinds) {
 	return escapeSecondBytes
 }
 
-// A backslash and a letter of named stand for the byte of simple at the same index. Punctuation after a backslash stands
-// for itself.
+// A backslash and a letter of named stand for the byte of simple at the same index. Punctuation after a backslash stands for itself.
 const (
 	namedEscapes = "bfnrtv"
 	simple       = "\b\f\n\r\t\v"

@@ -203,8 +203,7 @@ func (s *search) leads(h head, pos int) bool {
 	return x.partial || h.length > 0 && x.lineBreak(data) > 0
 }
 
-// step is a state of follow: the patterns from lo up to hi, which are equal in their first i bytes, match the data up to
-// offset at.
+// step is a state of follow: the patterns from lo up to hi, which are equal in their first i bytes, match the data up to offset at.
 type step struct {
 	lo, hi int
 	i, pos int

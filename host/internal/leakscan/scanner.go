@@ -1,9 +1,8 @@
 // Package leakscan finds texts, such as credentials, in the answers of servers that repeat what they were sent. It
 // stops an answer that holds such a text.
 //
-// It finds a text in these forms: as it is; in UTF-16 if the text is ASCII; in Base64 with the standard or the URL
-// alphabet, also as part of the Base64 of longer data; and in hex. In each form, each character may be escaped or not,
-// independently of the others:
+// It finds a text in these forms: as it is; in UTF-16 if the text is ASCII; in Base64 with the standard or the URL alphabet, also as part
+// of the Base64 of longer data; and in hex. In each form, each character may be escaped or not, independently of the others:
 //
 //   - as in URLs and forms: %2F or %2f, or + for a space, encoded up to four times (%252F);
 //   - as in JSON, JavaScript and similar languages: \u002f or \u002F, \u{2f}, \x2f, \57, \n and so on, and a backslash
@@ -16,10 +15,9 @@
 //
 // Characters of Base64 that also hold bits of other data, before or behind the text, are not part of the match.
 //
-// So the package needs no list of each program's escaping rules. It does not find a text in another case, in another
-// character set, in pieces, compressed, encrypted, or encoded twice, as in Base64 of Base64. Nor does it read the
-// escapes of CSS, quoted-printable and other notations, other named references of HTML, or a backslash before a letter
-// that needs no escape.
+// So the package needs no list of each program's escaping rules. It does not find a text in another case, in another character set, in
+// pieces, compressed, encrypted, or encoded twice, as in Base64 of Base64. Nor does it read the escapes of CSS, quoted-printable and other
+// notations, other named references of HTML, or a backslash before a letter that needs no escape.
 package leakscan
 
 import (
@@ -42,10 +40,9 @@ const MinText = 8
 
 // Scanner finds texts. It is safe for concurrent use. A nil Scanner finds nothing.
 //
-// A match without an escape near its beginning is found by Wu and Manber's algorithm ("A fast algorithm for
-// multi-pattern searching", 1994): the scanner looks up three bytes in a table, which says how far it may skip. Any
-// other match is found from its first escape on, so data without escapes costs little more than a search for a few
-// bytes.
+// A match without an escape near its beginning is found by Wu and Manber's algorithm ("A fast algorithm for multi-pattern searching",
+// 1994): the scanner looks up three bytes in a table, which says how far it may skip. Any other match is found from its first escape on, so
+// data without escapes costs little more than a search for a few bytes.
 //
 // The patterns are sorted, so patterns with a common beginning are adjacent and are followed together.
 //
@@ -53,8 +50,7 @@ const MinText = 8
 type Scanner struct {
 	// patterns are the forms of the texts without escapes, sorted.
 	patterns []pattern
-	// window is the number of bytes of each pattern that shifts covers: the length of the shortest pattern, at most
-	// maxWindow.
+	// window is the number of bytes of each pattern that shifts covers: the length of the shortest pattern, at most maxWindow.
 	window int
 	// shifts has, by the hash of three bytes, how far the end of the next possible window is at least.
 	shifts []uint8
@@ -66,8 +62,7 @@ type Scanner struct {
 	// introducers are the bytes that escapes begin with, and isIntroducer is the set of them.
 	introducers  string
 	isIntroducer [256]bool
-	// escapeSecondBytes has, for each byte, the kinds of escapes that may have it as their second byte and stand for a byte
-	// of a pattern.
+	// escapeSecondBytes has, for each byte, the kinds of escapes that may have it as their second byte and stand for a byte of a pattern.
 	escapeSecondBytes [256]kinds
 	// firstBytes has, for each byte, the patterns that begin with it.
 	firstBytes [256]span
@@ -297,9 +292,8 @@ func basic(text string) (pair string, ok bool) {
 	return "", false
 }
 
-// Parts returns value, the value of a header with a credential, and the parts of it that are credentials by themselves:
-// the text after an authentication scheme (RFC 9110 section 11.4), and for Basic the user and password, and the
-// password (RFC 7617).
+// Parts returns value, the value of a header with a credential, and the parts of it that are credentials by themselves: the text after an
+// authentication scheme (RFC 9110 section 11.4), and for Basic the user and password, and the password (RFC 7617).
 func Parts(value string) []string {
 	all := []string{value}
 	scheme, rest, found := strings.Cut(strings.TrimSpace(value), " ")

@@ -135,11 +135,10 @@ func withCookies(values []string, cookies []abi.Pair) string {
 	return strings.Join(all, "; ")
 }
 
-// ReplacePath returns the path of a URL, decoded and as it is sent, with the texts of pairs in place of their placeholders.
-// Any character of a placeholder may be percent-encoded. Of several placeholders at one place, the longest counts. What is put
-// in is not searched for placeholders. It is an error if a placeholder is not found: the URL is not sent then, because the API
-// would see a request without a credential. It is also an error if the new path has no slash in front, or a segment . or ..
-// that the path did not have.
+// ReplacePath returns the path of a URL, decoded and as it is sent, with the texts of pairs in place of their placeholders. Any character
+// of a placeholder may be percent-encoded. Of several placeholders at one place, the longest counts. What is put in is not searched for
+// placeholders. It is an error if a placeholder is not found: the URL is not sent then, because the API would see a request without a
+// credential. It is also an error if the new path has no slash in front, or a segment . or .. that the path did not have.
 func ReplacePath(u *url.URL, pairs []abi.Pair) (path, raw string, err error) {
 	var decoded, escaped strings.Builder
 	missing := slices.Clone(pairs)

@@ -26,10 +26,9 @@ const (
 // arena has the memory blocks in which a guest and its host pass data to each other. The Extism kernel calls them memory. It allocates
 // them one after the other, and keeps them until reset. A slice of its bytes is valid until the next allocation.
 //
-// A block is identified by its offset, an i64. Offset 0 is no block; PDKs use it for an empty text, without an
-// allocation. A guest may load and store any allocated byte, unaligned and in the middle of a block. So loads and
-// stores are checked against the bounds of the arena, and not against those of a block. Only length, and the texts that
-// a guest passes to a function, need the offset of a block.
+// A block is identified by its offset, an i64. Offset 0 is no block; PDKs use it for an empty text, without an allocation. A guest may load
+// and store any allocated byte, unaligned and in the middle of a block. So loads and stores are checked against the bounds of the arena,
+// and not against those of a block. Only length, and the texts that a guest passes to a function, need the offset of a block.
 type arena struct {
 	// bytes is the memory, indexed by offset. It is zero from end on.
 	bytes []byte

@@ -92,9 +92,8 @@ func (r *run) data(offset uint64) string {
 	return string(block)
 }
 
-// spend charges a unit of fuel for each byte that the host copies or examines. The other fuel of a host call does not
-// depend on the length of its texts, and a guest may make thousands of calls. Small amounts are collected first,
-// because charging costs more than they do.
+// spend charges a unit of fuel for each byte that the host copies or examines. The other fuel of a host call does not depend on the length
+// of its texts, and a guest may make thousands of calls. Small amounts are collected first, because charging costs more than they do.
 func (r *run) spend(bytes int) {
 	if r.pending += int64(bytes); r.pending > maxPending {
 		r.chargePending()

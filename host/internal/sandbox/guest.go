@@ -157,9 +157,8 @@ func (m *memory) zero() {
 	m.bytes = m.bytes[:0]
 }
 
-// A guest's WASI has the host's clock and random bytes, and a stderr that goes to the log. There are no arguments,
-// environment, input or files, and the functions for these report that. A module that imports a function that opens a
-// file or a socket is not admitted.
+// A guest's WASI has the host's clock and random bytes, and a stderr that goes to the log. There are no arguments, environment, input or
+// files, and the functions for these report that. A module that imports a function that opens a file or a socket is not admitted.
 
 // wasiWrite is the function of WASI that writes to stderr.
 const wasiWrite = "fd_write"

@@ -1,9 +1,8 @@
 // Package sandbox runs guests: WebAssembly modules that import the Extism kernel and Keywright's host functions.
 //
-// A Runtime compiles modules, once each. A Module runs its exports any number of times. Every call sees a new instance,
-// or one that was reset to its initial state. The guest's host functions are the methods of a contract.Env that the caller
-// passes to Module.Call. An Env ends a call by panicking in a method: wazero unwinds the guest, and Call returns
-// ErrEnded.
+// A Runtime compiles modules, once each. A Module runs its exports any number of times. Every call sees a new instance, or one that was
+// reset to its initial state. The guest's host functions are the methods of a contract.Env that the caller passes to Module.Call. An Env
+// ends a call by panicking in a method: wazero unwinds the guest, and Call returns ErrEnded.
 package sandbox
 
 import (

@@ -1,6 +1,5 @@
-// Package seal implements the sealed values of one call. A guest never holds a secret, a key or a token. It holds a
-// reference, random text that means nothing outside the call. The host replaces the reference by the bytes, in the
-// places where they may go.
+// Package seal implements the sealed values of one call. A guest never holds a secret, a key or a token. It holds a reference, random text
+// that means nothing outside the call. The host replaces the reference by the bytes, in the places where they may go.
 //
 // These places are the sinks of a value. A value keeps them through everything that a guest can do with it. A value
 // that is made from several others has the sinks that all of them share.
@@ -97,8 +96,7 @@ func (s Sinks) String() string {
 // forgets to name one gets an error and not the bytes.
 func (s Sinks) reach(sink Sinks) bool { return sink != 0 && s&sink == sink }
 
-// Value is the value that a reference stands for. If it is printed, logged, or encoded as JSON or text, only its mask
-// appears.
+// Value is the value that a reference stands for. If it is printed, logged, or encoded as JSON or text, only its mask appears.
 type Value struct {
 	// Text is the secret.
 	Text string
@@ -118,8 +116,7 @@ type Value struct {
 	Encoding string
 	// Word is set if Text has at most 64 characters, which are ASCII letters, digits and hyphens, even if an API has chosen it.
 	Word bool
-	// Stream is set for a value that is not secret, but large: the body of a request. Text is empty then, and the only sink is
-	// Digest.
+	// Stream is set for a value that is not secret, but large: the body of a request. Text is empty then, and the only sink is Digest.
 	Stream Stream
 	// Key is set for a key that stays in a store of keys. Text is empty then, and there is no sink but Sign.
 	Key *Key
@@ -270,8 +267,7 @@ func (e *Error) Error() string {
 	return "a sealed value was misused"
 }
 
-// Origins is the set of cache entries that a value came from. It is immutable, so that values share it. Nil is the
-// empty set.
+// Origins is the set of cache entries that a value came from. It is immutable, so that values share it. Nil is the empty set.
 type Origins struct {
 	entries []*tokencache.Handle
 }

@@ -233,10 +233,9 @@ func (t *Table) put(text string, check func(*Value) error) (out string, n, size 
 	return b.String(), n, size, nil
 }
 
-// Hash writes text with its values put in to w, which is usually a hash. Each value must reach Digest. The result describes
-// a value that is made from the written bytes: its Sinks and Derived are the Derived that all the secret values share. It has
-// no Text. sealed is false if text has no secret values: the body of a request is not one. The error is an *Error, or comes
-// from the reader of the body.
+// Hash writes text with its values put in to w, which is usually a hash. Each value must reach Digest. The result describes a value that is
+// made from the written bytes: its Sinks and Derived are the Derived that all the secret values share. It has no Text. sealed is false if
+// text has no secret values: the body of a request is not one. The error is an *Error, or comes from the reader of the body.
 func (t *Table) Hash(text string, w io.Writer) (v Value, sealed bool, err error) {
 	size, derived, from := len(text), All, (*Origins)(nil)
 	for _, part := range t.parts(text) {

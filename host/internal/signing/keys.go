@@ -58,9 +58,8 @@ func hmacKey(method *jwt.SigningMethodHMAC, text string) (key []byte, warning st
 	return []byte(text), warning, nil
 }
 
-// ParsePrivate returns the private key in a text: PEM, Base64 of either alphabet, or a JWK. algorithm is the one that the key
-// is for, or "". Otherwise, problem says what is wrong, as in a KeyError. It reports whether the key is an RSA key for
-// RSASSA-PSS only.
+// ParsePrivate returns the private key in a text: PEM, Base64 of either alphabet, or a JWK. algorithm is the one that the key is for, or
+// "". Otherwise, problem says what is wrong, as in a KeyError. It reports whether the key is an RSA key for RSASSA-PSS only.
 func ParsePrivate(text, algorithm string) (key any, pss bool, problem string) {
 	if len(text) > maxPEM {
 		return nil, false, fmt.Sprintf("is longer than %d bytes", maxPEM)

@@ -22,9 +22,8 @@ import (
 	"github.com/keywright/keywright/internal/jws"
 )
 
-// PublicJWK returns the public half of a key as a JWK (RFC 7517) that has the required members only, in the order of RFC
-// 7638 section 3. So its SHA-256 is the thumbprint. Algorithms, keys and errors are those of [Signer.Sign]. The secret of an
-// HMAC has no public half.
+// PublicJWK returns the public half of a key as a JWK (RFC 7517) that has the required members only, in the order of RFC 7638 section 3. So
+// its SHA-256 is the thumbprint. Algorithms, keys and errors are those of [Signer.Sign]. The secret of an HMAC has no public half.
 func (s *Signer) PublicJWK(algorithm, key string) (string, error) {
 	if jws.Symmetric(algorithm) {
 		return "", &KeyError{algorithm, "is a shared secret, which has no public half"}
@@ -65,9 +64,8 @@ func Thumbprint(jwk string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// CheckPublic returns a *KeyError unless an algorithm fits a key with the public half public. public is nil for a key without
-// a public half. kind is the store's own name for the kind of key. The error is ErrAlgorithm for an HMAC and for an unknown
-// algorithm.
+// CheckPublic returns a *KeyError unless an algorithm fits a key with the public half public. public is nil for a key without a public
+// half. kind is the store's own name for the kind of key. The error is ErrAlgorithm for an HMAC and for an unknown algorithm.
 //
 // For keys that stay in a store, which may sign with whatever key it has.
 func CheckPublic(algorithm, kind string, public crypto.PublicKey) error {
@@ -93,9 +91,8 @@ func Verify(algorithm string, public crypto.PublicKey, data, signature []byte) b
 	return method != nil && method.Verify(string(data), signature, public) == nil
 }
 
-// SignatureSize returns the length of a signature with an algorithm, in bytes, or of the MAC of an HMAC algorithm. public is
-// the public half of the key, which CheckPublic has found to fit, and nil for an HMAC. The length of an unknown algorithm
-// is 0.
+// SignatureSize returns the length of a signature with an algorithm, in bytes, or of the MAC of an HMAC algorithm. public is the public
+// half of the key, which CheckPublic has found to fit, and nil for an HMAC. The length of an unknown algorithm is 0.
 func SignatureSize(algorithm string, public crypto.PublicKey) int {
 	switch algorithm {
 	case contract.MACSHA1:

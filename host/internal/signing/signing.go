@@ -225,10 +225,9 @@ func checkNames(header map[string]any, fixed ...string) error {
 	return nil
 }
 
-// Integers converts top-level claims with the given names from numeric strings to integers, in place. RFC 7519 requires
-// numbers for exp, iat and nbf, and templates render to strings. A numeric string is an optional sign, digits, and
-// optionally a point and more digits, which are cut off. Other strings and other values stay as they are, and names
-// without a claim are ignored.
+// Integers converts top-level claims with the given names from numeric strings to integers, in place. RFC 7519 requires numbers for exp,
+// iat and nbf, and templates render to strings. A numeric string is an optional sign, digits, and optionally a point and more digits, which
+// are cut off. Other strings and other values stay as they are, and names without a claim are ignored.
 //
 // An integer that does not fit into 64 bits is an error.
 func Integers(claims map[string]any, names []string) error {
@@ -291,9 +290,8 @@ func CheckPurpose(purpose, data, begin string) string {
 	return ""
 }
 
-// isSafePrefix reports whether no text that begins with begin can have a form that a message may not have. A
-// signature base begins with a quote, a TLS handshake with spaces, and all others with characters of base64url. isJWS has
-// looked at what is in front of a dot.
+// isSafePrefix reports whether no text that begins with begin can have a form that a message may not have. A signature base begins with a
+// quote, a TLS handshake with spaces, and all others with characters of base64url. isJWS has looked at what is in front of a dot.
 func isSafePrefix(begin string) bool {
 	if strings.Trim(begin, " ") == "" || begin[0] == '"' {
 		return false

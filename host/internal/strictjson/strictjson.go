@@ -110,8 +110,7 @@ func Marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// AppendMembers appends the members and the closing brace to a JSON object that dst ends with. Errors are as in
-// AppendValue.
+// AppendMembers appends the members and the closing brace to a JSON object that dst ends with. Errors are as in AppendValue.
 func AppendMembers(dst []byte, members map[string]any) (_ []byte, err error) {
 	var few [16]string
 	names := slices.AppendSeq(few[:0], maps.Keys(members))

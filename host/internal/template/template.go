@@ -254,8 +254,7 @@ func Join(parts []Part) string {
 	return b.String()
 }
 
-// format returns the text of an expression's value. Numbers have the form of RFC 8785 section 3.2.2.3, which is valid
-// JSON.
+// format returns the text of an expression's value. Numbers have the form of RFC 8785 section 3.2.2.3, which is valid JSON.
 func format(value any) string {
 	switch value := value.(type) {
 	case string:
@@ -314,9 +313,8 @@ var language = &expr.Language{
 	CheckDiscovery:  checkDiscovery,
 }
 
-// Names holds the names that the expressions of a template use, including those in branches that are never evaluated.
-// Names are literals in the source, so they are known before a template is rendered. Each list is sorted and has no
-// duplicates.
+// Names holds the names that the expressions of a template use, including those in branches that are never evaluated. Names are literals in
+// the source, so they are known before a template is rendered. Each list is sorted and has no duplicates.
 type Names struct {
 	// Secrets are the names in get_secret. The secret of a tenant is named tenants/*/NAME, and that of a user users/*/NAME.
 	// Owned is set if there is one of these.

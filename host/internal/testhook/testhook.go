@@ -18,8 +18,7 @@ type Hooks struct {
 	Reveal func(text string)
 	// Random returns the random bytes that guests get, in hex, for a number of bytes. "" stands for those of the host.
 	Random func(bytes int64) string
-	// Explain is called with an explanation of each call of authenticate that counts, for people to read. Credentials in it are
-	// masked.
+	// Explain is called with an explanation of each call of authenticate that counts, for people to read. Credentials in it are masked.
 	Explain func(text string)
 	// Code is the code that hosts with it compile, and share.
 	Code *sandbox.Code

@@ -110,9 +110,8 @@ func (h *Handle) BeginAhead(remaining time.Duration) (ok, first bool) {
 	return int64(remaining) <= lead && h.lead.CompareAndSwap(lead, int64(remaining/2)), lead == int64(h.ttl/2)
 }
 
-// AcquireAhead returns the lease of an entry that is still valid. It returns nil if another caller holds the lease, or if the
-// entry was replaced or removed. Until the lease ends, callers get the entry as before, and wait for the lease if the entry
-// ends.
+// AcquireAhead returns the lease of an entry that is still valid. It returns nil if another caller holds the lease, or if the entry was
+// replaced or removed. Until the lease ends, callers get the entry as before, and wait for the lease if the entry ends.
 func (c *Cache[V]) AcquireAhead(h *Handle) *Lease[V] {
 	c.mu.Lock()
 	defer c.mu.Unlock()

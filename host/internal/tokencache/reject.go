@@ -81,10 +81,9 @@ func (l *Lease[V]) Dropped(ctx context.Context) (shared int64, err error) {
 	}
 }
 
-// remember records that a renewal begins, and reports whether it may. It may not if as many renewals as the cache may
-// have entries began within the interval: to forget one of them would allow its key another exchange. Likewise,
-// a partition may have no more of them than entries, so that a plugin that uses ever new names, with an API that answers
-// 401, uses up no space of others.
+// remember records that a renewal begins, and reports whether it may. It may not if as many renewals as the cache may have entries began
+// within the interval: to forget one of them would allow its key another exchange. Likewise, a partition may have no more of them than
+// entries, so that a plugin that uses ever new names, with an API that answers 401, uses up no space of others.
 func (c *Cache[V]) remember(k Key, now time.Time) bool {
 	c.forget(k)
 	for {

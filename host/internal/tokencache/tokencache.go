@@ -187,9 +187,8 @@ func (c *Cache[V]) InTime(h *Handle) bool { return h != nil && h.valid(c.now()) 
 
 func (h *Handle) valid(now time.Time) bool { return withinPeriod(h.since, now, h.ttl) }
 
-// Acquire returns the entry of a key (hit) or its lease, atomically. If holder is true, the caller holds the lease and
-// must end it. Otherwise another caller holds it, and this one may wait. So if any number of callers miss at once,
-// exactly one of them is the holder.
+// Acquire returns the entry of a key (hit) or its lease, atomically. If holder is true, the caller holds the lease and must end it.
+// Otherwise another caller holds it, and this one may wait. So if any number of callers miss at once, exactly one of them is the holder.
 func (c *Cache[V]) Acquire(k Key) (e Entry[V], hit bool, l *Lease[V], holder bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -111,8 +111,7 @@ func (a *app) options(c *cobra.Command, f *configFlags) (connectors.Options, err
 	}}, nil
 }
 
-// secrets returns the stores of the command line: first is the directory of --secrets-dir, or nil, and all includes the
-// environment.
+// secrets returns the stores of the command line: first is the directory of --secrets-dir, or nil, and all includes the environment.
 func (f *configFlags) secrets(filesOf func(dir string) host.Secrets) (first, all host.Secrets, err error) {
 	environment := store{host.EnvSecrets(), func(name string) string { return "the environment variable " + expr.EnvName(name) }}
 	dir := f.secretsDir
@@ -164,9 +163,8 @@ const flushTime = 10 * time.Second
 // codeCacheVariable is the environment variable with the directory for compiled plugins, or off.
 const codeCacheVariable = "KEYWRIGHT_CODE_CACHE"
 
-// codeCache returns the directory for the compiled code of plugins, or "". Unless the environment names one, that is a directory in
-// the user's cache, if the user has one that nobody else can write to. It is only there to save time, so what is wrong with it is no
-// error.
+// codeCache returns the directory for the compiled code of plugins, or "". Unless the environment names one, that is a directory in the
+// user's cache, if the user has one that nobody else can write to. It is only there to save time, so what is wrong with it is no error.
 func codeCache(ctx context.Context) string {
 	switch dir := os.Getenv(codeCacheVariable); dir {
 	case "":

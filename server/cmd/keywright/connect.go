@@ -182,9 +182,8 @@ func (all connections) print(a *app) {
 	}
 }
 
-// A loopback waits on a port of 127.0.0.1 for a browser that comes back from an authorization server (RFC 8252 section 7.3).
-// Other programs and pages may send requests to that port, too. They do not know the state, so that their requests count as
-// nothing (threats.md 136).
+// A loopback waits on a port of 127.0.0.1 for a browser that comes back from an authorization server (RFC 8252 section 7.3). Other programs
+// and pages may send requests to that port, too. They do not know the state, so that their requests count as nothing (threats.md 136).
 type loopback struct {
 	name string
 	// callback ends the consent.

@@ -207,10 +207,9 @@ type placement struct {
 	schema string
 }
 
-// addToFile adds a connector to a file, and returns what it wrote. For the file "", it writes document to stdout. If there is
-// no such file, it writes document with a modeline for editors, and the schema beside it. If all connectors of the file are in a
-// directory, it writes a file of that (specification.md
-// "a new connector").
+// addToFile adds a connector to a file, and returns what it wrote. For the file "", it writes document to stdout. If there is no such file,
+// it writes document with a modeline for editors, and the schema beside it. If all connectors of the file are in a directory, it writes a
+// file of that (specification.md "a new connector").
 func (a *app) addToFile(ctx context.Context, file, permalink, item string, document []byte) (placement, error) {
 	if file == "" {
 		_, err := a.out.Write(document)

@@ -201,8 +201,7 @@ func pluginConformCommand(a *app) *cobra.Command {
 
 func (c conformance) print(a *app) { a.out.Printf("%s", c.Report) }
 
-// configsOf returns the configurations of the connectors in a file that have the auth type of a module. Without a file, it returns
-// nil.
+// configsOf returns the configurations of the connectors in a file that have the auth type of a module. Without a file, it returns nil.
 func (a *app) configsOf(c *cobra.Command, f *configFlags, name string, wasm []byte) (configs []hosttest.Config, err error) {
 	if f.file == "" {
 		return nil, nil

@@ -31,9 +31,8 @@ type Client struct {
 	http *http.Client
 }
 
-// New returns a client of the server whose operations are below baseURL, such as
-// https://community.example.com/community/v1. If c is nil, it uses http.DefaultClient. It returns an error if baseURL is
-// not an http or https URL of scheme, host and path only.
+// New returns a client of the server whose operations are below baseURL, such as https://community.example.com/community/v1. If c is nil,
+// it uses http.DefaultClient. It returns an error if baseURL is not an http or https URL of scheme, host and path only.
 func New(baseURL string, c *http.Client) (*Client, error) {
 	base, err := url.Parse(baseURL)
 	if err != nil {

@@ -1,17 +1,15 @@
-// Package embed replaces URLs in the HTML of a community by embeds. [Resolver.Resolve] finds each URL that stands
-// alone, asks its provider by oEmbed (https://oembed.com), and puts the provider's HTML in its place. It sanitises the
-// embeds and the rest of the document.
+// Package embed replaces URLs in the HTML of a community by embeds. [Resolver.Resolve] finds each URL that stands alone, asks its provider
+// by oEmbed (https://oembed.com), and puts the provider's HTML in its place. It sanitises the embeds and the rest of the document.
 //
 // A URL stands alone if its line contains nothing else but white space: the text of the URL, or a link to it with
 // exactly that text. A line ends at <br>, at a newline and at the border of a block. Resolve looks at the top level and
 // in p, div, figure, section and article, but not in headings, lists, tables, quotes and code. It puts each embed in a
 // div of its own. If the URL is inside a paragraph, it splits the paragraph.
 //
-// The sanitiser keeps what an editor writes: headings, paragraphs, lists, tables, quotes, code with its language
-// (class="language-go"), images, and links to http, https, mailto and relative URLs, to which it adds rel="nofollow
-// noopener". It keeps frames that show a known provider by https, each in a sandbox. It removes scripts, event handlers,
-// styles, forms, objects, SVG and MathML. A frame of the same origin as its page could leave its sandbox, so pages with
-// embeds should not be on a domain of a provider.
+// The sanitiser keeps what an editor writes: headings, paragraphs, lists, tables, quotes, code with its language (class="language-go"),
+// images, and links to http, https, mailto and relative URLs, to which it adds rel="nofollow noopener". It keeps frames that show a known
+// provider by https, each in a sandbox. It removes scripts, event handlers, styles, forms, objects, SVG and MathML. A frame of the same
+// origin as its page could leave its sandbox, so pages with embeds should not be on a domain of a provider.
 package embed
 
 import (

@@ -1,11 +1,10 @@
 // Package importer reads the records of a community from NDJSON or from a JSON array, checks them, and writes the good
 // ones. It holds a few batches of records in memory, regardless of the size of the input.
 //
-// A record is a JSON object. Its "type" is productUpdate, article, reply or moderator. It has the fields of
-// specification.md 6.11; a reply also has the "articleId" of its article, and a moderator has only an "id". Each "id"
-// must pass [content.CheckID]. A record replaces an earlier one of the same type and id; ids of replies count within
-// their article. A field or an element of a list that is absent or null has its empty value. A record with "deleted": true
-// removes the one of its type and id, and has no field besides.
+// A record is a JSON object. Its "type" is productUpdate, article, reply or moderator. It has the fields of specification.md 6.11; a reply
+// also has the "articleId" of its article, and a moderator has only an "id". Each "id" must pass [content.CheckID]. A record replaces an
+// earlier one of the same type and id; ids of replies count within their article. A field or an element of a list that is absent or null
+// has its empty value. A record with "deleted": true removes the one of its type and id, and has no field besides.
 //
 // Records that have "type" as their first member are read fastest.
 package importer
@@ -67,8 +66,7 @@ func (r *Result) Written() int {
 	return r.ProductUpdates + r.Articles + r.Replies + r.Moderators + r.Deleted
 }
 
-// Import reads all of r and writes the good records in batches, in their order. name is the name of r in problems and
-// errors.
+// Import reads all of r and writes the good records in batches, in their order. name is the name of r in problems and errors.
 //
 // Bad records are not an error: Import counts them and calls [Options.Problem]. It returns an error if the writer or r
 // fails, or if ctx ends. Error and result state what was written before. It is safe to import the same input again,

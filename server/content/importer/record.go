@@ -72,9 +72,8 @@ func tooManyObjects(text []byte) bool {
 	}
 }
 
-// decode decodes a record, in one pass if its type comes first and it is not to be deleted. It returns an error if
-// anything is wrong with the record; diagnose finds all problems and their places.
-// options are those of a record: none lets members pass that are not known.
+// decode decodes a record, in one pass if its type comes first and it is not to be deleted. It returns an error if anything is wrong with
+// the record; diagnose finds all problems and their places. options are those of a record: none lets members pass that are not known.
 func decode(text []byte, options ...json.Options) (content.Record, error) {
 	if tooManyObjects(text) {
 		return content.Record{}, errRecord

@@ -29,10 +29,9 @@ type Options struct {
 	Pooler bool
 }
 
-// Open connects to the database at address, postgres://user:password@host:port/database, and creates missing tables.
-// The address may have the parameters of libpq, such as sslmode. ctx limits only the call of Open. It returns an error
-// if the address is malformed, or if the database cannot be reached, does not have the encoding UTF8 or has a newer
-// schema. Errors do not contain the password.
+// Open connects to the database at address, postgres://user:password@host:port/database, and creates missing tables. The address may have
+// the parameters of libpq, such as sslmode. ctx limits only the call of Open. It returns an error if the address is malformed, or if the
+// database cannot be reached, does not have the encoding UTF8 or has a newer schema. Errors do not contain the password.
 func Open(ctx context.Context, address string, options Options) (content.Database, error) {
 	config, err := postgresurl.Config(address, nil, options.Pooler)
 	if err != nil {

@@ -134,9 +134,8 @@ func (c *Callers) Caller(r *http.Request) (httpapi.Caller, error) {
 	return httpapi.Caller{}, c.refuse("")
 }
 
-// byKey returns the caller with a key. It compares all keys, so that timing does not reveal which one matches. If a key
-// cannot be read, callers with another key are authenticated as usual. All others get ErrUnavailable, since they may
-// have that key.
+// byKey returns the caller with a key. It compares all keys, so that timing does not reveal which one matches. If a key cannot be read,
+// callers with another key are authenticated as usual. All others get ErrUnavailable, since they may have that key.
 func (c *Callers) byKey(ctx context.Context, key string) (httpapi.Caller, error) {
 	found := httpapi.Caller{}
 	var unread error

@@ -152,8 +152,7 @@ func Pad(text string, width int) string {
 	return text + strings.Repeat(" ", max(width-utf8.RuneCountInString(text), 0))
 }
 
-// Wrap breaks text between words into lines of at most width characters. Longer words have their own line. A width of 0
-// means no limit.
+// Wrap breaks text between words into lines of at most width characters. Longer words have their own line. A width of 0 means no limit.
 func Wrap(text string, width int) []string {
 	if width == 0 {
 		return []string{text}

@@ -116,8 +116,7 @@ func New(t testing.TB) *Server {
 // Audiences are the audiences that clients may request.
 var Audiences = []string{"https://api.example.com"}
 
-// RegisterClient registers a confidential client that may use the client credentials grant and the password grant with these
-// scopes.
+// RegisterClient registers a confidential client that may use the client credentials grant and the password grant with these scopes.
 func (s *Server) RegisterClient(t testing.TB, id, secret string, scopes ...string) {
 	t.Helper()
 	hash, err := bcrypt.GenerateFromPassword([]byte(secret), bcrypt.MinCost)

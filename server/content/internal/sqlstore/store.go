@@ -73,14 +73,13 @@ WHERE replies.article_id = $1 AND replies.id = $2`
 
 	selectModerator = `SELECT EXISTS (SELECT 1 FROM moderators WHERE id = $1)`
 
-	// selectArticles is one statement, so that it sees one state of the database. It finds the section that contains
-	// the first article of the page, the chunk in that section, the keys of the page, counted from the beginning of the
-	// chunk, and their records. It uses subqueries, because PostgreSQL does not know how few rows they return and would
-	// plan joins for a third of all articles. LIMIT 1 omits no row, since only one fits, but lets the database stop
-	// looking. That is why the sums before it are not materialized. COALESCE turns a column into an expression: with
-	// the column, SQLite would compare only the activities by the index, and read all articles of the same activity
-	// that come before the page. The sum in LIMIT keeps SQLite from planning the statement anew for each value of $2, at which its
-	// planner looks.
+	// selectArticles is one statement, so that it sees one state of the database. It finds the section that contains the first article of
+	// the page, the chunk in that section, the keys of the page, counted from the beginning of the chunk, and their records. It uses
+	// subqueries, because PostgreSQL does not know how few rows they return and would plan joins for a third of all articles. LIMIT 1 omits
+	// no row, since only one fits, but lets the database stop looking. That is why the sums before it are not materialized. COALESCE turns
+	// a column into an expression: with the column, SQLite would compare only the activities by the index, and read all articles of the
+	// same activity that come before the page. The sum in LIMIT keeps SQLite from planning the statement anew for each value of $2, at
+	// which its planner looks.
 	selectArticles = `
 WITH sections AS NOT MATERIALIZED (
 	SELECT activity, id, articles, CAST(sum(articles) OVER (ORDER BY activity DESC, id DESC ROWS UNBOUNDED PRECEDING) AS BIGINT) AS so_far

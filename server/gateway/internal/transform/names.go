@@ -136,8 +136,7 @@ func (where place) problem(context place, path string) string {
 	return ""
 }
 
-// available returns the names that can be used in this place, sorted: those below group, or the first parts of all names if
-// group is "".
+// available returns the names that can be used in this place, sorted: those below group, or the first parts of all names if group is "".
 func (where place) available(group string) []string {
 	var names []string
 	add := func(name string, there place) {

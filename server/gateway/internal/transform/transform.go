@@ -1,12 +1,10 @@
-// Package transform evaluates a connector's expressions over the caller's request and the API's answer. It shapes bodies, and
-// removes records that a user may not see. Package expr implements the expressions. Expressions of this package cannot name
-// secrets.
+// Package transform evaluates a connector's expressions over the caller's request and the API's answer. It shapes bodies, and removes
+// records that a user may not see. Package expr implements the expressions. Expressions of this package cannot name secrets.
 //
 // # Numbers, and the order of members
 //
-// A JSON number is an integer if it is written as one and fits into 64 bits. Otherwise it is a float64. A number that fits
-// neither (an integer of twenty digits, 1e400) can only be passed on and compared with ==. An integer and a float64 are
-// compared as float64.
+// A JSON number is an integer if it is written as one and fits into 64 bits. Otherwise it is a float64. A number that fits neither (an
+// integer of twenty digits, 1e400) can only be passed on and compared with ==. An integer and a float64 are compared as float64.
 //
 // An object or array that an expression passes on as a whole keeps its bytes. So does a number that it passes on as a member
 // of one: 1.10 stays 1.10 in {price: response.body.price}. After let or a calculation it is 1.1. Objects that an expression
@@ -105,9 +103,8 @@ func (all *Patterns) CompileRequest(source string) (*Body, []*Problem) {
 	return all.compileBody(source, true, inRequest)
 }
 
-// CompileResponse compiles the template or expression of an answer's body. The source is a template if it contains {{, and
-// one expression otherwise. It can name response, and all that the source of CompileRequest can. If there are problems, the
-// Body is nil.
+// CompileResponse compiles the template or expression of an answer's body. The source is a template if it contains {{, and one expression
+// otherwise. It can name response, and all that the source of CompileRequest can. If there are problems, the Body is nil.
 func (all *Patterns) CompileResponse(source string) (*Body, []*Problem) {
 	return all.compileBody(source, strings.Contains(source, "{{"), inResponse)
 }
@@ -148,9 +145,8 @@ func (all *Patterns) compileBody(source string, template bool, where place) (*Bo
 	return b, nil
 }
 
-// Run returns the body. The values of a template are inserted without quoting; to quote one for JSON, the template calls
-// json_encode. The value of an expression is the body if it is text. Otherwise the body is the JSON of the value, and isJSON
-// is true.
+// Run returns the body. The values of a template are inserted without quoting; to quote one for JSON, the template calls json_encode. The
+// value of an expression is the body if it is text. Otherwise the body is the JSON of the value, and isJSON is true.
 //
 // The limits bound memory and work. For a limit of time, ctx should have a deadline, which Run checks at least once in 1024
 // steps. The error is an *expr.Error. It wraps the error of ctx or of Input.UUID, if that is the reason.

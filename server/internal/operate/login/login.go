@@ -1,5 +1,4 @@
-// Package login lets operators in to a listener that others can reach: by a token that is in a file, or by a claim of their
-// session.
+// Package login lets operators in to a listener that others can reach: by a token that is in a file, or by a claim of their session.
 package login
 
 import (

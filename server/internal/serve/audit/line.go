@@ -26,8 +26,7 @@ type Record struct {
 	Subject *Subject
 	// Origin is the origin to which the credential was sent, or was to be sent.
 	Origin string
-	// Method, Pattern, Status, UpstreamStatus, Problem and Stage are those of the event of a gateway. Those that are zero are left
-	// out.
+	// Method, Pattern, Status, UpstreamStatus, Problem and Stage are those of the event of a gateway. Those that are zero are left out.
 	Method, Pattern        string
 	Status, UpstreamStatus int
 	Problem, Stage         string

@@ -42,8 +42,7 @@ type Config struct {
 	// address. Run sets its Claims, Clock and Logger.
 	Login  login.Config
 	Logger *slog.Logger
-	// Traces sends traces to the collector in the environment variables OTEL_EXPORTER_OTLP_…. The file's gateway.traces has
-	// precedence.
+	// Traces sends traces to the collector in the environment variables OTEL_EXPORTER_OTLP_…. The file's gateway.traces has precedence.
 	Traces bool
 	// DrainDelay is the time for which callers are still accepted after ctx has ended, while /readyz says that the daemon ends.
 	DrainDelay time.Duration

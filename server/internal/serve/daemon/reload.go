@@ -26,8 +26,7 @@ type inUse struct {
 	sessions *identity.Identifier
 	// pair is nil for plain HTTP.
 	pair *httpserver.Pair
-	// certificates has the client certificates that requests to the sets before needed last, by permalink, of connectors with the
-	// same tls.
+	// certificates has the client certificates that requests to the sets before needed last, by permalink, of connectors with the same tls.
 	certificates map[string]*host.ClientCertificate
 }
 
@@ -81,8 +80,7 @@ const readTime = time.Minute
 
 var errSlow = fmt.Errorf("it could not be read within %s: is it, or a plugin, on a disk that hangs, or no regular file?", readTime)
 
-// heard is like prepare, but returns when ctx ends, because a file may be on a disk that hangs. A set that is read after that
-// is closed.
+// heard is like prepare, but returns when ctx ends, because a file may be on a disk that hangs. A set that is read after that is closed.
 func (d *daemon) heard(ctx context.Context) (*inUse, error) {
 	type prepared struct {
 		next *inUse
@@ -255,9 +253,8 @@ func (d *daemon) forget(prev *inUse) {
 	}
 }
 
-// reload reads the file again and puts it in use. If it returns an error, the set in use has not changed. If ctx ends, it
-// returns the error of ctx, and does not refuse the file. A file that takes longer than readTime is refused, so that later
-// changes are read.
+// reload reads the file again and puts it in use. If it returns an error, the set in use has not changed. If ctx ends, it returns the error
+// of ctx, and does not refuse the file. A file that takes longer than readTime is refused, so that later changes are read.
 func (d *daemon) reload(ctx context.Context) error {
 	reading, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()

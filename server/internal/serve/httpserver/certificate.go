@@ -16,10 +16,9 @@ import (
 // Files is the names of two PEM files: a certificate with its chain, and its key.
 type Files struct{ Cert, Key string }
 
-// Certificate is the certificate and key of a server. A new connection reads the files again if they have changed, so
-// that a renewed certificate needs no reload. If the new pair cannot be used, the previous one stays in use. An expired
-// certificate is used all the same, since callers refuse it with a clear error. The log reports it when it comes into
-// use, or at the first connection after its expiry.
+// Certificate is the certificate and key of a server. A new connection reads the files again if they have changed, so that a renewed
+// certificate needs no reload. If the new pair cannot be used, the previous one stays in use. An expired certificate is used all the same,
+// since callers refuse it with a clear error. The log reports it when it comes into use, or at the first connection after its expiry.
 //
 // Certificate is safe for concurrent use after the first call of Use.
 type Certificate struct {

@@ -34,15 +34,13 @@ type Config struct {
 	Now string
 	// Clock is the clock of the database, if the program has it. It is nil otherwise.
 	Clock func() time.Time
-	// Changed is an expression that sends the id of a changed row to all processes, where the database can. Otherwise it is any
-	// expression.
+	// Changed is an expression that sends the id of a changed row to all processes, where the database can. Otherwise it is any expression.
 	Changed string
 	// Prepare makes the store prepare its statements. The drivers of some databases do so themselves.
 	Prepare bool
 	// Explain returns words for an error of the database, which do not depend on anything that was stored, and its kind.
 	Explain func(error) (detail string, kind error)
-	// Listening reports whether changes by other processes reach [Store.Wake], and returns a channel that is closed when
-	// this changes.
+	// Listening reports whether changes by other processes reach [Store.Wake], and returns a channel that is closed when this changes.
 	Listening func() (bool, <-chan struct{})
 	// Poll is the mean time between two looks at a row by a waiter that is not sure to be woken.
 	Poll time.Duration
@@ -75,8 +73,7 @@ type Store struct {
 
 var _ statedb.Database = (*Store)(nil)
 
-// New returns a store. It takes over config.Reads and config.Writes: [Store.Close] closes them, and New does if it returns
-// an error.
+// New returns a store. It takes over config.Reads and config.Writes: [Store.Close] closes them, and New does if it returns an error.
 func New(ctx context.Context, config Config) (*Store, error) {
 	s := &Store{
 		config: config, statements: newStatements(config.Now, config.Changed), prepared: map[string]*sql.Stmt{},
@@ -300,8 +297,7 @@ WHERE id = $2 AND generation = $3 RETURNING {changed}`),
 	}
 }
 
-// Wait implements [state.Store]. The waiter is registered before it looks at the row, so no change is lost between the
-// look and the wait.
+// Wait implements [state.Store]. The waiter is registered before it looks at the row, so no change is lost between the look and the wait.
 func (s *Store) Wait(ctx context.Context, id state.ID, generation int64) error {
 	woken, done := s.addWaiter(id)
 	defer done()
