@@ -19,7 +19,6 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/keywright/keywright/internal/testworld"
-	"github.com/keywright/keywright/test/fosite/server"
 )
 
 // api is an API over TLS that requires the credential of each path: /header, /query, /token, /jwt and /assertion. It echoes the
@@ -29,7 +28,7 @@ import (
 type api struct {
 	*httptest.Server
 	t      *testing.T
-	auth   *server.Server
+	auth   *authServer
 	jwtKey *ecdsa.PublicKey
 
 	canaries *testworld.Canaries
@@ -47,7 +46,7 @@ type answer struct {
 	Echo  string `json:"echo,omitempty"`
 }
 
-func newAPI(t *testing.T, auth *server.Server, jwtKey *ecdsa.PublicKey, canaries *testworld.Canaries) *api {
+func newAPI(t *testing.T, auth *authServer, jwtKey *ecdsa.PublicKey, canaries *testworld.Canaries) *api {
 	a := &api{t: t, auth: auth, jwtKey: jwtKey, canaries: canaries}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /oauth/token", a.exchange)
@@ -145,7 +144,7 @@ func (a *api) check(path string, r *http.Request) (credential, by string) {
 }
 
 // introspect asks the authorization server for the owner of an access token.
-func (a *api) introspect(r *http.Request) (caller server.Caller) {
+func (a *api) introspect(r *http.Request) (caller authCaller) {
 	asked := testworld.Must(http.NewRequestWithContext(r.Context(), http.MethodGet, a.auth.APIURL, nil))(a.t)
 	asked.Header.Set("Authorization", r.Header.Get("Authorization"))
 	status, body := a.ask(asked)

@@ -1,6 +1,6 @@
 // Package browser tests the gateway with a browser. All parts are real: the gateway runs from a file, the API verifies requests,
 // and pages of several origins call the gateway in Debian's chromium. The authorization server is ory/fosite, or oidc-provider if
-// users consent.
+// users consent. Package browser also tests the host alone against ory/fosite, an independent implementation.
 package browser
 
 import (
@@ -31,7 +31,6 @@ import (
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/internal/serve/daemon"
-	"github.com/keywright/keywright/test/fosite/server"
 )
 
 // Credentials with characters that base64 and URLs encode.
@@ -89,7 +88,7 @@ connectors:
 type deployment struct {
 	*testworld.Canaries
 	t       *testing.T
-	auth    *server.Server
+	auth    *authServer
 	api     *api
 	gateway string // http://127.0.0.1:port
 	port    string // port of the sites
@@ -111,7 +110,7 @@ func bareDeployment(t *testing.T) *deployment {
 func newDeployment(t *testing.T) *deployment {
 	t.Helper()
 	w := bareDeployment(t)
-	w.auth = server.New(t)
+	w.auth = newAuthServer(t)
 	jwtKey, assertionKey := newKey(t), newKey(t)
 	w.auth.RegisterClient(t, "gateway", clientSecret, "read")
 	for _, user := range []string{ann, bea} {

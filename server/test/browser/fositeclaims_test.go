@@ -1,4 +1,4 @@
-package fosite
+package browser
 
 import (
 	"context"

@@ -1,9 +1,8 @@
-package server_test
+package browser
 
 import (
 	"cmp"
 	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"encoding/json"
@@ -17,13 +16,6 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/keywright/keywright/internal/testworld"
-	"github.com/keywright/keywright/test/fosite/server"
-)
-
-const (
-	issuer  = "reporting"
-	subject = "ada@example.com"
-	kid     = "2026-01"
 )
 
 // reply is an answer of the token endpoint, RFC 6749 section 5.
@@ -34,7 +26,7 @@ type reply struct {
 }
 
 // client returns a client that trusts only the server's certificate.
-func client(s *server.Server) *http.Client {
+func client(s *authServer) *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		TLSClientConfig:   &tls.Config{RootCAs: s.Roots},
 		DisableKeepAlives: true,
@@ -42,7 +34,7 @@ func client(s *server.Server) *http.Client {
 }
 
 // exchange posts a form to the token endpoint.
-func exchange(t *testing.T, s *server.Server, form url.Values) reply {
+func exchange(t *testing.T, s *authServer, form url.Values) reply {
 	t.Helper()
 	response := testworld.Must(client(s).PostForm(s.TokenURL, form))(t)
 	defer response.Body.Close()
@@ -54,7 +46,7 @@ func exchange(t *testing.T, s *server.Server, form url.Values) reply {
 }
 
 // callAPI calls the API, and returns the status. If authorization is not empty, it is the Authorization header.
-func callAPI(t *testing.T, s *server.Server, target, authorization string) (status int) {
+func callAPI(t *testing.T, s *authServer, target, authorization string) (status int) {
 	t.Helper()
 	request := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, target, nil))(t)
 	if authorization != "" {
@@ -66,7 +58,7 @@ func callAPI(t *testing.T, s *server.Server, target, authorization string) (stat
 }
 
 // checkGood checks that an answer has a token that the API takes.
-func checkGood(t *testing.T, s *server.Server, got reply) {
+func checkGood(t *testing.T, s *authServer, got reply) {
 	t.Helper()
 	if got.Status != http.StatusOK || got.AccessToken == "" {
 		t.Fatalf("status = %d, error = %q, want 200 with a token", got.Status, got.Error)
@@ -77,10 +69,10 @@ func checkGood(t *testing.T, s *server.Server, got reply) {
 }
 
 // claims returns the claims of an assertion that the server accepts.
-func claims(s *server.Server) jwt.MapClaims {
+func claims(s *authServer) jwt.MapClaims {
 	now := time.Now().Unix()
 	return jwt.MapClaims{
-		"iss": issuer, "sub": subject, "aud": s.TokenURL,
+		"iss": reporting, "sub": ada, "aud": s.TokenURL,
 		"iat": now, "exp": now + 180, "jti": rand.Text(),
 	}
 }
@@ -92,11 +84,6 @@ func assertion(t *testing.T, key *ecdsa.PrivateKey, kid string, claims jwt.MapCl
 	token.Header["kid"] = kid
 	signed := testworld.Must(token.SignedString(key))(t)
 	return url.Values{"grant_type": {"urn:ietf:params:oauth:grant-type:jwt-bearer"}, "assertion": {signed}}
-}
-
-func newKey(t *testing.T) *ecdsa.PrivateKey {
-	t.Helper()
-	return testworld.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 }
 
 func TestAssertionRefused(t *testing.T) {
@@ -122,8 +109,8 @@ func TestAssertionRefused(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			s := server.New(t)
-			s.RegisterKey(issuer, subject, kid, registered.Public())
+			s := newAuthServer(t)
+			s.RegisterKey(reporting, ada, kid, registered.Public())
 			changed := claims(s)
 			maps.Copy(changed, test.change)
 			maps.DeleteFunc(changed, func(_ string, value any) bool { return value == nil })
@@ -137,8 +124,8 @@ func TestAssertionRefused(t *testing.T) {
 
 // The server accepts an assertion only once, which it detects by the jti.
 func TestAssertionReplayed(t *testing.T) {
-	key, s := newKey(t), server.New(t)
-	s.RegisterKey(issuer, subject, kid, key.Public())
+	key, s := newKey(t), newAuthServer(t)
+	s.RegisterKey(reporting, ada, kid, key.Public())
 	form := assertion(t, key, kid, claims(s))
 	checkGood(t, s, exchange(t, s, form))
 	if got := exchange(t, s, form); got.Status != http.StatusBadRequest || got.Error != "jti_known" {
@@ -147,7 +134,7 @@ func TestAssertionReplayed(t *testing.T) {
 }
 
 func TestAPIRefuses(t *testing.T) {
-	s := server.New(t)
+	s := newAuthServer(t)
 	s.RegisterClient(t, "crm", "s3cret")
 	good := exchange(t, s, url.Values{
 		"grant_type": {"client_credentials"}, "client_id": {"crm"}, "client_secret": {"s3cret"},

@@ -1,5 +1,4 @@
-// Package fosite tests Keywright against an independent authorization server.
-package fosite
+package browser
 
 import (
 	"bytes"
@@ -27,19 +26,19 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
-	"github.com/keywright/keywright/test/fosite/server"
 )
 
+// An issuer of assertions, their subject, the ID of its key, and a secret.
 const (
-	issuer  = "reporting"
-	subject = "ada@example.com"
-	kid     = "2026-01"
-	canary  = "canary-5vX0qk2TzW8r"
+	reporting = "reporting"
+	ada       = "ada@example.com"
+	kid       = "2026-01"
+	canary    = "canary-5vX0qk2TzW8r"
 )
 
 // setup is an authorization server with an API, and the configuration of a host.
 type setup struct {
-	server  *server.Server
+	server  *authServer
 	secrets host.MapSecrets
 	log     bytes.Buffer  // the host's log, at every level
 	ahead   time.Duration // the time by which the host's clock is ahead of the server's
@@ -48,7 +47,7 @@ type setup struct {
 
 func newSetup(t *testing.T) *setup {
 	t.Helper()
-	return &setup{server: server.New(t), secrets: host.MapSecrets{}}
+	return &setup{server: newAuthServer(t), secrets: host.MapSecrets{}}
 }
 
 // client returns a client for a connector with an auth type and its configuration.
@@ -81,7 +80,7 @@ func (s *setup) client(t *testing.T, authType string, config map[string]any) *ht
 }
 
 // call calls the API and returns the caller that the API identified. It requires status 200.
-func (s *setup) call(t *testing.T, client *http.Client) server.Caller {
+func (s *setup) call(t *testing.T, client *http.Client) authCaller {
 	t.Helper()
 	response, err := client.Get(s.server.APIURL)
 	if err != nil {
@@ -91,7 +90,7 @@ func (s *setup) call(t *testing.T, client *http.Client) server.Caller {
 	if response.StatusCode != http.StatusOK {
 		t.Fatalf("the API answered %d, want 200", response.StatusCode)
 	}
-	var caller server.Caller
+	var caller authCaller
 	if err := json.NewDecoder(response.Body).Decode(&caller); err != nil {
 		t.Fatalf("the answer of the API is no JSON: %v", err)
 	}
@@ -147,7 +146,7 @@ func TestClientCredentials(t *testing.T) {
 			t.Errorf("the API was called by %+v, want client crm with scope read", caller)
 		}
 	}
-	want := []server.Exchange{{GrantType: "client_credentials", ClientID: "crm", Scope: "read", Status: http.StatusOK}}
+	want := []authExchange{{GrantType: "client_credentials", ClientID: "crm", Scope: "read", Status: http.StatusOK}}
 	if got := s.server.Exchanges(); !slices.Equal(got, want) {
 		t.Errorf("exchanges %+v, want %+v", got, want)
 	}
@@ -173,7 +172,7 @@ func TestClientCredentialsRefused(t *testing.T) {
 // jwtBearer returns a configuration that the server accepts. It uses uuid() for the jti, which the server requires.
 func jwtBearer(s *setup, algorithm string) map[string]any {
 	return map[string]any{
-		"client_id":         issuer,
+		"client_id":         reporting,
 		"private_key":       "{{ get_secret('key') }}",
 		"token_url":         s.server.TokenURL,
 		"subject":           "{{ user.email }}",
@@ -189,7 +188,7 @@ func (s *setup) register(t *testing.T, key crypto.Signer) {
 	t.Helper()
 	der := testworld.Must(x509.MarshalPKCS8PrivateKey(key))(t)
 	s.secrets["key"] = string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
-	s.server.RegisterKey(issuer, subject, kid, key.Public())
+	s.server.RegisterKey(reporting, ada, kid, key.Public())
 }
 
 // clientOf returns a client whose requests are made for a user.
@@ -227,14 +226,14 @@ func TestJWTBearerWithEachAsymmetricAlgorithm(t *testing.T) {
 		t.Run(algorithm, func(t *testing.T) {
 			s := newSetup(t)
 			s.register(t, keys[algorithm])
-			client := clientOf(s.client(t, "oauth_jwt_bearer", jwtBearer(s, algorithm)), subject)
+			client := clientOf(s.client(t, "oauth_jwt_bearer", jwtBearer(s, algorithm)), ada)
 
 			for range 2 {
-				if caller := s.call(t, client); caller.Subject != subject {
-					t.Errorf("the API was called for %q, want %q", caller.Subject, subject)
+				if caller := s.call(t, client); caller.Subject != ada {
+					t.Errorf("the API was called for %q, want %q", caller.Subject, ada)
 				}
 			}
-			want := []server.Exchange{{
+			want := []authExchange{{
 				GrantType: "urn:ietf:params:oauth:grant-type:jwt-bearer", Algorithm: algorithm, Status: http.StatusOK,
 			}}
 			if got := s.server.Exchanges(); !slices.Equal(got, want) {
@@ -250,7 +249,7 @@ func TestJWTBearerAgainAfterTheCacheTime(t *testing.T) {
 	s.register(t, newECKey(t, elliptic.P256()))
 	config := jwtBearer(s, "ES256")
 	config["token_ttl"] = json.Number("90")
-	client := clientOf(s.client(t, "oauth_jwt_bearer", config), subject)
+	client := clientOf(s.client(t, "oauth_jwt_bearer", config), ada)
 
 	s.call(t, client)
 	s.ahead += 30 * time.Second // token_ttl − 60
@@ -281,7 +280,7 @@ func TestJWTBearerRefused(t *testing.T) {
 			delete(config, "additional_claims")
 		}},
 		{"another key", func(t *testing.T, s *setup, _ map[string]any) {
-			s.server.RegisterKey(issuer, subject, kid, newECKey(t, elliptic.P256()).Public())
+			s.server.RegisterKey(reporting, ada, kid, newECKey(t, elliptic.P256()).Public())
 		}},
 	}
 	for _, test := range tests {
@@ -290,7 +289,7 @@ func TestJWTBearerRefused(t *testing.T) {
 			s.register(t, newECKey(t, elliptic.P256()))
 			config := jwtBearer(s, "ES256")
 			test.change(t, s, config)
-			client := clientOf(s.client(t, "oauth_jwt_bearer", config), subject)
+			client := clientOf(s.client(t, "oauth_jwt_bearer", config), ada)
 			s.checkRefused(t, client, http.StatusBadRequest, "invalid_grant")
 		})
 	}
@@ -351,7 +350,7 @@ func TestPrivateKeyJWT(t *testing.T) {
 
 // The token is for the audience that was asked for.
 func TestAudience(t *testing.T) {
-	for _, want := range [][]string{server.Audiences[:1], nil} {
+	for _, want := range [][]string{authAudiences[:1], nil} {
 		s := newSetup(t)
 		s.server.RegisterClient(t, "crm", canary, "read")
 		s.secrets["crm"] = canary
@@ -367,7 +366,7 @@ func TestAudience(t *testing.T) {
 
 // The password grant needs the user's password, and the client's secret.
 func TestPassword(t *testing.T) {
-	wasm, err := os.ReadFile("../../plugins/oauthpassword/oauthpassword.wasm")
+	wasm, err := os.ReadFile("../../../plugins/oauthpassword/oauthpassword.wasm")
 	if err != nil {
 		t.Fatalf("the plugin is not compiled (make plugins): %v", err)
 	}

@@ -1,12 +1,4 @@
-// Package server runs a real OAuth 2.0 authorization server, made from ory/fosite, and an API that accepts only its access
-// tokens. Both are served over TLS on loopback. The package does not use Keywright, so a client that gets a token follows the
-// protocols as an independent implementation understands them.
-//
-// The server supports three grants. The client credentials grant (RFC 6749 section 4.4) and the password grant (section 4.3)
-// require client authentication. The JWT bearer grant (RFC 7523 section 2.1) does not, as section 3.1 allows. Its assertions
-// must have iss, sub, aud (the token endpoint), iat, exp and an unused jti. They are valid for at most MaxAssertionLife, and
-// must be signed with a key that is registered for their issuer and subject.
-package server
+package browser
 
 import (
 	"crypto"
@@ -30,14 +22,14 @@ import (
 )
 
 const (
-	// TokenLife is the lifetime of an access token. The expires_in of an answer may be a second less, because fosite rounds.
-	TokenLife = time.Hour
-	// MaxAssertionLife is the maximum time between an assertion's iat and exp.
-	MaxAssertionLife = 5 * time.Minute
+	// tokenLife is the lifetime of an access token. The expires_in of an answer may be a second less, because fosite rounds.
+	tokenLife = time.Hour
+	// maxAssertionLife is the maximum time between an assertion's iat and exp.
+	maxAssertionLife = 5 * time.Minute
 )
 
-// Exchange is a request to the token endpoint, and its result.
-type Exchange struct {
+// authExchange is a request to the token endpoint, and its result.
+type authExchange struct {
 	GrantType string
 	// ClientID is the client ID in the request, authenticated or not.
 	ClientID string
@@ -51,8 +43,8 @@ type Exchange struct {
 	Error string
 }
 
-// Caller is the owner of an access token. The API returns it as JSON.
-type Caller struct {
+// authCaller is the owner of an access token. The API returns it as JSON.
+type authCaller struct {
 	// ClientID is set for a token from the client credentials grant.
 	ClientID string `json:"client_id"`
 	// Subject is set for a token from the JWT bearer grant.
@@ -62,11 +54,18 @@ type Caller struct {
 	Audience []string `json:"audience"`
 }
 
-// Server is an authorization server and an API that trusts it. It is safe for concurrent use.
-type Server struct {
+// An authServer is a real OAuth 2.0 authorization server, made from ory/fosite, and an API that accepts only its access tokens. Both are
+// served over TLS on loopback. It does not use Keywright, so a client that gets a token follows the protocols as an independent
+// implementation understands them. It is safe for concurrent use.
+//
+// The server supports three grants. The client credentials grant (RFC 6749 section 4.4) and the password grant (section 4.3)
+// require client authentication. The JWT bearer grant (RFC 7523 section 2.1) does not, as section 3.1 allows. Its assertions
+// must have iss, sub, aud (the token endpoint), iat, exp and an unused jti. They are valid for at most maxAssertionLife, and
+// must be signed with a key that is registered for their issuer and subject.
+type authServer struct {
 	// TokenURL is the URL of the token endpoint, and the audience of assertions.
 	TokenURL string
-	// APIURL is the URL of the API. It answers a valid bearer token with 200 and a Caller, and everything else with 401.
+	// APIURL is the URL of the API. It answers a valid bearer token with 200 and a authCaller, and everything else with 401.
 	APIURL string
 	// Roots has the certificate of the server.
 	Roots *x509.CertPool
@@ -76,14 +75,14 @@ type Server struct {
 	// mu is held while a request is answered, and guards all below. The locks of fosite's store are not exported.
 	mu        sync.Mutex
 	store     *storage.MemoryStore
-	exchanges []Exchange
+	exchanges []authExchange
 	calls     int
 }
 
-// New starts a server that stops when the test ends.
-func New(t testing.TB) *Server {
+// newAuthServer starts a server that stops when the test ends.
+func newAuthServer(t testing.TB) *authServer {
 	t.Helper()
-	s := &Server{store: storage.NewMemoryStore()}
+	s := &authServer{store: storage.NewMemoryStore()}
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /token", s.serveToken)
@@ -97,12 +96,12 @@ func New(t testing.TB) *Server {
 
 	config := &fosite.Config{
 		TokenURL:                            s.TokenURL,
-		AccessTokenLifespan:                 TokenLife,
+		AccessTokenLifespan:                 tokenLife,
 		GlobalSecret:                        []byte(rand.Text() + rand.Text()),
 		HashCost:                            bcrypt.MinCost,
 		ScopeStrategy:                       fosite.ExactScopeStrategy,
 		GrantTypeJWTBearerCanSkipClientAuth: true,
-		GrantTypeJWTBearerMaxDuration:       MaxAssertionLife,
+		GrantTypeJWTBearerMaxDuration:       maxAssertionLife,
 	}
 	s.provider = compose.Compose(config, s.store, compose.NewOAuth2HMACStrategy(config),
 		compose.OAuth2ClientCredentialsGrantFactory,
@@ -113,11 +112,11 @@ func New(t testing.TB) *Server {
 	return s
 }
 
-// Audiences are the audiences that clients may request.
-var Audiences = []string{"https://api.example.com"}
+// authAudiences are the audiences that clients may request.
+var authAudiences = []string{"https://api.example.com"}
 
 // RegisterClient registers a confidential client that may use the client credentials grant and the password grant with these scopes.
-func (s *Server) RegisterClient(t testing.TB, id, secret string, scopes ...string) {
+func (s *authServer) RegisterClient(t testing.TB, id, secret string, scopes ...string) {
 	t.Helper()
 	hash, err := bcrypt.GenerateFromPassword([]byte(secret), bcrypt.MinCost)
 	if err != nil {
@@ -130,13 +129,13 @@ func (s *Server) RegisterClient(t testing.TB, id, secret string, scopes ...strin
 		Secret:     hash,
 		GrantTypes: []string{"client_credentials", "password"},
 		Scopes:     scopes,
-		Audience:   Audiences,
+		Audience:   authAudiences,
 	}
 }
 
 // RegisterKeyClient registers a client that authenticates with an assertion that it signs with an algorithm (RFC 7523 section
 // 2.2), and with nothing else.
-func (s *Server) RegisterKeyClient(id, kid, algorithm string, public crypto.PublicKey) {
+func (s *authServer) RegisterKeyClient(id, kid, algorithm string, public crypto.PublicKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.store.Clients[id] = &fosite.DefaultOpenIDConnectClient{
@@ -148,7 +147,7 @@ func (s *Server) RegisterKeyClient(id, kid, algorithm string, public crypto.Publ
 }
 
 // RegisterUser registers a user for the password grant.
-func (s *Server) RegisterUser(name, password string) {
+func (s *authServer) RegisterUser(name, password string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.store.Users[name] = storage.MemoryUserRelation{Username: name, Password: password}
@@ -157,7 +156,7 @@ func (s *Server) RegisterUser(name, password string) {
 // RegisterKey registers a key for verifying assertions of an issuer and subject. The key is an *rsa.PublicKey,
 // *ecdsa.PublicKey or ed25519.PublicKey. The server verifies an assertion without a kid with every key of its issuer and
 // subject.
-func (s *Server) RegisterKey(issuer, subject, kid string, public crypto.PublicKey) {
+func (s *authServer) RegisterKey(issuer, subject, kid string, public crypto.PublicKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	keys, ok := s.store.IssuerPublicKeys[issuer]
@@ -174,20 +173,20 @@ func (s *Server) RegisterKey(issuer, subject, kid string, public crypto.PublicKe
 }
 
 // Exchanges returns the requests to the token endpoint so far, in the order of the answers.
-func (s *Server) Exchanges() []Exchange {
+func (s *authServer) Exchanges() []authExchange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.exchanges)
 }
 
 // Calls returns the number of requests to the API so far, with a valid token or without.
-func (s *Server) Calls() int {
+func (s *authServer) Calls() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.calls
 }
 
-func (s *Server) serveToken(w http.ResponseWriter, r *http.Request) {
+func (s *authServer) serveToken(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ctx := r.Context()
@@ -204,7 +203,7 @@ func (s *Server) serveToken(w http.ResponseWriter, r *http.Request) {
 		response, err = s.provider.NewAccessResponse(ctx, request)
 	}
 
-	exchange := Exchange{
+	exchange := authExchange{
 		GrantType: r.PostForm.Get("grant_type"),
 		ClientID:  r.PostForm.Get("client_id"),
 		Scope:     r.PostForm.Get("scope"),
@@ -225,7 +224,7 @@ func (s *Server) serveToken(w http.ResponseWriter, r *http.Request) {
 }
 
 // serveAPI serves the API. It accepts the token in the Authorization header only. fosite would accept it in the query, too.
-func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
+func (s *authServer) serveAPI(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls++
@@ -244,7 +243,7 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	// If the write fails, the client reports it.
-	_ = json.NewEncoder(w).Encode(Caller{
+	_ = json.NewEncoder(w).Encode(authCaller{
 		ClientID: request.GetClient().GetID(),
 		Subject:  request.GetSession().GetSubject(),
 		Scopes:   request.GetGrantedScopes(),
