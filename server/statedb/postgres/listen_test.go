@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/keywright/keywright/host/state"
@@ -117,7 +115,7 @@ func TestFailedConnectionLog(t *testing.T) {
 // An operation is one statement, and so is waiting. A process that does nothing sends none, while others write.
 func TestStatements(t *testing.T) {
 	address := postgrestest.Database(t)
-	store, counter := counted(t, address, func(*pgxpool.Config) {})
+	store, counter := counted(t, address)
 	other := opened(t, address, Options{}, never)
 	until(t, raw(t, address), 2, listeners)
 	counter.take()
@@ -153,22 +151,6 @@ func TestStatements(t *testing.T) {
 	once("Release", func() { _ = store.Release(t.Context(), lease) })
 	once("Rows", func() { _ = store.Rows(t.Context(), func(state.ID, state.Row) error { return nil }) })
 	once("Sweep", func() { _, _ = store.Sweep(t.Context(), 10) })
-}
-
-// The connection that listens is made as those of the pool are.
-func TestThePoolPreparesAllConnections(t *testing.T) {
-	address := postgrestest.Database(t)
-	var made atomic.Int64
-	_, counter := counted(t, address, func(config *pgxpool.Config) {
-		config.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
-			c.RuntimeParams["application_name"] = fmt.Sprint("prepared ", made.Add(1))
-			return nil
-		}
-	})
-	until(t, raw(t, address), 1, listeners+` AND application_name LIKE 'prepared %'`)
-	if !slices.Contains(counter.take(), "LISTEN keywright_state") {
-		t.Error("no connection listens")
-	}
 }
 
 // Through a pooler of transactions, a store prepares no statements, listens to nothing, and sets no parameters. It waits by

@@ -16,8 +16,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/keywright/keywright/server/internal/migrate"
 	"github.com/keywright/keywright/server/internal/postgresurl"
@@ -28,7 +26,7 @@ import (
 // Options are the options of a store. The zero Options are for a database that is reached directly.
 type Options struct {
 	// Connections is the maximum number of connections for statements, at least 2. One more connection waits for changes.
-	// The default is 16. [OpenPool] ignores it.
+	// The default is 16.
 	Connections int
 	// Pooler is set if a pooler such as PgBouncer is in between that lends a connection for a transaction only. The store
 	// sets no parameters of its connections then, prepares no statements, and has no connection that waits for changes:
@@ -77,31 +75,6 @@ func connect(ctx context.Context, config *pgx.ConnConfig, options Options, times
 	}
 	db := postgresurl.Open(config, connections) // without its empty statement, the first call after a restart of the database would fail
 	return start(ctx, db, func(context.Context) (*pgx.ConnConfig, error) { return config, nil }, options, times)
-}
-
-// OpenPool returns a store that uses a pool of the embedder, and creates missing tables. The pool needs 2 connections at
-// least. The connection that waits for changes is not of the pool, but made as those are. [statedb.Database.Close] does not
-// close the pool. The pool determines what [Open] sets by itself: that transactions are "read committed" and that
-// synchronous_commit is on, and with Options.Pooler that no statements are prepared.
-func OpenPool(ctx context.Context, pool *pgxpool.Pool, options Options) (statedb.Database, error) {
-	return openPool(ctx, pool, options, usual)
-}
-
-func openPool(ctx context.Context, pool *pgxpool.Pool, options Options, times tuning) (statedb.Database, error) {
-	config := pool.Config()
-	if config.MaxConns < 2 {
-		return nil, fmt.Errorf("a store of state needs 2 connections at least, and the pool may have %d", config.MaxConns)
-	}
-	dial := func(ctx context.Context) (*pgx.ConnConfig, error) {
-		connection := config.ConnConfig.Copy()
-		if config.BeforeConnect != nil {
-			if err := config.BeforeConnect(ctx, connection); err != nil {
-				return nil, err
-			}
-		}
-		return connection, nil
-	}
-	return start(ctx, stdlib.OpenDBFromPool(pool), dial, options, times)
 }
 
 // start migrates the database and returns its store. It closes db if it fails.

@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/keywright/keywright/host/state"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/postgrestest"
+	"github.com/keywright/keywright/server/internal/postgresurl"
 	"github.com/keywright/keywright/server/statedb"
 )
 
@@ -75,13 +75,6 @@ func TestTooFewConnections(t *testing.T) {
 	address := postgrestest.Database(t)
 	if _, err := Open(t.Context(), address, Options{Connections: 1}); err == nil {
 		t.Error("one connection is enough")
-	}
-	config := testworld.Must(pgxpool.ParseConfig(address))(t)
-	config.MaxConns = 1
-	pool := testworld.Must(pgxpool.NewWithConfig(t.Context(), config))(t)
-	defer pool.Close()
-	if _, err := OpenPool(t.Context(), pool, Options{}); err == nil {
-		t.Error("a pool of one connection is enough")
 	}
 }
 
@@ -242,7 +235,7 @@ func waiting(store state.Store, lease state.Lease) <-chan error {
 	return ended
 }
 
-// counter counts the statements of a pool and of the connection that listens.
+// counter counts the statements of a store and of the connection that listens.
 type counter struct {
 	mutex      sync.Mutex
 	statements []string
@@ -266,16 +259,13 @@ func (c *counter) take() []string {
 	return all
 }
 
-// counted returns a store with a pool that counts.
-func counted(t *testing.T, address string, change func(*pgxpool.Config)) (statedb.Database, *counter) {
+// counted returns a store that counts.
+func counted(t *testing.T, address string) (statedb.Database, *counter) {
 	t.Helper()
-	config := testworld.Must(pgxpool.ParseConfig(address))(t)
+	config := testworld.Must(postgresurl.Config(address, settings, false))(t)
 	c := &counter{}
-	config.ConnConfig.Tracer = c
-	change(config)
-	pool := testworld.Must(pgxpool.NewWithConfig(t.Context(), config))(t)
-	t.Cleanup(pool.Close)
-	store := testworld.Must(openPool(t.Context(), pool, Options{}, never))(t)
+	config.Tracer = c
+	store := testworld.Must(connect(t.Context(), config, Options{}, never))(t)
 	t.Cleanup(func() { _ = store.Close() })
 	return store, c
 }
