@@ -164,12 +164,12 @@ func (s *authServer) RegisterKey(issuer, subject, kid string, public crypto.Publ
 		keys = storage.IssuerPublicKeys{Issuer: issuer, KeysBySub: map[string]storage.SubjectPublicKeys{}}
 		s.store.IssuerPublicKeys[issuer] = keys
 	}
-	of, ok := keys.KeysBySub[subject]
+	keysOfSubject, ok := keys.KeysBySub[subject]
 	if !ok {
-		of = storage.SubjectPublicKeys{Subject: subject, Keys: map[string]storage.PublicKeyScopes{}}
-		keys.KeysBySub[subject] = of
+		keysOfSubject = storage.SubjectPublicKeys{Subject: subject, Keys: map[string]storage.PublicKeyScopes{}}
+		keys.KeysBySub[subject] = keysOfSubject
 	}
-	of.Keys[kid] = storage.PublicKeyScopes{Key: &jose.JSONWebKey{Key: public, KeyID: kid, Use: "sig"}}
+	keysOfSubject.Keys[kid] = storage.PublicKeyScopes{Key: &jose.JSONWebKey{Key: public, KeyID: kid, Use: "sig"}}
 }
 
 // Exchanges returns the requests to the token endpoint so far, in the order of the answers.

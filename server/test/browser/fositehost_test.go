@@ -41,7 +41,7 @@ type setup struct {
 	server  *authServer
 	secrets host.MapSecrets
 	log     bytes.Buffer  // the host's log, at every level
-	ahead   time.Duration // the time by which the host's clock is ahead of the server's
+	offset  time.Duration // the time by which the host's clock is ahead of the server's
 	plugins []host.Plugin // beside the built-in ones
 }
 
@@ -57,7 +57,7 @@ func (s *setup) client(t *testing.T, authType string, config map[string]any) *ht
 		Secrets: s.secrets,
 		Egress:  host.Egress{AllowPrivate: true, TLS: &tls.Config{RootCAs: s.server.Roots}},
 		Logger:  slog.New(slog.NewTextHandler(&s.log, &slog.HandlerOptions{Level: slog.LevelDebug - 4})),
-		Clock:   func() time.Time { return time.Now().Add(s.ahead) },
+		Clock:   func() time.Time { return time.Now().Add(s.offset) },
 		Plugins: s.plugins,
 	})
 	if err != nil {
@@ -105,8 +105,8 @@ func (s *setup) checkRefused(t *testing.T, client *http.Client, status int, code
 		response.Body.Close()
 		t.Fatalf("the API answered %d, want an error", response.StatusCode)
 	}
-	var refused *host.Error
-	if !errors.As(err, &refused) || refused.Stage != host.StageToken || refused.Connector != "reports" {
+	var failure *host.Error
+	if !errors.As(err, &failure) || failure.Stage != host.StageToken || failure.Connector != "reports" {
 		t.Errorf("got the error %v, want a host.Error of connector reports at stage token", err)
 	}
 	var answer *host.TokenError
@@ -252,7 +252,7 @@ func TestJWTBearerAgainAfterTheCacheTime(t *testing.T) {
 	client := clientOf(s.client(t, "oauth_jwt_bearer", config), ada)
 
 	s.call(t, client)
-	s.ahead += 30 * time.Second // token_ttl − 60
+	s.offset += 30 * time.Second // token_ttl − 60
 	s.call(t, client)
 	if got := s.server.Exchanges(); len(got) != 2 || got[1].Status != http.StatusOK {
 		t.Errorf("exchanges %+v, want two that went well", got)
