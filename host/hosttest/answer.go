@@ -116,11 +116,9 @@ func (h *Harness) tokenEndpoint(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// maxAnswer limits the bytes that are read of a token endpoint's answer before the host gets it. The host's own limit is lower.
-const maxAnswer = 1 << 20
-
 // recordTokens records the tokens of an answer before the guest receives them.
 func (h *Harness) recordTokens(target string, response *http.Response) {
+	const maxAnswer = 1 << 20 // limits the bytes that are read of a token endpoint's answer before the host gets it. The host's own limit is lower
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	response.Body = struct {
 		io.Reader

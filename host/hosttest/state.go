@@ -15,8 +15,6 @@ import (
 	"github.com/keywright/keywright/internal/testworld"
 )
 
-const stateKey = "the state key of package hosttest"
-
 // store is the store of state of a harness, in memory. What it is given is searched for secrets.
 type store struct {
 	state.Store
@@ -31,6 +29,7 @@ func (s *store) Put(ctx context.Context, l state.Lease, value []byte, expires ti
 
 // newState returns the state of a host. All hosts of a harness have the same store. The caller holds h.making.
 func (h *Harness) newState() *host.State {
+	const stateKey = "the state key of package hosttest"
 	h.tb.Helper()
 	if h.store == nil {
 		h.store = &store{state.NewMemory(h.Now), &h.evidence}

@@ -71,6 +71,7 @@ func (e Exchange) String() string {
 
 // indent returns a heading, and lines with two spaces before each, printable.
 func indent(heading string, lines ...string) string {
+	const maxLine = 1024
 	var b strings.Builder
 	b.WriteString(heading + "\n")
 	for _, line := range lines {
@@ -78,8 +79,6 @@ func indent(heading string, lines ...string) string {
 	}
 	return b.String()
 }
-
-const maxLine = 1024
 
 // Answer is an answer of a token endpoint or the API, masked: its texts are replaced by made-up ones. Numbers, booleans,
 // times, and words that a standard or the plugin's description lists stay.

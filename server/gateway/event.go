@@ -198,11 +198,9 @@ func (c *call) methodOf(method string) string {
 // refusalCodes are the error codes of challenges that are registered, RFC 6750 section 3.1, RFC 9449 section 7.1 and RFC 9470 section 3.
 var refusalCodes = []string{"invalid_request", "invalid_token", "insufficient_scope", "invalid_dpop_proof", "use_dpop_nonce", "insufficient_user_authentication"}
 
-// leastOffset is the least time between two clocks that counts. The network takes some seconds.
-const leastOffset = 10 * time.Second
-
 // refusedBy returns what an answer of the API with the status 400, 401 or 403 says about the refusal.
 func refusedBy(response *http.Response, now time.Time) (r Refused) {
+	const leastOffset = 10 * time.Second // the least time between two clocks that counts. The network takes some seconds
 	switch response.StatusCode {
 	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:
 	default:

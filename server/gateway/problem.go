@@ -42,9 +42,6 @@ func (p *httpProblem) Error() string {
 	return p.detail
 }
 
-// typeBase is the beginning of each problem's type. docs/gateway.md lists the types.
-const typeBase = "urn:keywright:problem:"
-
 func problemOf(err error) *httpProblem {
 	var p *httpProblem
 	var refusal *trial.Refusal
@@ -113,6 +110,7 @@ var kinds = map[int]string{
 // problem is like problemOf, for an error of a request with this context. If the context has ended, its cause decides, because
 // err may be only a consequence of that.
 func (c *call) problem(ctx context.Context, err error) *httpProblem {
+	const statusGone = 499 // the status of a request whose caller has gone away. It appears in logs and metrics only, as in other servers
 	cause := context.Cause(ctx)
 	if errors.Is(cause, errUpstreamTime) {
 		return problemOf(cause)
@@ -133,13 +131,9 @@ func (c *call) problem(ctx context.Context, err error) *httpProblem {
 	return p
 }
 
-// statusGone is the status of a request whose caller has gone away. It appears in logs and metrics only, as in other servers.
-const statusGone = 499
-
-const maxNameLogged = 200 // bytes of a name for which there is no connector
-
 // report logs a problem and adds it to the event.
 func (c *call) report(ctx context.Context, p *httpProblem) {
+	const maxNameLogged = 200 // bytes of a name for which there is no connector
 	c.event.Problem, c.event.Stage, c.event.Err, c.failure = p.kind, p.stage, p, p
 	if p.cause != nil {
 		c.event.Err = p.cause
@@ -173,6 +167,7 @@ func (c *call) report(ctx context.Context, p *httpProblem) {
 
 // fail writes the problem document for an error, or a page if a person reads the answer, and logs the error with its cause.
 func (c *call) fail(ctx context.Context, w http.ResponseWriter, err error) {
+	const typeBase = "urn:keywright:problem:" // the beginning of each problem's type. docs/gateway.md lists the types
 	p := c.problem(ctx, err)
 	document := struct {
 		Type      string `json:"type"`

@@ -227,9 +227,6 @@ func (w *waiting) end() {
 	w.timer = nil
 }
 
-// pieceBytes are the bytes of an answer that the gateway has to get within the connector's timeout.
-const pieceBytes = 64 << 10
-
 // stalling wraps an answer's body. Its timer limits each read while the answer passes to the caller. Before, the gateway reads for
 // itself, and the timer limits the reads of each piece together, since an API that drips must hold no request (threats.md 320).
 type stalling struct {
@@ -243,6 +240,7 @@ type stalling struct {
 }
 
 func (s *stalling) Read(p []byte) (int, error) {
+	const pieceBytes = 64 << 10 // the bytes of an answer that the gateway has to get within the connector's timeout
 	if *s.passing || s.rest <= 0 {
 		s.remaining, s.rest = s.timeout, pieceBytes
 	}

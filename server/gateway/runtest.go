@@ -199,6 +199,7 @@ const (
 
 // serve calls handle, and then completes the answer as net/http does.
 func (w *testedAnswer) serve(handle func()) {
+	const shortBody = 2 << 10 // the length of an answer up to which net/http adds a Content-Length
 	defer func() {
 		late := w.timer != nil && !w.timer.Stop()
 		switch v := recover(); {
@@ -216,9 +217,6 @@ func (w *testedAnswer) serve(handle func()) {
 	}()
 	handle()
 }
-
-// shortBody is the length of an answer up to which net/http adds a Content-Length.
-const shortBody = 2 << 10
 
 // bodyAllowed reports whether an answer with this status has a body (RFC 9110 section 6.4.1).
 func bodyAllowed(status int) bool {

@@ -120,11 +120,9 @@ func (r *Reply) valueAt(s *Source) (value any, ok bool) {
 	return nil, false
 }
 
-// maxText is the maximum length of a text that is a whole body, in bytes.
-const maxText = 8 << 10
-
 // isToken reports whether a body is a token alone: printable characters of ASCII without spaces.
 func isToken(text string) bool {
+	const maxText = 8 << 10 // the maximum length of a text that is a whole body, in bytes
 	return text != "" && len(text) <= maxText && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 

@@ -290,9 +290,6 @@ type plain struct{}
 
 func (plain) RoundTrip(*http.Request) (*http.Response, error) { return nil, ErrPlain }
 
-// answerTime is the maximum time that a failed write waits for the answer.
-const answerTime = time.Second
-
 // conn is a connection whose failed writes return only when its answer has been read. A server that refuses a request before it has read
 // the body answers and closes the connection (RFC 9112 section 9.6); net/http would return the error of the write in place of that answer.
 type conn struct {
@@ -313,6 +310,7 @@ func (c *conn) Read(p []byte) (int, error) {
 }
 
 func (c *conn) Write(p []byte) (int, error) {
+	const answerTime = time.Second // the maximum time that a failed write waits for the answer
 	n, err := c.Conn.Write(p)
 	if err != nil {
 		timer := time.NewTimer(answerTime)

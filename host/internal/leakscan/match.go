@@ -250,13 +250,11 @@ func (n *pattern) byte(i int) int {
 	return int(n.text[i])
 }
 
-// followCost is the number of steps that each call of follow costs at least.
-const followCost = 8
-
 // follow matches the patterns of a step against the data. The possible match begins at start. It tries all readings of
 // an escape. It continues with the step that is least far in the data, so that readings that meet again are followed
 // once. It also reports found if the budget is used up.
 func (s *search) follow(from step, start int) (found bool) {
+	const followCost = 8 // the number of steps that each call of follow costs at least
 	*s.effort -= followCost
 	for steps := append(s.steps[:0], from); len(steps) > 0 && *s.effort >= 0; {
 		*s.effort -= budget(len(steps))

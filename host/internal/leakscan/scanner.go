@@ -231,12 +231,10 @@ func (sc *Scanner) HoldsFolded(text string) bool {
 	})
 }
 
-// maxDecodings is the maximum number of nested encodings that Decoded undoes. It also bounds the work.
-const maxDecodings = 3
-
 // Decoded returns texts and the texts that an API may read when it decodes them: from percent-encoding, Base64 or hex,
 // and the password of user:password. A server that quotes a credential may quote it decoded.
 func Decoded(texts []string) []string {
+	const maxDecodings = 3 // the maximum number of nested encodings that Decoded undoes. It also bounds the work
 	all := slices.Clone(texts)
 	begin := 0
 	for range maxDecodings {

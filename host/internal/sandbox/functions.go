@@ -95,13 +95,11 @@ func (r *run) data(offset uint64) string {
 // spend charges a unit of fuel for each byte that the host copies or examines. The other fuel of a host call does not depend on the length
 // of its texts, and a guest may make thousands of calls. Small amounts are collected first, because charging costs more than they do.
 func (r *run) spend(bytes int) {
+	const maxPending = 4096 // the largest amount of fuel, in units, that is collected before it is charged
 	if r.pending += int64(bytes); r.pending > maxPending {
 		r.chargePending()
 	}
 }
-
-// maxPending is the largest amount of fuel, in units, that is collected before it is charged.
-const maxPending = 4096
 
 // chargePending charges the pending fuel, and ends the call if the guest has less than that.
 func (r *run) chargePending() {

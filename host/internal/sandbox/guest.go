@@ -67,11 +67,9 @@ type segment struct {
 	bytes  []byte
 }
 
-// minZeroRun is the number of consecutive zero bytes that end a segment. Copying fewer costs less than another segment.
-const minZeroRun = 64
-
 // snapshotOf returns a snapshot of a guest whose initialisation has just used an amount of fuel.
 func snapshotOf(g *guest, memory []byte, fuel int64) *snapshot {
+	const minZeroRun = 64 // the number of consecutive zero bytes that end a segment. Copying fewer costs less than another segment
 	s := &snapshot{size: len(memory), fuel: fuel}
 	for _, global := range g.globals {
 		s.globals = append(s.globals, global.Get())

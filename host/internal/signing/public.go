@@ -117,6 +117,7 @@ func SignatureSize(algorithm string, public crypto.PublicKey) int {
 // Certificates returns the certificates in a PEM text, in order. Its error describes the text, and does not quote it. There
 // is at least one certificate, and at most 16.
 func Certificates(text string) ([]*x509.Certificate, error) {
+	const maxCertificates = 16 // the maximum number of certificates that are read from a text
 	if len(text) > 4*maxPEM {
 		return nil, fmt.Errorf("is longer than %d bytes", 4*maxPEM)
 	}
@@ -140,9 +141,6 @@ func Certificates(text string) ([]*x509.Certificate, error) {
 	}
 	return all, nil
 }
-
-// maxCertificates is the maximum number of certificates that are read from a text.
-const maxCertificates = 16
 
 // Generate returns a private key in PKCS #8 and PEM, for ES256, ES384 or EdDSA. The key is derived from secret and info with
 // HKDF (RFC 5869), so the same arguments return the same key. It is kept, because to derive it takes as long as a signature.

@@ -162,6 +162,7 @@ var ErrMACAlgorithm = errors.New("unknown MAC algorithm: use HS1, HS256, HS384 o
 // The values in both maps are of type string, bool, nil, json.Number, []any or map[string]any. HTML is not escaped. A
 // string that is not UTF-8 is an error. The algorithms are those of package jws.
 func JWT(algorithm string, header, claims map[string]any, sign func(input string) ([]byte, error)) (string, error) {
+	const usualSignature = 100 // the length of most encoded signatures, with the points. Those of RSA are longer
 	if jws.Method(algorithm) == nil {
 		return "", ErrAlgorithm
 	}
@@ -183,9 +184,6 @@ func JWT(algorithm string, header, claims map[string]any, sign func(input string
 	}
 	return string(base64.RawURLEncoding.AppendEncode(append(compact, '.'), signature)), nil
 }
-
-// usualSignature is the length of most encoded signatures, with the points. Those of RSA are longer.
-const usualSignature = 100
 
 // appendHeader appends the JOSE header: alg, typ, then the members of header.
 func appendHeader(dst []byte, algorithm string, header map[string]any) ([]byte, error) {

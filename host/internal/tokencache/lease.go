@@ -79,9 +79,6 @@ func (l *Lease[V]) Wait(ctx context.Context) (Outcome[V], error) {
 	return l.outcome, nil
 }
 
-// minAhead is the least time before its end at which an entry is refreshed ahead.
-const minAhead = time.Second
-
 // Fetched records that a token endpoint was asked for the value. Only such an entry is refreshed ahead of its end: what a call
 // makes by itself costs the next call no wait. That begins when half of the entry's time has passed at the earliest, so that a
 // token with a short life is not fetched all the time. Without an entry, h is nil, and Fetched does nothing.
@@ -94,6 +91,7 @@ func (h *Handle) Fetched() {
 // Ending returns the time that an entry has left, and reports whether a refresh may begin because that is no more than lead.
 // It takes neither a lock nor a lookup.
 func (c *Cache[V]) Ending(h *Handle, lead time.Duration) (remaining time.Duration, ending bool) {
+	const minAhead = time.Second // the least time before its end at which an entry is refreshed ahead
 	lead = min(lead, time.Duration(h.lead.Load()))
 	if lead < minAhead || h.removed.Load() {
 		return 0, false

@@ -71,6 +71,7 @@ func (a *app) useStore(options *connectors.Options) {
 
 // openState opens a store of state until the command ends.
 func (a *app) openState(ctx context.Context, s *connectors.State) (*statestore.Store, error) {
+	const flushTime = 10 * time.Second // the time in which a store of state may take what it did not take before
 	store, err := statestore.Open(ctx, s, statestore.Options{Logger: a.logger()})
 	if err != nil {
 		return nil, err
@@ -156,9 +157,6 @@ func (a *app) logger() *slog.Logger {
 		},
 	}))
 }
-
-// flushTime is the time in which a store of state may take what it did not take before.
-const flushTime = 10 * time.Second
 
 // codeCacheVariable is the environment variable with the directory for compiled plugins, or off.
 const codeCacheVariable = "KEYWRIGHT_CODE_CACHE"

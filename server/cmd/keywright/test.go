@@ -93,6 +93,7 @@ func (a *app) try(c *cobra.Command, f *testFlags, args []string) (trial.Try, err
 }
 
 func (a *app) askForTest(c *cobra.Command, f *testFlags, connector string, try trial.Try) (*trial.Result, error) {
+	const maxTestResult = 16 << 20 // the maximum size of a result: a MiB of a body as base64, and exchanges
 	base, err := url.Parse(f.admin)
 	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.User != nil {
 		return nil, misuse(c, "--admin wants a URL such as http://127.0.0.1:8081, not %q", f.admin)
@@ -177,12 +178,6 @@ func unreachable(base *url.URL, err error) error {
 	return fmt.Errorf("no gateway answers at %s: %w; start `keywright serve`, or name the address of its --admin with --admin", base.Redacted(), u.Err)
 }
 
-// maxTestResult is the maximum size of a result: a MiB of a body as base64, and exchanges.
-const maxTestResult = 16 << 20
-
-// maxRefusal is the maximum number of bytes that are shown of a refusal without a problem document.
-const maxRefusal = 200
-
 func onThisMachine(name string) bool {
 	address := net.ParseIP(name)
 	return name == "localhost" || address != nil && address.IsLoopback()
@@ -190,6 +185,7 @@ func onThisMachine(name string) bool {
 
 // refusedTest returns the error for a test that the gateway did not run.
 func refusedTest(connector string, response *http.Response, answer []byte) error {
+	const maxRefusal = 200 // the maximum number of bytes that are shown of a refusal without a problem document
 	var problem struct{ Detail string }
 	if json.Unmarshal(answer, &problem) == nil && problem.Detail != "" {
 		return fmt.Errorf("connector %q: %s", connector, host.Printable(problem.Detail))

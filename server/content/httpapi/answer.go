@@ -32,6 +32,7 @@ type answer struct {
 
 // found returns the response with a JSON document, or a response 304 for a client whose copy is the same.
 func found(r *http.Request, body []byte) *answer {
+	const worthGzip = 1024 // the minimum length in bytes of a body that is compressed. Shorter ones fit into one packet anyway
 	digest := sha256.Sum256(body)
 	tag := `"` + hex.EncodeToString(digest[:16]) + `"`
 	a := &answer{status: http.StatusOK, tag: "W/" + tag, body: body} // weak, because it is the same for all encodings
@@ -90,9 +91,6 @@ func matches(list, tag string) bool {
 	}
 }
 
-// worthGzip is the minimum length in bytes of a body that is compressed. Shorter ones fit into one packet anyway.
-const worthGzip = 1024
-
 var compressors = sync.Pool{New: func() any {
 	c, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // it fails only for an unknown level
 	return c
@@ -149,9 +147,6 @@ type fieldProblem struct {
 
 func (p *httpProblem) Error() string { return p.detail }
 
-// typeBase is the first part of the type of each problem.
-const typeBase = "urn:keywright:problem:"
-
 var (
 	// notFound is the problem of a path or record that does not exist, or is hidden from the caller (threats.md 53).
 	notFound           = &httpProblem{status: http.StatusNotFound, kind: "not-found", detail: "there is nothing at this path"}
@@ -185,6 +180,7 @@ func (p httpProblem) withCause(cause error) *httpProblem {
 }
 
 func (h *handler) fail(w http.ResponseWriter, r *http.Request, event *Event, err error) {
+	const typeBase = "urn:keywright:problem:" // the first part of the type of each problem
 	p := problemOf(err)
 	event.Status, event.Problem = p.status, p.kind
 	if p.cause != nil {

@@ -76,9 +76,6 @@ type Event struct {
 // statusGone is the status in events of callers that went away. It is never sent.
 const statusGone = 499
 
-// answerTime limits an operation. Without a limit, requests would pile up behind a database that hangs.
-const answerTime = 15 * time.Second
-
 // Limits of all responses. A slow client holds the memory of its response, and nothing else (threats.md 80).
 const (
 	placeTime = 5 * time.Second // that a request waits for its turn
@@ -207,6 +204,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, event *Event) er
 // build runs an operation and returns its response. It holds one of the places meanwhile, but not while the response is
 // written, since a slow client decides how long that takes.
 func (h *handler) build(r *http.Request, o *operation, args *arguments, owner string) (*answer, error) {
+	const answerTime = 15 * time.Second // limits an operation. Without a limit, requests would pile up behind a database that hangs
 	leave, err := h.places.Enter(r.Context(), placeTime, owner)
 	if errors.Is(err, fairqueue.ErrNone) {
 		return nil, busy

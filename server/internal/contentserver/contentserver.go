@@ -20,9 +20,6 @@ import (
 	"github.com/keywright/keywright/server/internal/serve/metrics"
 )
 
-// readyTime limits the check for /readyz.
-const readyTime = 5 * time.Second
-
 // Config configures [Run].
 type Config struct {
 	// Store, Embeds and Base are those of [httpapi.Config].
@@ -96,6 +93,7 @@ func (c Config) secure(r *recorder) (*tls.Config, error) {
 
 // ready returns an error if requests cannot be served, because the store fails or callers cannot be authenticated.
 func (c Config) ready() error {
+	const readyTime = 5 * time.Second // limits the check for /readyz
 	ctx, cancel := context.WithTimeout(context.Background(), readyTime)
 	defer cancel()
 	if _, err := c.Store.Articles(ctx, 0, 1); err != nil {

@@ -262,12 +262,10 @@ type Reference struct {
 	Tag, Digest string
 }
 
-// maxReference limits a reference, in bytes.
-const maxReference = 512
-
 // ParseReference reads a reference such as registry.example/acme/hmac:1.2.0, or one with a digest. The registry and the tag have to
 // be there: nothing is taken for granted.
 func ParseReference(text string) (Reference, error) {
+	const maxReference = 512 // limits a reference, in bytes
 	const form = "is no reference: registry.example/acme/hmac:1.2.0 is wanted, or @sha256:… in place of the tag"
 	name, _, hasDigest := strings.Cut(text, "@")
 	parsed, err := oras.ParseReference(text)

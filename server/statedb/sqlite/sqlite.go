@@ -36,9 +36,6 @@ type tuning struct{ poll, sweep, limit time.Duration }
 
 var usual = tuning{poll: 200 * time.Millisecond, sweep: 10 * time.Minute, limit: 10 * time.Second}
 
-// busyTimeout is the time in milliseconds that a statement waits for a writer in another process.
-const busyTimeout = "5000"
-
 // Open opens the database in the file path. If the file does not exist, Open creates it with mode 0600. While the database is open, SQLite
 // has two more files with the same name and the suffixes -wal and -shm. A change is on the disk when it is reported. ctx limits only the
 // call of Open. It returns an error if the file cannot be opened, is not an SQLite database or has a newer schema.
@@ -90,6 +87,7 @@ func open(ctx context.Context, path string, options Options, times tuning) (stat
 }
 
 func source(path string, options url.Values) string {
+	const busyTimeout = "5000" // the time in milliseconds that a statement waits for a writer in another process
 	options.Set("_busy_timeout", busyTimeout)
 	options.Set("_dqs", "false")
 	return sqlitefile.Source(path, options)

@@ -135,12 +135,10 @@ func (s *Store) Close() error {
 	return errors.Join(s.config.Reads.Close(), s.config.Writes.Close())
 }
 
-// readTime limits a statement that its caller cannot cancel.
-const readTime = 30 * time.Second
-
 // reader returns the context for a reading statement, and a function to call when the statement has ended. If
 // Config.Readers is set, it waits until the statement may run.
 func (s *Store) reader(ctx context.Context) (statement context.Context, done func(), err error) {
+	const readTime = 30 * time.Second // limits a statement that its caller cannot cancel
 	if err := s.present(); err != nil {
 		return nil, nil, err
 	}

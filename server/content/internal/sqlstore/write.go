@@ -169,12 +169,10 @@ func forRows(ctx context.Context, tx *sql.Tx, prelude string, rows [][]any, suff
 	})
 }
 
-// mostRows is the maximum number of rows in one statement.
-const mostRows = 128
-
 // inParts calls f for parts of the rows, with the text of a VALUES clause and its arguments. The number of rows in a
 // part is a power of two, so that there are few different statements, which the database has prepared already.
 func inParts(rows [][]any, f func(values string, arguments []any) error) error {
+	const mostRows = 128 // the maximum number of rows in one statement
 	for n := mostRows; n > 0; n /= 2 {
 		for len(rows) >= n {
 			if err := f(values(n, len(rows[0])), slices.Concat(rows[:n]...)); err != nil {

@@ -95,11 +95,9 @@ func newMaker(o Options, name, base string) (*maker, error) {
 	}, nil
 }
 
-// maxName limits the runes of a name that a document has.
-const maxName = 60
-
 // clean returns a text of a document as a name: in one line, without characters that are not printable, and no template.
 func clean(text string) string {
+	const maxName = 60   // limits the runes of a name that a document has
 	const longest = 4096 // of a text that is cut anyway
 	var b strings.Builder
 	for i, word := range strings.FieldsFunc(text[:min(len(text), longest)], func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) || r == utf8.RuneError }) {

@@ -297,11 +297,9 @@ func (d *document) credentialsOf(parameters []*node) (names []string) {
 	return names
 }
 
-// maxPaths limits the patterns of a connector: those of a larger document become one.
-const maxPaths = 300
-
 // paths adds the paths of the document that callers of the gateway may use, with their methods.
 func (d *document) paths(m *maker) {
+	const maxPaths = 300 // limits the patterns of a connector: those of a larger document become one
 	c := m.result.Connector
 	if m.options.Paths == PathsNone {
 		m.note("callers of the gateway may use no path: add paths, and method")

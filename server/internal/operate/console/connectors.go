@@ -93,11 +93,9 @@ func (c *Console) row(ctx context.Context, s *State, connector *gateway.Connecto
 	return row
 }
 
-// calm is the time after the last failure from which on a connector whose requests succeed counts as working again.
-const calm = time.Minute
-
 // condition returns the condition of a connector in words, with its colour and its sign.
 func (r *connectorRow) condition(now time.Time) (mark, class, sign string) {
+	const calm = time.Minute // the time after the last failure from which on a connector whose requests succeed counts as working again
 	switch {
 	case r.Missing > 0:
 		return "secret missing", "bad", "▲"
@@ -225,9 +223,6 @@ func (c *Console) one(s *State, r *http.Request, connector *gateway.Connector, f
 	return view
 }
 
-// maxForm is the maximum number of bytes of the form of a test.
-const maxForm = 1 << 20
-
 type testResult struct {
 	*trial.Result
 	// Text reports whether the body is text, and Preview is the body then. Download is the body as a link, byte for byte.
@@ -261,6 +256,7 @@ func (c *Console) test(s *State, r *http.Request) (any, error) {
 }
 
 func readForm(r *http.Request) (t trial.Try, err error) {
+	const maxForm = 1 << 20 // the maximum number of bytes of the form of a test
 	r.Body = http.MaxBytesReader(nil, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
 		return t, &failure{http.StatusBadRequest, "the form cannot be read: it has at most 1 MiB"}

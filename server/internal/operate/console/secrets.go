@@ -37,11 +37,9 @@ type secretRow struct {
 	Rotation []string
 }
 
-// lookTime limits the time in which the secrets of a page are looked for.
-const lookTime = 5 * time.Second
-
 // secrets returns the view of all secrets. Their values are read, and dropped at once.
 func (c *Console) secrets(s *State, r *http.Request) (any, error) {
+	const lookTime = 5 * time.Second // limits the time in which the secrets of a page are looked for
 	ctx, cancel := context.WithTimeout(r.Context(), lookTime)
 	defer cancel()
 	view := &secretsView{Secrets: map[string]*secretRow{}, Origins: map[string]string{}}

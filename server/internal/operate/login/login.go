@@ -234,9 +234,6 @@ const (
 	guessPause    = 6 * time.Second
 )
 
-// maxPeers is the maximum number of addresses whose wrong tokens are counted. The one that sent none for longest is dropped first.
-const maxPeers = 10_000
-
 var errTooMany = &refusal{http.StatusTooManyRequests, "there were too many wrong tokens from this address: try again in a minute"}
 
 // guesses counts the wrong tokens of each address. Sessions go on while tokens of their address are refused.
@@ -247,6 +244,8 @@ type guesses struct {
 }
 
 func newGuesses(clock func() time.Time) *guesses {
+	// The maximum number of addresses whose wrong tokens are counted. The one that sent none for longest is dropped first.
+	const maxPeers = 10_000
 	peers, _ := lru.New[netip.Prefix, *rate.Limiter](maxPeers) // the only error is for sizes below one
 	return &guesses{clock: clock, peers: peers}
 }
@@ -293,9 +292,6 @@ const (
 	maxToken = 4 << 10
 )
 
-// worldBits is the mode bits of everybody on the machine.
-const worldBits = 0o007
-
 // tokenFile is a file with a token. It is read each time, which costs little and finds every change.
 type tokenFile struct {
 	path   string
@@ -327,6 +323,7 @@ func (f *tokenFile) expected(ctx context.Context) (digest, error) {
 
 // read returns the digest of the token. Its errors do not have the token.
 func (f *tokenFile) read() (digest, error) {
+	const worldBits = 0o007 // the mode bits of everybody on the machine
 	info, err := os.Stat(f.path)
 	switch {
 	case err != nil:

@@ -44,9 +44,6 @@ var pagePolicy = func() string {
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) + "'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 }()
 
-// maxForm limits the body of a login, in bytes.
-const maxForm = 16 << 10
-
 // show writes a page.
 func (l *Login) show(w http.ResponseWriter, status int, p *page) {
 	p.Style = template.CSS(loginCSS) //nolint:gosec // it is part of this program
@@ -81,6 +78,7 @@ func (l *Login) ask(w http.ResponseWriter, r *http.Request) {
 
 // enter begins a session, if the form has the token.
 func (l *Login) enter(w http.ResponseWriter, r *http.Request) {
+	const maxForm = 16 << 10 // limits the body of a login, in bytes
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
 		http.Error(w, "the form cannot be read", http.StatusBadRequest)
@@ -141,9 +139,6 @@ func local(to string) string {
 // sessionTime is the time for which a login counts.
 const sessionTime = 8 * time.Hour
 
-// maxSessions is the maximum number of sessions. The one that began first, and so ends first, is dropped first.
-const maxSessions = 1000
-
 // sessions has the sessions of browsers in memory, so that they end with the process.
 type sessions struct {
 	clock func() time.Time
@@ -159,6 +154,8 @@ type session struct {
 }
 
 func newSessions(clock func() time.Time) *sessions {
+	// The maximum number of sessions. The one that began first, and so ends first, is dropped first.
+	const maxSessions = 1000
 	all, _ := lru.New[digest, session](maxSessions) // the only error is for sizes below one
 	return &sessions{clock: clock, all: all}
 }

@@ -190,11 +190,9 @@ func ofStatus(e *host.TokenError) string {
 		"Compare client id, secret, scope and audience with those that the product documents."
 }
 
-// leastOffset is the difference of two clocks from which on it is a likely reason of a refusal. Servers allow for less.
-const leastOffset = time.Minute
-
 // withClock says that clocks differ, if they do, before what else may be the reason: the clock of a request matters only to some.
 func withClock(whose string, offset time.Duration, text string) string {
+	const leastOffset = time.Minute // the difference of two clocks from which on it is a likely reason of a refusal. Servers allow for less
 	if offset.Abs() < leastOffset {
 		return text
 	}

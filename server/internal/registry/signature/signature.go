@@ -284,11 +284,9 @@ func payloadOf(digest, repository string) ([]byte, error) {
 	}, json.Deterministic(true))
 }
 
-// maxWork limits the memory of scrypt, 128 N r bytes. A key of cosign takes 64 MiB.
-const maxWork = 256 << 20
-
 // decrypt decrypts a private key as cosign keeps it: scrypt, and the secret box of NaCl.
 func decrypt(text []byte, password string) ([]byte, error) {
+	const maxWork = 256 << 20 // limits the memory of scrypt, 128 N r bytes. A key of cosign takes 64 MiB
 	var box struct {
 		KDF struct {
 			Name   string `json:"name"`

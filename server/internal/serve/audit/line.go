@@ -39,11 +39,9 @@ type Record struct {
 // A Subject is the members of a line that are the same for all uses of a connector. [NewSubject] makes one.
 type Subject struct{ text []byte }
 
-// maxNames is the length of the names of secrets after which a line has the number of further ones, so that it can be read.
-const maxNames = 16 << 10
-
 // NewSubject returns the subject of a connector. secrets has names only, and sha256 is the digest of the plugin.
 func NewSubject(connector, authType, plugin, sha256 string, secrets []string) *Subject {
+	const maxNames = 16 << 10 // the length of the names of secrets after which a line has the number of further ones, so that it can be read
 	text := appendMember(nil, "connector", connector)
 	text = appendMember(text, "type", authType)
 	text = appendMember(text, "plugin", plugin)

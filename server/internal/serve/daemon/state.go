@@ -21,9 +21,6 @@ var (
 	errStateGone    = errors.New("state cannot be taken away while this runs: restart it")
 )
 
-// flushTime is the time in which the store may take what it did not take before, when the daemon ends.
-const flushTime = 10 * time.Second
-
 // probeInterval is the time between two probes of a store that fails. A process without requests needs them.
 const probeInterval = 10 * time.Second
 
@@ -118,6 +115,7 @@ func (s *sharedState) probe(ctx context.Context, store state.Store) {
 
 // close writes what the store did not take before, and closes it.
 func (s *sharedState) close() error {
+	const flushTime = 10 * time.Second // the time in which the store may take what it did not take before, when the daemon ends
 	s.mu.Lock()
 	store := s.store
 	s.inShutdown, s.store = true, nil

@@ -30,9 +30,6 @@ type traces struct {
 	tracer   trace.Tracer
 }
 
-// lastExport limits the export of the remaining spans when the gateway ends.
-const lastExport = 5 * time.Second
-
 // newTraces returns traces that sends spans to a URL. If url is empty, it uses the variables OTEL_EXPORTER_OTLP_….
 func newTraces(ctx context.Context, url string, logger *slog.Logger) (*traces, error) {
 	var options []otlptracehttp.Option
@@ -52,6 +49,7 @@ func newTraces(ctx context.Context, url string, logger *slog.Logger) (*traces, e
 }
 
 func (t *traces) close() {
+	const lastExport = 5 * time.Second // limits the export of the remaining spans when the gateway ends
 	ctx, cancel := context.WithTimeout(context.Background(), lastExport)
 	defer cancel()
 	_ = t.provider.Shutdown(ctx) // the exporter has logged the error

@@ -138,13 +138,11 @@ func same(a, b [2]os.FileInfo) bool {
 	return true
 }
 
-// worldBits is the mode bits of everybody on the machine.
-const worldBits = 0o007
-
 // ReadPair reads a pair from its files. It records the state of the files before it reads them, so that files that
 // change meanwhile are read again. It returns an error if a file cannot be read, if certificate and key do not match,
 // or if everybody on this machine has any permission for the key.
 func ReadPair(files Files) (*Pair, error) {
+	const worldBits = 0o007 // the mode bits of everybody on the machine
 	infos, err := stat(files)
 	if err != nil {
 		return nil, err
