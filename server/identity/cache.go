@@ -66,8 +66,6 @@ type keyCache struct {
 // keyRef is a digest of the algorithm and the key ID of a token: a key ID may be long.
 type keyRef [sha256.Size]byte
 
-func refOf(t *token) keyRef { return sha256.Sum256([]byte(t.algorithm + "\x00" + t.keyID)) }
-
 // maxUnknown limits keyCache.unknown, because callers can make up any number of key IDs.
 const maxUnknown = 1000
 
@@ -110,7 +108,7 @@ func (c *keyCache) current(ctx context.Context) (*keySet, error) {
 // The error is [ErrUnavailable] if the key of t may exist: the keys cannot be read, or it is too early to read them again and this key has
 // not been looked for yet. A key that was looked for and not found does not exist, so a session of a removed key is refused at once.
 func (c *keyCache) newer(ctx context.Context, old *keySet, t *token, received time.Time) (*keySet, error) {
-	ref := refOf(t)
+	ref := keyRef(sha256.Sum256([]byte(t.algorithm + "\x00" + t.keyID)))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.set == old && (c.since.Before(received) || c.since.After(c.clock())) { // the keys were not read since the token came

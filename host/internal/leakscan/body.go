@@ -102,7 +102,7 @@ func (b *body) fill(buffer []byte) (n int, empty bool) {
 		clear(data)
 		return 0, true
 	}
-	b.effort.earn(read)
+	b.effort = min(b.effort+budget(earned*read), savings)
 	b.effort -= budget(prefix / 8) // held bytes are searched again
 	found, safe := b.scanner.scan(data, b.line, err == io.EOF, &b.effort)
 	if found {

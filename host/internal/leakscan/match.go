@@ -16,8 +16,6 @@ const (
 	savings = 1 << 20 // budget at the beginning, and its maximum
 )
 
-func (b *budget) earn(n int) { *b = min(*b+budget(earned*n), savings) }
-
 // search is the state of searching some data.
 type search struct {
 	*Scanner

@@ -183,7 +183,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, event *Event) er
 		if caller, err = h.config.Callers.Caller(r); err != nil {
 			return callerProblem(err)
 		}
-		event.Caller, owner = caller.Name, caller.owner()
+		event.Caller, owner = caller.Name, "caller "+caller.Name+" "+caller.ID
 	}
 	args := &arguments{ids: ids, query: parseQuery(r.URL.RawQuery), moderate: caller.Moderate}
 	header.Set("Cache-Control", h.cacheControl(args.query))
@@ -258,8 +258,6 @@ type Caller struct {
 	// Moderate reports whether a moderatorId in the caller's requests has an effect.
 	Moderate bool
 }
-
-func (c Caller) owner() string { return "caller " + c.Name + " " + c.ID }
 
 // addressOf returns the name of an unauthenticated caller as an owner of places: its IP address. For IPv6 it is the /64
 // network, because one client has all addresses of it.
