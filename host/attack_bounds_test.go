@@ -252,7 +252,7 @@ func TestConfigErrorForgesNoLines_threats_21(t *testing.T) {
 		abi.Field{Name: "choice", Kind: abi.KindString, Enum: []string{"a" + forged, "b"}})
 	g.validate = func(contract.Env) error { return errors.New("needed: is wrong" + forged) }
 	w := customWorld(t, g)
-	auth := func(c config) host.Auth { return host.Auth{Type: "custom", Config: c} }
+	auth := func(c config) []host.Auth { return []host.Auth{{Type: "custom", Config: c}} }
 	for name, c := range map[string]host.ConnectorConfig{
 		"doc":        {Auth: auth(misused)},
 		"enum":       {Auth: auth(with(misused, "needed", "x", "choice", "c"))},
@@ -260,7 +260,7 @@ func TestConfigErrorForgesNoLines_threats_21(t *testing.T) {
 		"field":      {Auth: auth(with(misused, "needed", "x", "x"+forged, "1"))},
 		"member":     {Auth: auth(with(misused, "needed", "x", "claims", config{"a" + forged: "{{"}))},
 		"connector":  {Name: "crm" + forged, Auth: auth(with(misused, "needed", "x"))},
-		"type":       {Auth: host.Auth{Type: "custom" + forged}},
+		"type":       {Auth: []host.Auth{{Type: "custom" + forged}}},
 		"origin":     {Origins: []string{"https://a" + forged}, Auth: auth(with(misused, "needed", "x"))},
 		"expression": {Auth: auth(with(misused, "needed", "{{ '"+forged+"' + nope"+forged+" }}"))},
 	} {

@@ -181,7 +181,7 @@ func TestRedirectWithEscapedKey_threats_19(t *testing.T) {
 func TestRequestsNamingOtherPlaces_threats_27(t *testing.T) {
 	w := misusedWorld(t, sendsKey)
 	c := w.open(host.ConnectorConfig{
-		Origins: []string{apiOrigin, "https://bücher.test"}, Auth: host.Auth{Type: "custom", Config: misused},
+		Origins: []string{apiOrigin, "https://bücher.test"}, Auth: []host.Auth{{Type: "custom", Config: misused}},
 	})
 	for _, name := range []string{
 		"host", "HOST", "hOST", "content-length", "CONTENT-LENGTH", "transfer-encoding", "Transfer-encoding", "trailer", "connection", "CONNECTION",

@@ -156,7 +156,7 @@ func TestSignedBodyBytes(t *testing.T) {
 // bounded returns the connector of misused with a limit on its bodies.
 func bounded(w *world, bytes int64) *host.Connector {
 	w.t.Helper()
-	return w.open(host.ConnectorConfig{Auth: host.Auth{Type: "custom", Config: misused}, BodyBytes: bytes})
+	return w.open(host.ConnectorConfig{Auth: []host.Auth{{Type: "custom", Config: misused}}, BodyBytes: bytes})
 }
 
 // threats.md 59: no other process can open the file of a body. It has no name, and its mode is 0600.

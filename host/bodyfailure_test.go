@@ -209,7 +209,7 @@ func TestHowLargeABodyMayBe(t *testing.T) {
 			w.refuse(connector, post(t.Context(), once(strings.Repeat("x", int(c.is)+1)), -1), host.StageBody)
 		})
 	}
-	misusedWorld(t, signing).refuseConnector(host.ConnectorConfig{Auth: host.Auth{Type: "custom", Config: misused}, BodyBytes: -1}, "body_bytes", "")
+	misusedWorld(t, signing).refuseConnector(host.ConnectorConfig{Auth: []host.Auth{{Type: "custom", Config: misused}}, BodyBytes: -1}, "body_bytes", "")
 }
 
 // The length of the body in a guest's input is the one that the API gets, so that a signature over Content-Length is valid. A

@@ -180,7 +180,7 @@ func composedAt(t *testing.T, origin, url, template string) string {
 	t.Helper()
 	got := ""
 	w := newWorld(t, withoutBuiltIns, withGuest(misusing(composing(&got, template, ""))), func(c *host.Config) { c.Egress.AllowHTTP = true })
-	c := w.open(host.ConnectorConfig{Origins: []string{origin}, Auth: host.Auth{Type: "custom", Config: misused}})
+	c := w.open(host.ConnectorConfig{Origins: []string{origin}, Auth: []host.Auth{{Type: "custom", Config: misused}}})
 	w.send(c, request(t, url))
 	return got
 }

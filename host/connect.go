@@ -8,6 +8,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"time"
 
 	"github.com/keywright/keywright/host/internal/connect"
 	"github.com/keywright/keywright/host/internal/discovery"
@@ -28,23 +29,77 @@ func (h *Host) NewConnector(ctx context.Context, config ConnectorConfig) (*Conne
 		return nil, err
 	}
 	defer h.shared.Gate.Leave()
-	c := &Connector{host: h, config: config, plugin: h.types[config.Auth.Type]}
-	in := h.input(&config)
 	d, err := h.dialerFor(config.Egress)
-	in.EgressError, in.AllowsHTTP, in.CheckURL = err, d.egress.AllowsHTTP, d.checkTokenURL
+	base := h.input(&config)
+	base.EgressError, base.AllowsHTTP, base.CheckURL = err, d.egress.AllowsHTTP, d.checkTokenURL
 	if t := d.egress.TLS; t != nil {
-		in.Presents = len(t.Certificates) > 0 || t.GetClientCertificate != nil
+		base.Presents = len(t.Certificates) > 0 || t.GetClientCertificate != nil
+	}
+	if n := len(config.Auth); n > connect.MaxAuth {
+		return nil, authError(config.Name, "has %d authentications, and may have %d", n, connect.MaxAuth)
+	} else if n == 0 {
+		config.Auth = Auths{{}}
+	}
+	config.Auth = slices.Clone(config.Auth)
+	var elements []*Connector
+	var findings []connect.Findings
+	for i := range config.Auth {
+		e, found := h.newElement(ctx, &config, i, *base, d)
+		elements, findings = append(elements, e), append(findings, found)
+	}
+	if wrong := newConfigError(config.Name, findings); wrong != nil {
+		return nil, wrong
+	}
+	main := max(0, slices.IndexFunc(elements, (*Connector).hasGrants))
+	if slices.ContainsFunc(elements[main+1:], (*Connector).hasGrants) {
+		return nil, authError(config.Name, "has two authentications with tokens that may be used once or with consent: one may have these")
+	}
+	c := elements[main]
+	c.elements = elements
+	var runners []*run.Runner
+	for _, e := range elements {
+		e.main = c
+		e.plan.ExchangeTime /= time.Duration(len(elements)) // a request may wait for each
+		e.plan.Limits.KeyRequests /= len(elements)
+		h.finish(ctx, e, d)
+		runners = append(runners, e.runner)
+	}
+	c.transport.Runners = runners
+	return c, nil
+}
+
+func authError(connector, format string, args ...any) error {
+	return &ConfigError{Connector: connector, Problems: []Problem{{Path: "auth", Message: fmt.Sprintf(format, args...)}}}
+}
+
+// newElement checks an authentication of a connector, and returns a connector of its own for it.
+func (h *Host) newElement(ctx context.Context, config *ConnectorConfig, i int, in connect.Input, d *dialer) (*Connector, connect.Findings) {
+	auth := &config.Auth[i]
+	c := &Connector{host: h, config: *config, plugin: h.types[auth.Type]}
+	in.Type, in.Values, in.Member, in.Later = auth.Type, auth.Config, "auth", i > 0
+	if len(config.Auth) > 1 {
+		c.path = fmt.Sprintf("auth[%d]", i)
+		in.Member = c.path
 	}
 	if c.plugin == nil {
-		in.NoPlugin = h.noType(config.Auth.Type)
+		in.NoPlugin = h.noType(auth.Type)
 	} else {
 		in.Plugin, in.Calls = &c.plugin.Plugin, h.newPlan(c, d)
 	}
-	plan, found := connect.Check(ctx, in)
-	if len(found.Problems) > 0 {
-		return nil, newConfigError(config.Name, found)
+	plan, found := connect.Check(ctx, &in)
+	if c.plan = plan; len(found.Problems) == 0 {
+		*auth = Auth{c.plugin.info.Type, plan.Values}
 	}
-	c.plan, c.config.Auth = plan, Auth{c.plugin.info.Type, plan.Values}
+	c.auth = *auth
+	return c, found
+}
+
+// hasGrants reports whether the authentication has states or consent.
+func (c *Connector) hasGrants() bool { return c.plugin.info.Consent || len(c.plan.States) > 0 }
+
+// finish makes what an authentication needs to run.
+func (h *Host) finish(ctx context.Context, c *Connector, d *dialer) {
+	plan := c.plan
 	if len(plan.States) > 0 {
 		c.node, plan.Begin = h.config.State.node, c.beginTurn
 	}
@@ -55,31 +110,43 @@ func (h *Host) NewConnector(ctx context.Context, config ConnectorConfig) (*Conne
 	}
 	c.runner.Reader = h.newReader(c, d)
 	for key := range plan.OtherKeys() {
-		h.signer.Uses.Add(key, config.Name)
+		h.signer.Uses.Add(key, c.config.Name)
 	}
 	for _, w := range plan.Warnings {
 		c.log.warn(ctx, w.Path, w.Message)
 	}
-	return c, nil
 }
 
 func (h *Host) input(c *ConnectorConfig) *connect.Input {
 	return &connect.Input{
 		Name: c.Name, Origins: c.Origins, Hosts: c.Hosts, HostsShareSecrets: c.HostsShareSecrets,
-		Type: c.Auth.Type, Values: c.Auth.Config, TLS: (*connect.TLSConfig)(c.TLS), BodyBytes: c.BodyBytes,
+		TLS: (*connect.TLSConfig)(c.TLS), BodyBytes: c.BodyBytes,
 		Timeout: c.Timeout, RefreshAhead: c.RefreshAhead, NeverResend: c.NeverResend, CrossOriginRedirects: c.CrossOriginRedirects,
 		Base: h.config.Base != nil, PKCS12: h.config.PKCS12 != nil, State: h.config.State != nil,
 		UserTokenHosts: h.userTokenHosts, IdentityHosts: h.identityHosts, Variables: h.config.Variables, CallTime: h.config.Limits.CallTime, Salt: h.cache.salt,
 	}
 }
 
-func newConfigError(connector string, found connect.Findings) error {
-	wrong := &ConfigError{Connector: connector, More: found.More}
-	for _, p := range found.Problems {
-		wrong.Problems = append(wrong.Problems, Problem{p.Path, p.Column, p.Message, p.Code})
+// newConfigError returns the problems of a connector's authentications, or nil. That a member is of no use counts only if it is for all.
+func newConfigError(connector string, all []connect.Findings) error {
+	wrong := &ConfigError{Connector: connector}
+	for i, found := range all {
+		wrong.More += found.More
+		for _, p := range found.Problems {
+			lacks := func(f connect.Findings) bool {
+				return !slices.ContainsFunc(f.Problems, func(o problem.Problem) bool { return o.Path == p.Path })
+			}
+			isOfUse := slices.Contains([]string{"refresh_ahead", "resend", "hosts"}, p.Path) && (i > 0 || slices.ContainsFunc(all, lacks))
+			if one := (Problem{p.Path, p.Column, p.Message, p.Code}); !isOfUse && !slices.Contains(wrong.Problems, one) {
+				wrong.Problems = append(wrong.Problems, one)
+			}
+		}
+		if found.Failure != nil {
+			wrong.Failure = PluginFailure(run.FailureOf(found.Failure))
+		}
 	}
-	if found.Failure != nil {
-		wrong.Failure = PluginFailure(run.FailureOf(found.Failure))
+	if len(wrong.Problems) == 0 {
+		return nil
 	}
 	return wrong
 }
@@ -105,7 +172,12 @@ func (h *Host) newRunner(c *Connector) *run.Runner {
 
 func (h *Host) newTransport(c *Connector, d *dialer) *send.Transport {
 	t := &send.Transport{
-		Runner: c.runner, CrossOriginRedirects: c.config.CrossOriginRedirects, UserAgent: h.config.UserAgent,
+		Runner: c.runner, Fail: func(stage string, err error) error {
+			failed := c.fail(Stage(stage), err)
+			failed.AuthType, failed.Path = c.config.Auth.Type(), ""
+			return failed
+		},
+		CrossOriginRedirects: c.config.CrossOriginRedirects, UserAgent: h.config.UserAgent,
 		BodyBytes: cmp.Or(c.config.BodyBytes, h.config.Limits.BodyBytes),
 		API:       d.api, Warn: c.log.warn,
 	}

@@ -76,7 +76,7 @@ func TestDecision_Configuration_every_problem_at_once(t *testing.T) {
 func TestDecision_Configuration_paths_name_the_connector(t *testing.T) {
 	w := newWorld(t)
 	_, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{
-		Name: "crm", Auth: host.Auth{Type: "oauth_client_credentials", Config: with(oauth("s"), "token_url", "ftp://x")},
+		Name: "crm", Auth: []host.Auth{{Type: "oauth_client_credentials", Config: with(oauth("s"), "token_url", "ftp://x")}},
 	})
 	w.OutError("Connect", err)
 	if wrong, ok := errors.AsType[*host.ConfigError](err); !ok || len(wrong.Problems) != 2 {
@@ -87,7 +87,7 @@ func TestDecision_Configuration_paths_name_the_connector(t *testing.T) {
 			t.Errorf("the error has no line %q:\n%v", line, err)
 		}
 	}
-	_, err = w.host.NewConnector(t.Context(), host.ConnectorConfig{Name: "a\nb", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "none"}})
+	_, err = w.host.NewConnector(t.Context(), host.ConnectorConfig{Name: "a\nb", Origins: []string{apiOrigin}, Auth: []host.Auth{{Type: "none"}}})
 	if err == nil || strings.Contains(err.Error(), "\n") {
 		t.Errorf("a name with a line break results in %q", err)
 	}
@@ -118,7 +118,7 @@ func TestDecision_Configuration_strict_JSON(t *testing.T) {
 func TestDecision_Configuration_type_apikey(t *testing.T) {
 	w := newWorld(t)
 	c := w.connect("apikey", key("{{ get_secret('s') }}"))
-	if is, n := c.Config().Auth.Type, w.logged("deprecated alias"); is != "api_key" || n != 1 {
+	if is, n := c.Config().Auth.Type(), w.logged("deprecated alias"); is != "api_key" || n != 1 {
 		t.Errorf("the connector's type is %q, want api_key, and there are %d warnings", is, n)
 	}
 	bad := with(key("v"), "in", "body", "extra", 1)
@@ -162,7 +162,7 @@ func TestEqualOrigins(t *testing.T) {
 		{"https://api\x80.test", "https://xn--api-7t7s.test/v1", true}, // net/http takes the byte for U+FFFD
 	} {
 		connector := w.open(host.ConnectorConfig{
-			Origins: []string{c.origin}, Auth: host.Auth{Type: "api_key", Config: key("{{ get_secret('s') }}")},
+			Origins: []string{c.origin}, Auth: []host.Auth{{Type: "api_key", Config: key("{{ get_secret('s') }}")}},
 		})
 		if c.sent {
 			w.send(connector, request(t, c.url))
@@ -192,7 +192,7 @@ func TestDecision_Configuration_token_url(t *testing.T) {
 		}
 	}
 	dev.get(dev.connect("oauth_client_credentials", with(oauth("s"), "token_url", "http://login.test/token")))
-	w.refuseConnector(host.ConnectorConfig{Origins: []string{"http://api.test"}, Auth: host.Auth{Type: "none"}}, "origins[0]", "plain http")
+	w.refuseConnector(host.ConnectorConfig{Origins: []string{"http://api.test"}, Auth: []host.Auth{{Type: "none"}}}, "origins[0]", "plain http")
 	if dev.login.Last().Method != http.MethodPost {
 		t.Error("the token request is no POST")
 	}
@@ -240,7 +240,7 @@ func TestCostOfAConfiguration(t *testing.T) {
 	for name, config := range tests {
 		t.Run(name, func(t *testing.T) {
 			cost := func(n int) uint64 {
-				c := host.ConnectorConfig{Name: "x", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "jwt", Config: config(n)}}
+				c := host.ConnectorConfig{Name: "x", Origins: []string{apiOrigin}, Auth: []host.Auth{{Type: "jwt", Config: config(n)}}}
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
 				_, err := w.host.NewConnector(t.Context(), c)
@@ -263,7 +263,7 @@ func TestOversizedConfiguration(t *testing.T) {
 	w := newWorld(t)
 	const limit = "is too large: it may have 50000 values, 4 MiB of text, and 512 KiB of texts with expressions"
 	connect := func(config map[string]any) error {
-		_, err := w.tryOpen(host.ConnectorConfig{Auth: host.Auth{Type: "jwt", Config: config}})
+		_, err := w.tryOpen(host.ConnectorConfig{Auth: []host.Auth{{Type: "jwt", Config: config}}})
 		return err
 	}
 	for more, large := range []bool{false, true} { // names count too

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/keywright/keywright/host/internal/connect"
@@ -33,8 +34,11 @@ type ConnectorConfig struct {
 	// HostsShareSecrets allows secrets that are the same for all tenants beside a host that the tenant chooses, or below a domain where
 	// everybody can get a name, such as myshopify.com (by the list of publicsuffix.org).
 	HostsShareSecrets bool
-	// Auth is the auth type and its configuration.
-	Auth Auth
+	// Auth has the authentications of each request: one, as in []host.Auth{{Type: "none"}}, or for an API that wants several on one
+	// request, such as a token and a signature, up to four. They run in order. Each gets the request as those before it have left it, but
+	// what they have put in is sealed, so that it can be signed and nothing else. Two may not set the same header, cookie, parameter or
+	// placeholder. One of them at most may have states or consent.
+	Auth Auths
 	// TLS has the client certificate and the authorities of the connector. If it is nil, those of [Egress].TLS apply. It needs
 	// the host's own transport: with [Config].Base it is an error.
 	TLS *TLS
@@ -63,7 +67,19 @@ type ConnectorConfig struct {
 	BodyBytes int64
 }
 
-// Auth is the authentication object of a connector: an auth type and its configuration.
+// Auths are the authentications of a connector.
+type Auths []Auth
+
+// Type returns the auth types, with a plus sign between them.
+func (a Auths) Type() string {
+	types := make([]string, len(a))
+	for i := range a {
+		types[i] = a[i].Type
+	}
+	return strings.Join(types, "+")
+}
+
+// Auth is an authentication object of a connector: an auth type and its configuration.
 type Auth struct {
 	// Type is the auth type of the API, or an alias of it.
 	Type string `json:"type"`
@@ -91,11 +107,20 @@ func (a *Auth) UnmarshalJSON(document []byte) error {
 const maxAuthJSON = 32 << 20
 
 // A Connector authenticates requests to one API. Make one with [Host.NewConnector]; any other Connector fails each request.
+//
+// Each authentication of a list is a Connector of its own. The one with states or consent, or else the first, has the others in elements,
+// and is the one that Host.NewConnector returns.
 type Connector struct {
 	host   *Host
 	config ConnectorConfig
-	plugin *plugin
-	plan   *connect.Plan
+	auth   Auth
+	// path is that of the authentication in a list, such as auth[1]. It is "" if there is one.
+	path string
+	// main is the connector that Host.NewConnector has returned. Its elements have all in order.
+	main     *Connector
+	elements []*Connector
+	plugin   *plugin
+	plan     *connect.Plan
 	// node has the grants of the users, or of the operator. It is nil if the auth type has no states.
 	node   *lease.Node
 	log    *connectorLog
@@ -112,27 +137,39 @@ func (c *Connector) Config() ConnectorConfig { return c.config }
 // Secrets returns the names of the secrets that the connector's templates name, sorted. In the name of a secret of a tenant or
 // a user, a star stands for the ID, as in tenants/*/crm; see [SecretName].
 func (c *Connector) Secrets() []string {
-	if c.plan == nil {
-		return nil
+	var names []string
+	for _, e := range c.elements {
+		names = append(names, e.plan.Names.Secrets...)
 	}
-	return slices.Clone(c.plan.Names.Secrets)
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // FieldSecrets returns the names of the secrets in each field of the connector's auth, as [Connector.Secrets] has them, sorted. The
 // name user.token stands for the token of the user's session, and identity('NAME', 'AUDIENCE') for that of an identity. The secrets of its TLS are under tls.certificate, tls.key and tls.ca.
-// Fields without secrets are left out.
+// Fields without secrets are left out. In a list of authentications, a field has the place in front, as in auth[1].private_key.
 func (c *Connector) FieldSecrets() map[string][]string {
-	if c.plan == nil {
-		return map[string][]string{}
+	all := map[string][]string{}
+	for _, e := range c.elements {
+		e.plan.FieldSecrets(all)
 	}
-	return c.plan.FieldSecrets()
+	return all
 }
 
 // CheckKeys asks [Config].Keys about each key that the configuration names with get_key. It returns the [Error] that a request would get
 // because a key is not there or does not fit its algorithm, or because the store does not answer. It signs nothing. The user of the
 // context is that of templates, see [WithUser].
 func (c *Connector) CheckKeys(ctx context.Context) error {
-	if c.plan == nil || !c.plan.AsksKeys {
+	for _, e := range c.elements {
+		if err := e.checkKeys(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Connector) checkKeys(ctx context.Context) error {
+	if !c.plan.AsksKeys {
 		return nil
 	}
 	if err := c.runner.Gate.Enter(); err != nil {
@@ -160,13 +197,11 @@ func (c *Connector) CheckKeys(ctx context.Context) error {
 // the host. [Host.NewConnector] returns it about the connectors that there are; this is for those that it has made since. Such a
 // connector fails its requests in any case, and the other one does not.
 func (c *Connector) CheckSharedKeys() error {
-	if c.plan == nil {
-		return nil
+	findings := make([]connect.Findings, len(c.elements))
+	for i, e := range c.elements {
+		findings[i].Problems = e.plan.SharedKeys()
 	}
-	if shared := c.plan.SharedKeys(); len(shared) > 0 {
-		return newConfigError(c.config.Name, connect.Findings{Problems: shared})
-	}
-	return nil
+	return newConfigError(c.config.Name, findings)
 }
 
 // ClientCertificate reads the secrets and returns the client certificate that a request with the user of the context uses, or
@@ -196,11 +231,11 @@ func (c *Connector) LastClientCertificate() *ClientCertificate {
 	return (*ClientCertificate)(c.transport.TLS.Last())
 }
 
-func (c *Connector) fail(stage Stage, err error) error {
+func (c *Connector) fail(stage Stage, err error) *Error {
 	if errors.Is(err, ErrClosed) {
 		stage = StageClosed
 	}
-	failed := &Error{Connector: c.config.Name, AuthType: c.config.Auth.Type, Stage: stage, Err: err}
+	failed := &Error{Connector: c.config.Name, AuthType: c.auth.Type, Path: c.path, Stage: stage, Err: err}
 	if errors.As(err, new(*discovery.Error)) || errors.As(err, new(*hostfn.TokenError)) {
 		failed.Err = publicError{err}
 	}

@@ -168,12 +168,12 @@ func bindingHash(binding string) []byte {
 
 // configDigest returns a digest of the connector's configuration as it is written. An answer for another one is not used.
 func (c *Connector) configDigest() []byte {
-	config, err := strictjson.Marshal(c.config.Auth.Config)
+	config, err := strictjson.Marshal(c.auth.Config)
 	if err != nil {
 		return nil // Connect has encoded it before
 	}
 	var d connect.Digest
-	d.Add(c.config.Name, c.config.Auth.Type, string(config))
+	d.Add(c.config.Name, c.auth.Type, string(config))
 	sum := d.Sum()
 	return sum[:]
 }

@@ -443,7 +443,7 @@ func TestConditionsOfFailedGrants(t *testing.T) {
 			w, _ := consents(c)
 			connect := func(never bool) *host.Connector {
 				return w.open(host.ConnectorConfig{
-					Auth: host.Auth{Type: "oauth_authorization_code", Config: authCode()}, NeverResend: never,
+					Auth: []host.Auth{{Type: "oauth_authorization_code", Config: authCode()}}, NeverResend: never,
 				})
 			}
 			connector := connect(test.never)

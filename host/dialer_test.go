@@ -39,7 +39,7 @@ func (s *secureWorld) own(name string, egress *host.Egress, endpoint string) *ho
 	s.t.Helper()
 	return s.open(host.ConnectorConfig{
 		Name: name, Origins: []string{s.api.URL}, Egress: egress,
-		Auth: host.Auth{Type: "oauth_client_credentials", Config: with(oauth("{{ get_secret('s') }}"), "token_url", endpoint)},
+		Auth: []host.Auth{{Type: "oauth_client_credentials", Config: with(oauth("{{ get_secret('s') }}"), "token_url", endpoint)}},
 	})
 }
 
@@ -63,7 +63,7 @@ func TestEgressPerConnector(t *testing.T) {
 		fails("other", nil, "127.0.0.1 is a loopback address")
 		fails("no authority", &host.Egress{Allow: loopback}, "authority")
 	}
-	c := s.open(host.ConnectorConfig{Name: "api", Origins: []string{s.api.URL}, Auth: host.Auth{Type: "none"}})
+	c := s.open(host.ConnectorConfig{Name: "api", Origins: []string{s.api.URL}, Auth: []host.Auth{{Type: "none"}}})
 	testworld.WantError(t, "the API of another connector", s.call(t.Context(), c), "127.0.0.1 is a loopback address")
 }
 
@@ -72,7 +72,7 @@ func TestOwnEgressWithTLS(t *testing.T) {
 	s := newSecureWorld(t, func(c *host.Config) { c.Egress = host.Egress{} })
 	s.issueTo("client", "client", s.Now().Add(day))
 	s.must(s.open(host.ConnectorConfig{
-		Origins: []string{s.api.URL}, TLS: of("client"), Auth: s.credentials(),
+		Origins: []string{s.api.URL}, TLS: of("client"), Auth: []host.Auth{s.credentials()},
 		Egress: &host.Egress{Allow: loopback, TLS: &tls.Config{RootCAs: s.authority.Pool()}},
 	}))
 	if api, token := s.api.seen(), s.token.seen(); len(api) != 1 || api[0] != "client" || len(token) != 1 || token[0] != "client" {
@@ -101,7 +101,7 @@ func TestProxyOfOneConnector(t *testing.T) {
 func TestInvalidEgress(t *testing.T) {
 	refused := func(w *world, e *host.Egress, want string) {
 		t.Helper()
-		w.refuseConnector(host.ConnectorConfig{Auth: host.Auth{Type: "none"}, Egress: e}, "egress", want)
+		w.refuseConnector(host.ConnectorConfig{Auth: []host.Auth{{Type: "none"}}, Egress: e}, "egress", want)
 	}
 	refused(newWorld(t), &host.Egress{}, "Config.Base takes its place")
 	s := ownWorld(t)
@@ -112,7 +112,7 @@ func TestInvalidEgress(t *testing.T) {
 // AllowHTTP of a connector's Egress holds for that connector only.
 func TestPlainHTTPOfOneConnector(t *testing.T) {
 	s := ownWorld(t)
-	c := host.ConnectorConfig{Origins: []string{"http://10.0.0.1"}, Auth: host.Auth{Type: "none"}, Egress: &host.Egress{AllowHTTP: true}}
+	c := host.ConnectorConfig{Origins: []string{"http://10.0.0.1"}, Auth: []host.Auth{{Type: "none"}}, Egress: &host.Egress{AllowHTTP: true}}
 	s.open(c)
 	c.Egress = nil
 	s.refuseConnector(c, "origins[0]", "is plain http")
@@ -138,7 +138,7 @@ func TestHostsOfPlainHTTP(t *testing.T) {
 	} {
 		_, err := s.tryOpen(host.ConnectorConfig{
 			Origins: []string{c.origin}, Egress: &host.Egress{PlainHTTP: c.hosts},
-			Auth: host.Auth{Type: "oauth_client_credentials", Config: with(oauth("{{ get_secret('s') }}"), "token_url", c.token)},
+			Auth: []host.Auth{{Type: "oauth_client_credentials", Config: with(oauth("{{ get_secret('s') }}"), "token_url", c.token)}},
 		})
 		testworld.WantError(t, fmt.Sprintf("%s, %s with %q", c.origin, c.token, c.hosts), err, c.want)
 	}

@@ -89,7 +89,7 @@ func TestAnIssuerOfPlainHTTP(t *testing.T) {
 		w := newWorld(t, func(c *host.Config) { c.Egress.PlainHTTP = []string{hosts} })
 		w.login.Answer(metadata(strings.ReplaceAll(loginDocument, "https://", "http://")))
 		auth := with(discovering(), "token_url", "{{ discover('http://login.test', 'token_endpoint') }}")
-		c, err := w.tryOpen(host.ConnectorConfig{Auth: host.Auth{Type: "oauth_client_credentials", Config: auth}})
+		c, err := w.tryOpen(host.ConnectorConfig{Auth: []host.Auth{{Type: "oauth_client_credentials", Config: auth}}})
 		if err == nil {
 			_, err = w.try(c, get(t.Context()))
 		}
@@ -260,7 +260,7 @@ func TestHangingIssuer(t *testing.T) {
 		w := newWorld(t)
 		w.login.Answer(silent)
 		c := w.open(host.ConnectorConfig{
-			Timeout: 3 * time.Second, Auth: host.Auth{Type: "oauth_client_credentials", Config: discovering()},
+			Timeout: 3 * time.Second, Auth: []host.Auth{{Type: "oauth_client_credentials", Config: discovering()}},
 		})
 		began := time.Now()
 		failure := w.refuse(c, get(t.Context()), host.StageToken, "the metadata of https://login.test: ")
@@ -328,7 +328,7 @@ func TestWrongDiscoveries(t *testing.T) {
 	}
 	const elsewhere = "discover is for the fields of auth.config"
 	testworld.WantError(t, "a template", testworld.ErrorOf(w.host.Template(discoverToken)), elsewhere)
-	newWorld(t, func(c *host.Config) { c.Base = nil }).refuseConnector(host.ConnectorConfig{Auth: host.Auth{Type: "none"}, TLS: &host.TLS{CA: discoverToken}}, "tls.ca", elsewhere)
+	newWorld(t, func(c *host.Config) { c.Base = nil }).refuseConnector(host.ConnectorConfig{Auth: []host.Auth{{Type: "none"}}, TLS: &host.TLS{CA: discoverToken}}, "tls.ca", elsewhere)
 	if w.login.Count()+w.api.Count() != 0 {
 		t.Error("something was sent")
 	}

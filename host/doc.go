@@ -9,9 +9,9 @@
 //	crm, err := h.NewConnector(ctx, host.ConnectorConfig{
 //		Name:    "crm",
 //		Origins: []string{"https://api.example.com"},
-//		Auth: host.Auth{Type: "api_key", Config: map[string]any{
+//		Auth: []host.Auth{{Type: "api_key", Config: map[string]any{
 //			"key": "X-API-Key", "value": "{{ get_secret('crm') }}", "in": "header",
-//		}},
+//		}}},
 //	})
 //	client := &http.Client{Transport: crm.Transport(nil)}
 //

@@ -53,8 +53,9 @@ const (
 // Error is the reason why a request was not sent, or why its answer was not passed on. Its text has the connector, the
 // auth type and the stage. It never contains a secret.
 type Error struct {
-	// Connector is the name of the connector, and AuthType is its auth type.
-	Connector, AuthType string
+	// Connector is the name of the connector, and AuthType is its auth type. Of several, it is that of the authentication that failed, at
+	// Path, such as auth[1]. If Path is "", it has all of them.
+	Connector, AuthType, Path string
 	// Stage is the stage at which the request failed.
 	Stage Stage
 	// Field is the field of the auth type that Err is about, or the member of tls such as tls.key. It is "" if that is not known.
@@ -66,7 +67,7 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("connector %q (%s): %s: %v", e.Connector, e.AuthType, e.Stage, e.Err)
+	return fmt.Sprintf("connector %q (%s): %s: %v", e.Connector, strings.TrimSpace(e.Path+" "+e.AuthType), e.Stage, e.Err)
 }
 
 func (e *Error) Unwrap() error { return e.Err }

@@ -21,7 +21,7 @@ import (
 
 func attemptOf(c *Connector, a *event.Attempt, err error) Attempt {
 	return Attempt{
-		Source: c, Connector: c.config.Name, AuthType: c.config.Auth.Type, Err: err,
+		Source: c.main, Connector: c.config.Name, AuthType: c.auth.Type, Err: err,
 		Runs: a.Runs, Fuel: a.Fuel, MostFuel: a.MostFuel, SandboxTime: a.SandboxTime, Failure: PluginFailure(a.Failure),
 		Exchanges: a.Exchanges, TokenTime: a.TokenTime, Endpoint: a.Endpoint, Discoveries: a.Discoveries,
 		KeyRequests: a.KeyRequests, KeyTime: a.KeyTime,
@@ -36,7 +36,7 @@ type spans struct {
 }
 
 func (s spans) begin(ctx context.Context, e event.Span) (spanCtx context.Context, end func(event.End)) {
-	span := Span{Name: e.Name, connector: s.connector.config.Name, authType: s.connector.config.Auth.Type, about: e}
+	span := Span{Name: e.Name, connector: s.connector.config.Name, authType: s.connector.config.Auth.Type(), about: e}
 	if span.about.Method = ""; span.Client() {
 		span.about.Method = methodName(e.Method)
 	}

@@ -33,9 +33,9 @@ func Example() {
 	crm, err := h.NewConnector(ctx, host.ConnectorConfig{
 		Name:    "crm",
 		Origins: []string{"https://api.example.com"},
-		Auth: host.Auth{Type: "api_key", Config: map[string]any{
+		Auth: []host.Auth{{Type: "api_key", Config: map[string]any{
 			"key": "X-API-Key", "value": "{{ get_secret('crm') }}", "in": "header",
-		}},
+		}}},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -72,9 +72,9 @@ func ExampleWithUser() {
 	crm, err := h.NewConnector(ctx, host.ConnectorConfig{
 		Name:    "crm",
 		Origins: []string{"https://api.example.com"},
-		Auth: host.Auth{Type: "api_key", Config: map[string]any{
+		Auth: []host.Auth{{Type: "api_key", Config: map[string]any{
 			"key": "X-API-Key", "value": "{{ user.id }}@{{ tenant_id }}", "in": "header",
-		}},
+		}}},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -111,9 +111,9 @@ func ExampleConnector_Authenticate() {
 	maps, err := h.NewConnector(ctx, host.ConnectorConfig{
 		Name:    "maps",
 		Origins: []string{"https://maps.example.com"},
-		Auth: host.Auth{Type: "api_key", Config: map[string]any{
+		Auth: []host.Auth{{Type: "api_key", Config: map[string]any{
 			"key": "key", "value": "{{ get_secret('maps') }}", "in": "query",
-		}},
+		}}},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -148,10 +148,10 @@ func ExampleConfigError() {
 	_, err = h.NewConnector(ctx, host.ConnectorConfig{
 		Name:    "crm",
 		Origins: []string{"https://api.example.com"},
-		Auth: host.Auth{Type: "oauth_client_credentials", Config: map[string]any{
+		Auth: []host.Auth{{Type: "oauth_client_credentials", Config: map[string]any{
 			"client_id": "{{ get_secert('id') }}", "client_secret": "{{ get_secret('crm') }}",
 			"token_url": "http://login.example.com/token", "scopes": "read",
-		}},
+		}}},
 	})
 	if wrong, ok := errors.AsType[*host.ConfigError](err); ok {
 		for _, problem := range wrong.Problems {
@@ -181,9 +181,9 @@ func ExampleError_Retryable() {
 	crm, err := h.NewConnector(ctx, host.ConnectorConfig{
 		Name:    "crm",
 		Origins: []string{"https://api.example.com"},
-		Auth: host.Auth{Type: "oauth_client_credentials", Config: map[string]any{
+		Auth: []host.Auth{{Type: "oauth_client_credentials", Config: map[string]any{
 			"client_id": "app", "client_secret": "{{ get_secret('crm') }}", "token_url": "https://login.example.com/token",
-		}},
+		}}},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -259,7 +259,7 @@ func ExampleTracer() {
 	crm, err := h.NewConnector(ctx, host.ConnectorConfig{
 		Name:    "crm",
 		Origins: []string{"https://api.example.com"},
-		Auth:    host.Auth{Type: "api_key", Config: map[string]any{"key": "key", "value": "{{ get_secret('crm') }}", "in": "query"}},
+		Auth:    []host.Auth{{Type: "api_key", Config: map[string]any{"key": "key", "value": "{{ get_secret('crm') }}", "in": "query"}}},
 	})
 	if err != nil {
 		fmt.Println(err)

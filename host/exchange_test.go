@@ -30,7 +30,7 @@ func TestTimeoutOfAConnector(t *testing.T) {
 			w := newWorld(t, func(c *host.Config) { c.Limits.CallTime = 7 * time.Second })
 			w.login.Answer(newGate(nil).answer)
 			c := w.open(host.ConnectorConfig{
-				Name: "slow", Timeout: timeout, Auth: host.Auth{Type: "oauth_client_credentials", Config: oauth("{{ get_secret('s') }}")},
+				Name: "slow", Timeout: timeout, Auth: []host.Auth{{Type: "oauth_client_credentials", Config: oauth("{{ get_secret('s') }}")}},
 			})
 			began := time.Now()
 			w.refuse(c, get(t.Context()), host.StageToken, "deadline exceeded")
@@ -145,7 +145,7 @@ func TestCloseWaitsForCallsInFlight(t *testing.T) {
 		if _, err := c.Explain(get(t.Context())); !errors.Is(err, host.ErrClosed) {
 			t.Errorf("Explain gets %v", err)
 		}
-		if _, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{Name: "x", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "none"}}); !errors.Is(err, host.ErrClosed) {
+		if _, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{Name: "x", Origins: []string{apiOrigin}, Auth: []host.Auth{{Type: "none"}}}); !errors.Is(err, host.ErrClosed) {
 			t.Errorf("Connect gets %v", err)
 		}
 		close(g.open)

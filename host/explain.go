@@ -90,7 +90,7 @@ func (m Mutation) String() string {
 }
 
 func (c *Connector) explanation(call *hostfn.Call, output []byte, err error) string {
-	text := "auth type " + c.config.Auth.Type + "\n"
+	text := "auth type " + c.auth.Type + "\n"
 	for _, step := range call.Steps {
 		text += step.String()
 	}
@@ -121,36 +121,25 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 		return nil, c.fail(StagePlugin, err)
 	}
 	defer c.runner.Gate.Leave()
-	ctx, cancel := context.WithTimeout(r.Context(), c.plugin.limits.CallTime)
-	defer cancel()
-	in, failure := c.runner.Reader.ReadAll(ctx, r, &event.Attempt{})
-	if failure != nil {
-		return nil, c.failure(failure)
+	e := &Explanation{Connector: c.config.Name, AuthType: c.config.Auth.Type(), Method: r.Method}
+	clone, outgoing := r, request.NewOutgoing(0)
+	var all *hostfn.Mutation
+	for _, element := range c.elements {
+		masked, err := element.explainOn(clone, headers, all, e)
+		if err != nil {
+			return nil, err
+		}
+		clone = outgoing.Apply(clone, headers, masked)
+		if all, err = all.And(masked); err != nil {
+			return nil, element.fail(StageMutation, err)
+		}
 	}
-	secure, failure := c.explainTLS(ctx, in)
-	if failure != nil {
-		return nil, c.failure(failure)
-	}
-	masked, call, fuel, err := c.explained(ctx, in)
-	if err == nil && masked.Pass {
-		in.Unanswered = true
-		masked, call, fuel, err = c.explained(ctx, in)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := request.Check(r, headers, masked); err != nil {
-		return nil, c.fail(StageMutation, err)
-	}
-	clone := request.NewOutgoing(0).Apply(r, headers, masked)
+	e.Added = added(all)
 	target := *clone.URL
 	target.User, target.Fragment, target.RawFragment = nil, "", ""
-	e := &Explanation{
-		Connector: c.config.Name, AuthType: c.config.Auth.Type, Method: r.Method, URL: target.String(),
-		Added: added(masked), Steps: call.Steps, TLS: secure, Fuel: fuel,
-	}
-	if len(masked.Path) > 0 { // String would encode the masks
-		_, path, _ := request.ReplacePath(r.URL, masked.Path) // Check has refused any other
+	e.URL = target.String()
+	if len(all.Path) > 0 { // String would encode the masks
+		_, path, _ := request.ReplacePath(r.URL, all.Path) // Check has refused any other
 		target.Path, target.RawPath = "", ""
 		before, query, there := strings.Cut(target.String(), "?")
 		if e.URL = before + path; there {
@@ -163,6 +152,33 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 		}
 	}
 	return e, nil
+}
+
+// explainOn returns the masked mutation of an authentication for a request that has the mutation of earlier ones, and adds to e.
+func (c *Connector) explainOn(r *http.Request, h request.Headers, earlier *hostfn.Mutation, e *Explanation) (*hostfn.Mutation, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), c.plugin.limits.CallTime)
+	defer cancel()
+	in, failure := c.runner.Reader.ReadAll(ctx, r, &event.Attempt{})
+	if failure == nil {
+		e.TLS, failure = c.explainTLS(ctx, in)
+	}
+	if failure != nil {
+		return nil, c.failure(failure)
+	}
+	in.Earlier = earlier
+	masked, call, fuel, err := c.explained(ctx, in)
+	if err == nil && masked.Pass {
+		in.Unanswered = true
+		masked, call, fuel, err = c.explained(ctx, in)
+	}
+	if err != nil {
+		return nil, err
+	}
+	e.Steps, e.Fuel = append(e.Steps, call.Steps...), e.Fuel+fuel
+	if err := request.Check(r, h, masked); err != nil {
+		return nil, c.fail(StageMutation, err)
+	}
+	return masked, nil
 }
 
 // explainTLS returns what the connector's TLS adds, or nil without TLS. The failure is that of a request.

@@ -60,7 +60,7 @@ func TestCertificateErrorThroughWrappedBase(t *testing.T) {
 	api.StartTLS()
 	defer api.Close()
 	w := newWorld(t, func(c *host.Config) { c.Base, c.Egress = nil, host.Egress{AllowPrivate: true} })
-	connector := w.open(host.ConnectorConfig{Origins: []string{api.URL}, Auth: host.Auth{Type: "none"}})
+	connector := w.open(host.ConnectorConfig{Origins: []string{api.URL}, Auth: []host.Auth{{Type: "none"}}})
 	r := must(http.NewRequestWithContext(t.Context(), http.MethodGet, api.URL, nil))(t)
 	base := testworld.Answer(func(r *http.Request) (*http.Response, error) { return connector.Base().RoundTrip(r) })
 	err := roundTripError(connector.Transport(base).RoundTrip(r))

@@ -49,7 +49,7 @@ func TestFormerNameOfAField(t *testing.T) {
 		if got := w.get(connector).Header.Get("X-Short"); got == "" || got != want {
 			t.Errorf("%v sends another value", c)
 		}
-		now := connector.Config().Auth.Config
+		now := connector.Config().Auth[0].Config
 		if now["secret"] != template || now["value"] != nil || now["key"] != nil || c["secret"] != nil {
 			t.Errorf("%v became %v", c, now)
 		}
@@ -330,7 +330,7 @@ func TestGoTypesOfAConfiguration(t *testing.T) {
 // The error for a connector without a name says so.
 func TestConnectorWithoutAName(t *testing.T) {
 	w := newWorld(t, withoutBuiltIns, withGuest(misusing(nil)))
-	_, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{Origins: []string{apiOrigin}, Auth: host.Auth{Type: "custom"}})
+	_, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{Origins: []string{apiOrigin}, Auth: []host.Auth{{Type: "custom"}}})
 	testworld.WantError(t, "", err, "connectors.(unnamed).name: is empty")
 }
 

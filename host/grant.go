@@ -19,7 +19,7 @@ import (
 // configuration and the plugin's bytes are no part of it: the grant outlives them.
 func (c *Connector) grantKey(ctx context.Context) (key lease.Key, tenant, user string) {
 	u, _ := UserFrom(ctx)
-	parts := []string{"grant", c.plan.Owner, c.config.Auth.Type}
+	parts := []string{"grant", c.plan.Owner, c.auth.Type}
 	if c.plan.GrantOwner.Tenant {
 		tenant = u.TenantID
 		parts = append(parts, "tenant", tenant)

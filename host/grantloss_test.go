@@ -207,7 +207,7 @@ func TestLostGrant(t *testing.T) {
 // grantedOnce adds a node with the refresher. If never is set, it sends no token again.
 func grantedOnce(c *cluster, never bool) caller {
 	w, _ := granted(c, refresher(nil), seeded())
-	connector := w.open(host.ConnectorConfig{Auth: host.Auth{Type: "refresher", Config: seeded()}, NeverResend: never})
+	connector := w.open(host.ConnectorConfig{Auth: []host.Auth{{Type: "refresher", Config: seeded()}}, NeverResend: never})
 	return caller{w, connector}
 }
 

@@ -183,9 +183,9 @@ func askEndpoint(t *testing.T, h *hostile, about abi.Description, do func(contra
 	elsewhere := serve(t, &hostile{}, "HTTP/1.1 204 No Content\r\n\r\n", nil)
 	api := serve(t, &hostile{}, "HTTP/1.1 204 No Content\r\n\r\n", nil)
 	endpoint := serve(t, h, h.with(w, elsewhere.origin), func() {})
-	c := host.ConnectorConfig{Name: "crm", Origins: []string{api.origin}, Auth: host.Auth{Type: "custom", Config: config{
+	c := host.ConnectorConfig{Name: "crm", Origins: []string{api.origin}, Auth: []host.Auth{{Type: "custom", Config: config{
 		"key": "{{ get_secret('key') }}", "url": endpoint.origin,
-	}}}
+	}}}}
 	if h.stalls {
 		c.Timeout = 50 * time.Millisecond // the endpoint never answers, however long it is waited for
 	}
@@ -231,7 +231,7 @@ func askAPI(t *testing.T, h *hostile) string {
 	elsewhere := serve(t, &hostile{}, "HTTP/1.1 204 No Content\r\n\r\n", nil)
 	api := serve(t, h, h.with(w, elsewhere.origin), cancel)
 	connector := w.open(host.ConnectorConfig{
-		Origins: []string{api.origin}, Auth: host.Auth{Type: "custom", Config: config{"key": "{{ get_secret('key') }}"}},
+		Origins: []string{api.origin}, Auth: []host.Auth{{Type: "custom", Config: config{"key": "{{ get_secret('key') }}"}}},
 	})
 	r := request(t, api.origin).WithContext(ctx)
 	response, err := connector.GuardedTransport(nil).RoundTrip(r)

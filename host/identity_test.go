@@ -175,7 +175,7 @@ func TestPlacesOfIdentity(t *testing.T) {
 	_, err := w.host.Template("{{ identity('pod', 'login') }}")
 	testworld.WantError(t, "a header of the connector", err, "goes to token endpoints only")
 	_, err = w.tryOpen(host.ConnectorConfig{
-		Name: "crm", Origins: []string{"https://api.test"}, Auth: host.Auth{Type: "custom"}, TLS: &host.TLS{Certificate: "{{ identity('pod', 'login') }}"},
+		Name: "crm", Origins: []string{"https://api.test"}, Auth: []host.Auth{{Type: "custom"}}, TLS: &host.TLS{Certificate: "{{ identity('pod', 'login') }}"},
 	})
 	testworld.WantError(t, "a certificate", err, "tls.certificate: the token of identity goes to token endpoints only")
 	none := onBehalfWorld(t, cachedExchange)

@@ -73,7 +73,7 @@ func TestSharedKeys_threats_427(t *testing.T) {
 	t.Run("loaded behind it", func(t *testing.T) {
 		w := world(t)
 		w.get(w.connectAs("jwt", "jwt", jwtConfig))
-		w.refuseConnector(host.ConnectorConfig{Name: "jws", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "custom", Config: jwsConfig}}, "auth.config.key", words)
+		w.refuseConnector(host.ConnectorConfig{Name: "jws", Origins: []string{apiOrigin}, Auth: []host.Auth{{Type: "custom", Config: jwsConfig}}}, "auth.config.key", words)
 		w.get(w.connectAs("jws", "custom", with(jwsConfig, "key", "{{ get_secret('own') }}")))
 	})
 	t.Run("loaded before it", func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestSharedKeys_threats_427(t *testing.T) {
 	})
 	t.Run("in one connector", func(t *testing.T) {
 		w := world(t)
-		c := host.ConnectorConfig{Name: "jws", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "custom", Config: with(jwsConfig, "other", "{{ get_secret('k') }}")}}
+		c := host.ConnectorConfig{Name: "jws", Origins: []string{apiOrigin}, Auth: []host.Auth{{Type: "custom", Config: with(jwsConfig, "other", "{{ get_secret('k') }}")}}}
 		w.refuseConnector(c, "auth.config.key", `is a key of connector "jws" too`)
 	})
 	t.Run("two for JWS", func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestSharedKeysOfAStore_threats_427(t *testing.T) {
 		t.Errorf("err = %v, want the name of the other connector", err)
 	}
 	w.connectAs("third", "jwt", with(jwtConfig, "private_key", "{{ get_key('new') }}"))
-	c := host.ConnectorConfig{Name: "b", Origins: []string{apiOrigin}, Auth: host.Auth{Type: "custom", Config: with(inStore, "key", "{{ get_key('new', 2) }}")}}
+	c := host.ConnectorConfig{Name: "b", Origins: []string{apiOrigin}, Auth: []host.Auth{{Type: "custom", Config: with(inStore, "key", "{{ get_key('new', 2) }}")}}}
 	w.refuseConnector(c, "auth.config.key", `key "new" signs JWS and is a key of connector "third" too`)
 }
 

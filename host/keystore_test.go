@@ -229,7 +229,7 @@ func TestHangingKeyStore(t *testing.T) {
 		})
 		signing, others := w.connect("jwt", storedJWT("ES256")), w.connectAs("others", "oauth_client_credentials", oauth("{{ get_secret('s') }}"))
 		longer := w.open(host.ConnectorConfig{
-			Name: "longer", Auth: host.Auth{Type: "jwt", Config: storedJWT("ES256")}, Timeout: 20 * time.Second,
+			Name: "longer", Auth: []host.Auth{{Type: "jwt", Config: storedJWT("ES256")}}, Timeout: 20 * time.Second,
 		})
 		began := time.Now()
 		done := make(chan error, 2)
@@ -413,7 +413,7 @@ func TestGetKeyInOtherFields(t *testing.T) {
 	if got := w.problems("custom", config{"key": "{{ get_key('api') }}"}); !slices.Equal(got, []string{"auth.config.key: there is no store of keys for get_key"}) {
 		t.Errorf("without a store, the problems are %q", got)
 	}
-	_, err := w.tryOpen(host.ConnectorConfig{Auth: host.Auth{Type: "custom"}, TLS: &host.TLS{CA: "{{ get_key('api') }}"}})
+	_, err := w.tryOpen(host.ConnectorConfig{Auth: []host.Auth{{Type: "custom"}}, TLS: &host.TLS{CA: "{{ get_key('api') }}"}})
 	testworld.WantError(t, "a certificate", err, "tls.ca, column 1: "+text)
 	testworld.WantError(t, "a template of an embedder", testworld.ErrorOf(w.host.Template("{{ get_key('api') }}")), text)
 }

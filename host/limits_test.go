@@ -265,7 +265,7 @@ func TestErrorsWithinTheTimeOfAPlugin(t *testing.T) {
 				}
 				return nil, errors.New("connection reset by peer")
 			})
-			connector := w.open(host.ConnectorConfig{Auth: host.Auth{Type: "custom", Config: misused}, Timeout: timeout})
+			connector := w.open(host.ConnectorConfig{Auth: []host.Auth{{Type: "custom", Config: misused}}, Timeout: timeout})
 			if err := w.refuse(connector, get(t.Context()), host.StageToken); errors.As(err, new(*host.LimitError)) {
 				t.Errorf("the error is %v", err)
 			}

@@ -232,7 +232,7 @@ func TestInputHost(t *testing.T) {
 		seen := ""
 		w := misusedWorld(t, sendsKeyAfter(func(env contract.Env) { seen = string(env.Input()) }))
 		connector := w.open(host.ConnectorConfig{
-			Origins: []string{"https://api.test", "https://bücher.test"}, Auth: host.Auth{Type: "custom", Config: misused},
+			Origins: []string{"https://api.test", "https://bücher.test"}, Auth: []host.Auth{{Type: "custom", Config: misused}},
 		})
 		r := must(http.NewRequestWithContext(t.Context(), http.MethodGet, test.target, nil))(t)
 		r.Host = test.host

@@ -52,7 +52,7 @@ func onLoopback(t *testing.T) *world {
 
 func (w *world) connectTo(origin string, auth config) *host.Connector {
 	w.t.Helper()
-	return w.open(host.ConnectorConfig{Origins: []string{origin}, Auth: host.Auth{Type: "api_key", Config: auth}})
+	return w.open(host.ConnectorConfig{Origins: []string{origin}, Auth: []host.Auth{{Type: "api_key", Config: auth}}})
 }
 
 // credentials are configurations for the places of an API key: the standard header, a custom header, the query.
@@ -223,7 +223,7 @@ func TestCrossOriginRedirects(t *testing.T) {
 				return respond(status, "", "Location", location)(r)
 			})
 			connector := w.open(host.ConnectorConfig{
-				Auth: host.Auth{Type: "api_key", Config: credentials[c.auth]}, CrossOriginRedirects: true,
+				Auth: []host.Auth{{Type: "api_key", Config: credentials[c.auth]}}, CrossOriginRedirects: true,
 			})
 			jar := must(cookiejar.New(nil))(t)
 			jar.SetCookies(&url.URL{Scheme: "https", Host: "store.test", Path: "/"}, []*http.Cookie{{Name: "c", Value: "1"}})
@@ -251,7 +251,7 @@ func TestCrossOriginRedirects(t *testing.T) {
 func TestRedirectOfAnAnswerWithoutItsRequest(t *testing.T) {
 	w := newWorld(t)
 	var last *http.Request
-	connector := w.open(host.ConnectorConfig{Auth: host.Auth{Type: "api_key", Config: credentials["custom header"]}, CrossOriginRedirects: true})
+	connector := w.open(host.ConnectorConfig{Auth: []host.Auth{{Type: "api_key", Config: credentials["custom header"]}}, CrossOriginRedirects: true})
 	transport := connector.Transport(testworld.Answer(func(r *http.Request) (*http.Response, error) {
 		last = r
 		switch r.URL.String() {
@@ -278,7 +278,7 @@ func TestRedirectOfAnAnswerWithoutItsRequest(t *testing.T) {
 // threats.md 430: the client certificate of Egress.TLS would go to any origin.
 func TestCrossOriginRedirectsWithACertificateForAll(t *testing.T) {
 	_, err := onLoopback(t).tryOpen(host.ConnectorConfig{
-		Auth: host.Auth{Type: "api_key", Config: credentials["custom header"]}, CrossOriginRedirects: true,
+		Auth: []host.Auth{{Type: "api_key", Config: credentials["custom header"]}}, CrossOriginRedirects: true,
 		Egress: &host.Egress{TLS: &tls.Config{Certificates: make([]tls.Certificate, 1)}},
 	})
 	testworld.WantError(t, "", err, "CrossOriginRedirects: another origin would get the client certificate")

@@ -16,7 +16,7 @@ import (
 // connectAhead makes a connector that replaces its tokens ahead of their end. It must be right.
 func (w *world) connectAhead(authType string, c config, ahead time.Duration) *host.Connector {
 	w.t.Helper()
-	return w.open(host.ConnectorConfig{Auth: host.Auth{Type: authType, Config: c}, RefreshAhead: ahead})
+	return w.open(host.ConnectorConfig{Auth: []host.Auth{{Type: authType, Config: c}}, RefreshAhead: ahead})
 }
 
 // caller is a connector and the world that it is in.

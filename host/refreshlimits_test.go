@@ -253,7 +253,7 @@ func TestInvalidRefreshAhead(t *testing.T) {
 		"asks":   {time.Minute, "refresh_ahead: auth type asks keeps no tokens of an endpoint: remove it"},
 		"basic":  {-1, "refresh_ahead: is negative"},
 	} {
-		_, err := w.tryOpen(host.ConnectorConfig{Auth: host.Auth{Type: authType}, RefreshAhead: c.ahead})
+		_, err := w.tryOpen(host.ConnectorConfig{Auth: []host.Auth{{Type: authType}}, RefreshAhead: c.ahead})
 		testworld.WantError(t, authType, err, c.want)
 	}
 }

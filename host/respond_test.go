@@ -88,7 +88,7 @@ func TestEchoedCredential_threats_45(t *testing.T) {
 				w := newWorld(t, func(c *host.Config) {
 					c.NoReuse, c.Base, c.Egress = noReuse, nil, host.Egress{AllowHTTP: true, AllowPrivate: true}
 				})
-				c := w.open(host.ConnectorConfig{Origins: []string{api.URL}, Auth: auth})
+				c := w.open(host.ConnectorConfig{Origins: []string{api.URL}, Auth: []host.Auth{auth}})
 				base := answer(func(r *http.Request) (*http.Response, error) {
 					w.Hide("the credential", credentialOf(r))
 					return http.DefaultTransport.RoundTrip(r)

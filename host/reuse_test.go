@@ -298,7 +298,7 @@ func TestAllocationsOfARequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := must(host.New(t.Context(), host.Config{Base: base, Secrets: host.MapSecrets{"s": "a secret of the test"}}))(t)
 			defer h.Close(t.Context())
-			connector := must(h.NewConnector(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{Type: c.authType, Config: c.config}}))(t)
+			connector := must(h.NewConnector(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{apiOrigin}, Auth: []host.Auth{{Type: c.authType, Config: c.config}}}))(t)
 			transport, r := connector.Transport(nil), get(t.Context())
 			r.Header.Set("User-Agent", "test")
 			allocations := testing.AllocsPerRun(100, func() {

@@ -230,7 +230,7 @@ func TestRequestBodyClosedOnce(t *testing.T) {
 func TestDecision_Requests_which_hosts_get_the_credential(t *testing.T) {
 	w := newWorld(t)
 	c := w.open(host.ConnectorConfig{
-		Origins: []string{"https://API.test/", "https://api.test:8443", "https://bücher.test", "https://straße.test"}, Auth: host.Auth{Type: "api_key", Config: key("{{ get_secret('s') }}")},
+		Origins: []string{"https://API.test/", "https://api.test:8443", "https://bücher.test", "https://straße.test"}, Auth: []host.Auth{{Type: "api_key", Config: key("{{ get_secret('s') }}")}},
 	})
 	for _, url := range []string{
 		"https://api.test", "https://api.test:443/x", "https://Api.Test/x", "https://api.test:8443/", "https://b%C3%BCcher.test/", "https://xn--bcher-kva.test/",
@@ -262,7 +262,7 @@ func TestDecision_Requests_which_hosts_get_the_credential(t *testing.T) {
 		t.Error("Explain explains a request that would not be sent")
 	}
 	for _, bad := range []string{"https://api.test/v1", "https://api.test?a", "https://u@api.test", "api.test", "https://", "ftp://api.test", "https://api.test:99999", "https://api.test:0", "https://api.test/#f", "::"} {
-		w.refuseConnector(host.ConnectorConfig{Origins: []string{apiOrigin, bad}, Auth: host.Auth{Type: "none"}}, "origins[1]", "")
+		w.refuseConnector(host.ConnectorConfig{Origins: []string{apiOrigin, bad}, Auth: []host.Auth{{Type: "none"}}}, "origins[1]", "")
 	}
 }
 

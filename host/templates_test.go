@@ -67,7 +67,7 @@ func TestDecision_Templates_checked_when_loaded(t *testing.T) {
 		"x{{ read_file('/etc/passwd') }}": "column 5: unknown function",
 		"{{ get_secret(user.email) }}":    "column 15: the name must be a literal",
 	} {
-		_, err := w.tryOpen(host.ConnectorConfig{Auth: host.Auth{Type: "api_key", Config: key(template)}})
+		_, err := w.tryOpen(host.ConnectorConfig{Auth: []host.Auth{{Type: "api_key", Config: key(template)}}})
 		testworld.WantError(t, template, err, "connectors.crm.auth.config.value, "+want)
 	}
 }

@@ -17,7 +17,7 @@ import (
 func tenantConnector(secret string) host.ConnectorConfig {
 	c := oauth(secret)
 	c["token_url"] = "https://{{ get_variable('zendesk', 'tenant') }}.zendesk.test/token"
-	return host.ConnectorConfig{Origins: []string{"https://*.zendesk.test"}, Hosts: []string{"*.zendesk.test"}, Auth: host.Auth{Type: "oauth_client_credentials", Config: c}}
+	return host.ConnectorConfig{Origins: []string{"https://*.zendesk.test"}, Hosts: []string{"*.zendesk.test"}, Auth: []host.Auth{{Type: "oauth_client_credentials", Config: c}}}
 }
 
 // tenantWorld is a world with two tenants, whose token endpoints issue different tokens, and records the hosts that are requests.
@@ -111,7 +111,7 @@ func TestTenantHostRedirects_threats_480(t *testing.T) {
 		secret := w.canary("tenants/acme/own")
 		client := &http.Client{Transport: w.open(host.ConnectorConfig{
 			Origins: []string{"https://*.zendesk.test"}, Hosts: []string{"*.zendesk.test"}, CrossOriginRedirects: follow,
-			Auth: host.Auth{Type: "api_key", Config: key("{{ get_secret('own', 'tenant') }}")},
+			Auth: []host.Auth{{Type: "api_key", Config: key("{{ get_secret('own', 'tenant') }}")}},
 		}).Transport(nil)}
 		for to, want := range map[string][]string{
 			"/b": {"acme.zendesk.test/b " + secret}, "https://acme.zendesk.test/b": {"acme.zendesk.test/b " + secret},
@@ -163,12 +163,12 @@ func TestTenantHostSharedSecrets_threats_482(t *testing.T) {
 	w.open(c)
 	w.refuseConnector(tenantConnector("literal"), path, "is the same for all tenants")
 	c = host.ConnectorConfig{
-		Origins: []string{"https://*.myshopify.com"}, Hosts: []string{"*.myshopify.com"}, Auth: host.Auth{Type: "api_key", Config: key(shared)},
+		Origins: []string{"https://*.myshopify.com"}, Hosts: []string{"*.myshopify.com"}, Auth: []host.Auth{{Type: "api_key", Config: key(shared)}},
 	}
 	w.refuseConnector(c, "auth.config.value", "is the same for all tenants")
 	for _, open := range []func(){
 		func() { c.HostsShareSecrets = true },
-		func() { c.HostsShareSecrets, c.Auth.Config = false, key("{{ get_secret('own', 'tenant') }}") },
+		func() { c.HostsShareSecrets, c.Auth[0].Config = false, key("{{ get_secret('own', 'tenant') }}") },
 		func() {
 			c.Origins, c.Hosts = []string{"https://*.blob.core.windows.net"}, []string{"*.blob.core.windows.net"}
 		},
@@ -206,7 +206,7 @@ func TestTenantHostProblems(t *testing.T) {
 		auth["token_url"] = cmp.Or(c.tokenURL, tokenURL)
 		t.Run(name, func(*testing.T) {
 			w.refuseConnector(host.ConnectorConfig{
-				Origins: []string{cmp.Or(c.origin, apiOrigin)}, Hosts: c.hosts, Auth: host.Auth{Type: "oauth_client_credentials", Config: auth},
+				Origins: []string{cmp.Or(c.origin, apiOrigin)}, Hosts: c.hosts, Auth: []host.Auth{{Type: "oauth_client_credentials", Config: auth}},
 			}, c.path, c.message)
 		})
 	}

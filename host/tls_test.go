@@ -134,7 +134,7 @@ func (s *secureWorld) secure(name string, t *host.TLS) *host.Connector {
 
 func (s *secureWorld) secureAs(name string, t *host.TLS, auth host.Auth) *host.Connector {
 	s.t.Helper()
-	return s.open(host.ConnectorConfig{Name: name, Origins: []string{s.api.URL}, Auth: auth, TLS: t})
+	return s.open(host.ConnectorConfig{Name: name, Origins: []string{s.api.URL}, Auth: []host.Auth{auth}, TLS: t})
 }
 
 // credentials is the configuration of RFC 8705 section 2.
@@ -459,11 +459,11 @@ func TestRefusedTLS(t *testing.T) {
 		"plain http":         {host.TLS{CA: s.authority.PEM()}, "http://api.test", "tls: is for the API, whose origin is plain http"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := s.tryOpen(host.ConnectorConfig{Origins: []string{cmp.Or(c.origin, apiOrigin)}, Auth: host.Auth{Type: "none"}, TLS: &c.tls})
+			_, err := s.tryOpen(host.ConnectorConfig{Origins: []string{cmp.Or(c.origin, apiOrigin)}, Auth: []host.Auth{{Type: "none"}}, TLS: &c.tls})
 			testworld.WantError(t, "", err, c.want)
 		})
 	}
-	newWorld(t).refuseConnector(host.ConnectorConfig{Auth: host.Auth{Type: "none"}, TLS: of("ann")}, "tls", "needs the transport of the host, and Config.Base takes its place")
+	newWorld(t).refuseConnector(host.ConnectorConfig{Auth: []host.Auth{{Type: "none"}}, TLS: of("ann")}, "tls", "needs the transport of the host, and Config.Base takes its place")
 }
 
 // A token endpoint of plain http, which a template may name, gets nothing.

@@ -330,9 +330,9 @@ func TestUnwantedSpansCost(t *testing.T) {
 			Base: answer(func(*http.Request) (*http.Response, error) { return ok, nil }),
 		}))(t)
 		defer h.Close(t.Context())
-		c := must(h.NewConnector(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{apiOrigin}, Auth: host.Auth{
+		c := must(h.NewConnector(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{apiOrigin}, Auth: []host.Auth{{
 			Type: "api_key", Config: config{"key": "X-Key", "value": "{{ get_secret('s') }}", "in": "header"},
-		}}))(t)
+		}}}))(t)
 		transport, r := c.Transport(nil), get(t.Context())
 		return testing.AllocsPerRun(100, func() {
 			_ = must(transport.RoundTrip(r))(t).Body.Close()

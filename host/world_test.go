@@ -217,7 +217,7 @@ func (w *world) refuseConnector(c host.ConnectorConfig, path, text string) {
 
 func (w *world) connectAs(name, authType string, c config) *host.Connector {
 	w.t.Helper()
-	return w.open(host.ConnectorConfig{Name: name, Auth: host.Auth{Type: authType, Config: c}})
+	return w.open(host.ConnectorConfig{Name: name, Auth: []host.Auth{{Type: authType, Config: c}}})
 }
 
 // tokenWorld returns a world with a token endpoint that answers with login, or else issues t1, and a connector that uses it.
@@ -240,7 +240,7 @@ func keyWorld(t *testing.T) (*world, *host.Connector) {
 // problems returns what is wrong with a configuration, as "path: message" lines without the connector.
 func (w *world) problems(authType string, c config) []string {
 	w.t.Helper()
-	_, err := w.tryOpen(host.ConnectorConfig{Auth: host.Auth{Type: authType, Config: c}})
+	_, err := w.tryOpen(host.ConnectorConfig{Auth: []host.Auth{{Type: authType, Config: c}}})
 	if err == nil {
 		return nil
 	}

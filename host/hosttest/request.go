@@ -166,7 +166,7 @@ func (h *Harness) connect(config Config, r *http.Request) (*host.Connector, erro
 	h.evidence.begin()
 	defer h.evidence.end()
 	connector, err := live.NewConnector(h.context(context.Background()), host.ConnectorConfig{
-		Name: name, Origins: []string{origin}, Auth: host.Auth{Type: authType, Config: config},
+		Name: name, Origins: []string{origin}, Auth: []host.Auth{{Type: authType, Config: config}},
 	})
 	if err != nil {
 		h.evidence.failure("the connector's problems", err)

@@ -116,7 +116,7 @@ func (s *sender) RoundTrip(r *http.Request) (*http.Response, error) {
 func (s *sender) send(config map[string]any, r *http.Request) verification {
 	s.t.Helper()
 	connector := testworld.Must(s.host.NewConnector(s.t.Context(), host.ConnectorConfig{
-		Name: "api", Origins: []string{r.URL.Scheme + "://" + r.URL.Host}, Auth: host.Auth{Type: "oauth1", Config: config},
+		Name: "api", Origins: []string{r.URL.Scheme + "://" + r.URL.Host}, Auth: []host.Auth{{Type: "oauth1", Config: config}},
 	}))(s.t)
 	response, err := connector.Transport(s).RoundTrip(r)
 	if err != nil {

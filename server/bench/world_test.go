@@ -120,7 +120,7 @@ func authOf(authType string) host.Auth {
 
 func connect(t testing.TB, h *host.Host, name string, a host.Auth) *host.Connector {
 	t.Helper()
-	return testworld.Must(h.NewConnector(t.Context(), host.ConnectorConfig{Name: name, Origins: []string{apiOrigin}, Auth: a}))(t)
+	return testworld.Must(h.NewConnector(t.Context(), host.ConnectorConfig{Name: name, Origins: []string{apiOrigin}, Auth: []host.Auth{a}}))(t)
 }
 
 // connected returns the only connector of a host. If the host does not load its auth type by default, it gets the module.

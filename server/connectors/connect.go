@@ -59,7 +59,8 @@ func (l *loader) connect(ctx context.Context, c *definition) {
 	l.checkSecrets(ctx, c, connected.Upstream(), connected.Secrets())
 	l.set.Connectors = append(l.set.Connectors, connected)
 	if notice := l.set.ConsentNotice(connected); notice != "" {
-		l.warn(c.member.place("auth.type"), c.path(), "%s", notice)
+		consenting := max(0, slices.IndexFunc(c.auths, func(a authentication) bool { return a.info.Consent }))
+		l.warn(c.member.place(c.auths[consenting].path+".type"), c.path(), "%s", notice)
 	}
 }
 
@@ -89,7 +90,8 @@ func (l *loader) reportConfig(ctx context.Context, c *definition, err error) *ho
 	}
 	misspelt := c.misspelt()
 	for _, p := range wrong.Problems {
-		duplicate := c.gateway.Auth.Type == "" && p.Path == "auth.type" // already reported
+		a := c.authAt(p.Path)
+		duplicate := a.Type == "" && p.Path == a.path+".type" // already reported
 		if !duplicate && !misspelt[p.Path] && !l.mayLackPlugin(c, p) {
 			l.reportProblem(c, p)
 		}
@@ -113,37 +115,40 @@ func (l *loader) reportConfig(ctx context.Context, c *definition, err error) *ho
 // mayLackPlugin reports whether p may be due to a plugin that could not be loaded: the auth type is unknown, and is not a misspelling
 // of a built-in one. That of a plugin may resemble that of another, as acme_1 and acme_2 do.
 func (l *loader) mayLackPlugin(c *definition, p host.Problem) bool {
-	if !l.pluginsMissing || c.info.Type != "" || p.Path != "auth.type" {
+	a := c.authAt(p.Path)
+	if !l.pluginsMissing || a.info.Type != "" || p.Path != a.path+".type" {
 		return false
 	}
-	_, slip := problem.Nearest(c.gateway.Auth.Type, plugins.Types())
+	_, slip := problem.Nearest(a.Type, plugins.Types())
 	return !slip
 }
 
 // misspelt returns the paths of fields that are missing because their names are misspelt.
 func (c *definition) misspelt() map[string]bool {
-	fields := make([]string, len(c.info.Fields))
-	for i, f := range c.info.Fields {
-		fields[i] = f.Name
-	}
 	paths := map[string]bool{}
-	for name := range c.gateway.Auth.Config {
-		if suggestion, ok := problem.Nearest(name, fields); ok && suggestion != name {
-			paths["auth.config."+suggestion] = true
+	for _, a := range c.auths {
+		fields := make([]string, len(a.info.Fields))
+		for i, f := range a.info.Fields {
+			fields[i] = f.Name
 		}
-	}
-	for _, f := range c.info.Fields {
-		if _, there := c.gateway.Auth.Config[c.writtenAs(f)]; there {
-			delete(paths, "auth.config."+f.Name)
+		for name := range a.Config {
+			if suggestion, ok := problem.Nearest(name, fields); ok && suggestion != name {
+				paths[a.path+".config."+suggestion] = true
+			}
+		}
+		for _, f := range a.info.Fields {
+			if _, there := a.Config[a.writtenAs(f)]; there {
+				delete(paths, a.path+".config."+f.Name)
+			}
 		}
 	}
 	return paths
 }
 
 // writtenAs returns the name of a field, or the alias that the file has in place of it.
-func (c *definition) writtenAs(f abi.Field) string {
+func (a *authentication) writtenAs(f abi.Field) string {
 	for _, alias := range f.Aliases {
-		if _, there := c.gateway.Auth.Config[alias]; there {
+		if _, there := a.Config[alias]; there {
 			return alias
 		}
 	}
@@ -157,9 +162,10 @@ func (l *loader) reportProblem(c *definition, p host.Problem) {
 	path := p.Path
 	n, where, found := c.member.locate(path)
 	message := p.Message
-	name, inConfig := strings.CutPrefix(path, "auth.config.")
+	a := c.authAt(path)
+	name, inConfig := strings.CutPrefix(path, a.path+".config.")
 	first, _, _ := step(name)
-	_, isField := c.field(first) // if not, the name is wrong, and the place is that of the name
+	_, isField := a.field(first) // if not, the name is wrong, and the place is that of the name
 	switch {
 	case p.Column > 0 && found:
 		place, ok := l.source.character(n, p.Column)
@@ -176,7 +182,7 @@ func (l *loader) reportProblem(c *definition, p host.Problem) {
 	case host.CodeNoKeyStore:
 		message += ": give a store of type vault the member transit"
 	case host.CodeNoState:
-		message = fmt.Sprintf("auth type %s keeps tokens that may be used once, which needs a store of state: add the member state to the file", c.info.Type)
+		message = fmt.Sprintf("auth type %s keeps tokens that may be used once, which needs a store of state: add the member state to the file", a.info.Type)
 	}
 	l.report(where, c.path()+"."+path, "%s", message)
 }

@@ -348,9 +348,11 @@ func (l *loader) load(ctx context.Context) error {
 	}
 	l.set.secrets = l.options.Host.Secrets
 	if l.options.Host.BuiltIns == nil { // the host would take longer to load all of them
-		types := make([]string, len(definitions))
-		for i, c := range definitions {
-			types[i] = c.gateway.Auth.Type
+		var types []string
+		for _, c := range definitions {
+			for _, a := range c.auths {
+				types = append(types, a.Type)
+			}
 		}
 		l.options.Host.BuiltIns = BuiltIns(types...)
 	}
@@ -376,7 +378,9 @@ func (l *loader) connectAll(ctx context.Context, definitions []*definition) erro
 		}
 		if c.member.kind == object {
 			l.current = c
-			c.info, _ = l.set.Host.Plugin(c.gateway.Auth.Type)
+			for i := range c.auths {
+				c.auths[i].info, _ = l.set.Host.Plugin(c.auths[i].Type)
+			}
 			l.inspectConnector(c)
 			l.connect(ctx, c)
 		}

@@ -59,8 +59,10 @@ func isRandom(text string) bool {
 // credentials warns of credentials that stand in a connector (threats.md 250).
 func (i *inspector) credentials(c *definition) {
 	path := c.path()
-	if config, _, found := c.member.locate("auth.config"); found {
-		i.config(c, config, path+".auth.config")
+	for _, a := range c.auths {
+		if config, _, found := c.member.locate(a.path + ".config"); found {
+			i.config(&a, config, path+"."+a.path+".config")
+		}
 	}
 	for _, list := range []string{"headers", "query"} {
 		if n, _, found := c.member.locate(list); found {
@@ -78,9 +80,9 @@ func (i *inspector) credentials(c *definition) {
 }
 
 // config warns of the sealed fields of an auth type, and of its keys, that are written out.
-func (i *inspector) config(c *definition, n *node, path string) {
+func (i *inspector) config(a *authentication, n *node, path string) {
 	for _, m := range n.members {
-		if f, ok := c.field(m.name); ok && (f.Sealed || f.Kind == abi.KindKey) {
+		if f, ok := a.field(m.name); ok && (f.Sealed || f.Kind == abi.KindKey) {
 			i.secret(m.value, path+"."+m.name)
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/problem"
 )
 
@@ -78,7 +79,7 @@ var kindWords = map[string]string{
 	"headers": "a list, each of whose items has name and value,", "headers[]": "an object with name and value",
 	"query": "a list, each of whose items has name and value,", "query[]": "an object with name and value",
 	"state": "an object with type and keys", "egress": "an object with allow, ca_file, proxy or plain_http",
-	"auth": "an object with type and config", "grants": "a list", "tls": "an object with certificates",
+	"auth": "an object with type and config", "auth[]": "an object with type and config", "grants": "a list", "tls": "an object with certificates",
 }
 
 // decode reads an object into a struct. It reports unknown and missing members, and values of the wrong kind.
@@ -156,6 +157,9 @@ func (d *definer) value(n *node, path string, f *field, to reflect.Value) {
 // contents reads a struct, a pointer to a struct, or a list.
 func (d *definer) contents(n *node, path string, f *field, to reflect.Value) {
 	switch {
+	case to.Type() == reflect.TypeFor[host.Auths]() && n.kind != list: // one
+		to.Set(reflect.MakeSlice(to.Type(), 1, 1))
+		d.value(n, path, f, to.Index(0))
 	case to.Kind() == reflect.Slice:
 		items := d.items(n, path, f.name)
 		to.Set(reflect.MakeSlice(to.Type(), len(items), len(items)))

@@ -26,10 +26,28 @@ type definition struct {
 	// permalink is empty if the file's permalink is invalid, or if none can be derived from the name.
 	permalink string
 	gateway   gateway.Definition
-	// info describes the auth type. It is the zero value if the host does not have the type.
-	info host.PluginInfo
+	// auths has the authentications of the member auth, one or a list.
+	auths []authentication
 	// connected is nil if the connector has problems.
 	connected *gateway.Connector
+}
+
+// An authentication is an auth type and its configuration, at a path in the connector: auth, or auth[1].
+type authentication struct {
+	*host.Auth
+	path string
+	// info describes the auth type. It is the zero value if the host does not have the type.
+	info host.PluginInfo
+}
+
+// authAt returns the authentication that a path leads into, or an empty one.
+func (c *definition) authAt(path string) *authentication {
+	for i := range c.auths {
+		if strings.HasPrefix(path+".", c.auths[i].path+".") {
+			return &c.auths[i]
+		}
+	}
+	return &authentication{Auth: &host.Auth{}}
 }
 
 func (c *definition) path() string {
@@ -188,6 +206,9 @@ func (d *definer) connector(n *node, index int) *definition {
 	}
 	path := c.path()
 	d.rename(fmt.Sprintf("connectors[%d]", index), path)
+	if m := n.get("auth"); m != nil && m.value.kind == list && len(m.value.items) == 1 { // the same as without a list
+		m.value = m.value.items[0]
+	}
 	file := connectorFile{Definition: &c.gateway}
 	d.decode(n, path, &file)
 	if file.Egress != nil {
@@ -239,17 +260,34 @@ func (d *definer) url(c *definition, path string) {
 
 func (d *definer) auth(c *definition, path string) {
 	m := c.member.get("auth")
+	if len(c.gateway.Auth) == 0 {
+		c.gateway.Auth = host.Auths{{}}
+	}
+	for i := range c.gateway.Auth {
+		a := authentication{Auth: &c.gateway.Auth[i], path: "auth"}
+		if len(c.gateway.Auth) > 1 {
+			a.path = fmt.Sprintf("auth[%d]", i)
+		}
+		c.auths = append(c.auths, a)
+		if n, _, found := c.member.locate(a.path); found {
+			d.authentication(&a, n, path+"."+a.path)
+		}
+	}
 	if m == nil {
 		if !d.reportedAsTypo(c.member, "auth") {
 			d.report(c.member.Place, path+".auth", "is missing: it says how the API is authenticated to; type: none is for one that asks nothing")
 		}
-		return
+	} else if m.value.kind == list && len(m.value.items) == 0 {
+		d.report(m.value.Place, path+".auth", "is an empty list: type: none is for an API that asks nothing")
 	}
-	if m.value.kind == object && m.value.get("type") == nil && !d.reportedAsTypo(m.value, "type") {
-		d.report(m.value.Place, path+".auth.type", "is missing")
+}
+
+func (d *definer) authentication(a *authentication, n *node, path string) {
+	if n.kind == object && n.get("type") == nil && !d.reportedAsTypo(n, "type") {
+		d.report(n.Place, path+".type", "is missing")
 	}
-	if config := m.value.get("config"); config != nil && config.value.kind != object && !config.value.isNull() {
-		c.gateway.Auth.Type = "" // otherwise the host would report a missing configuration
+	if config := n.get("config"); config != nil && config.value.kind != object && !config.value.isNull() {
+		a.Type = "" // otherwise the host would report a missing configuration
 	}
 }
 

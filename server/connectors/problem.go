@@ -235,24 +235,29 @@ func (i *inspector) each(n *node, path string, do func(n *node, path, text strin
 }
 
 // field returns the field that a member of auth.config sets.
-func (c *definition) field(name string) (abi.Field, bool) {
-	i := slices.IndexFunc(c.info.Fields, func(f abi.Field) bool { return f.Name == name || slices.Contains(f.Aliases, name) })
+func (a *authentication) field(name string) (abi.Field, bool) {
+	i := slices.IndexFunc(a.info.Fields, func(f abi.Field) bool { return f.Name == name || slices.Contains(f.Aliases, name) })
 	if i < 0 {
 		return abi.Field{}, false
 	}
-	return c.info.Fields[i], true
+	return a.info.Fields[i], true
 }
 
 // mistakes warns of what authors of connectors often confuse.
 func (i *inspector) mistakes(c *definition) {
 	i.belowURL(c)
-	config, _, found := c.member.locate("auth.config")
-	if !found {
-		return
+	for _, a := range c.auths {
+		if config, _, found := c.member.locate(a.path + ".config"); found {
+			i.fieldMistakes(&a, config, c.path()+"."+a.path+".config")
+		}
 	}
+}
+
+// fieldMistakes warns of what authors often confuse in the fields of an auth type.
+func (i *inspector) fieldMistakes(a *authentication, config *node, path string) {
 	added := map[string]string{} // texts of fields, which the plugin may put before a credential
-	for _, f := range c.info.Fields {
-		text, ok := stringOf(config.get(c.writtenAs(f)))
+	for _, f := range a.info.Fields {
+		text, ok := stringOf(config.get(a.writtenAs(f)))
 		if !ok {
 			text = f.Default
 		}
@@ -261,9 +266,9 @@ func (i *inspector) mistakes(c *definition) {
 		}
 	}
 	for _, m := range config.members {
-		f, ok := c.field(m.name)
+		f, ok := a.field(m.name)
 		text, isText := m.value.value.(string)
-		memberPath := problem.Join(c.path()+".auth.config", m.name)
+		memberPath := problem.Join(path, m.name)
 		suggestionIndex := slices.IndexFunc(f.Suggested, func(s string) bool {
 			return s != text && spelling.Replace(strings.ToLower(text)) == spelling.Replace(s)
 		})

@@ -188,6 +188,9 @@ func (w *schemaWriter) member(path string, t reflect.Type, f *field) schema {
 	switch t {
 	case reflect.TypeFor[host.Auth]():
 		return w.auth()
+	case reflect.TypeFor[host.Auths]():
+		one := w.auth()
+		return schema{"if": schema{"type": "array"}, "then": schema{"items": one, "minItems": 1, "maxItems": 4}, "else": one}
 	case reflect.TypeFor[time.Duration]():
 		return textSchema(texts["duration"])
 	case reflect.TypeFor[*node](): // in a list, whose rule has its values

@@ -107,7 +107,7 @@ func TestTextsOfPluginsInASchema(t *testing.T) {
 	eachSchema(document, func(s schema) {
 		for name, below := range s {
 			switch {
-			case name == "$ref" && below != "#/definitions/evil":
+			case name == "$ref" && below != "#/definitions/evil" && below != "#/definitions/auth-element":
 				t.Errorf("the schema refers to %v", below)
 			case strings.HasPrefix(name, "markdown"), name == "defaultSnippets", name == "$id":
 				t.Errorf("the schema has %s: %v", name, below)

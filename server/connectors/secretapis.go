@@ -95,7 +95,7 @@ func (f *apiStore) connector(ctx context.Context, d *definer, n *node, path stri
 		return nil
 	}
 	d.set.storeHosts = append(d.set.storeHosts, own)
-	c, err := own.NewConnector(ctx, host.ConnectorConfig{Name: path, Origins: []string{u.Scheme + "://" + u.Host}, Auth: f.Auth})
+	c, err := own.NewConnector(ctx, host.ConnectorConfig{Name: path, Origins: []string{u.Scheme + "://" + u.Host}, Auth: host.Auths{f.Auth}})
 	var wrong *host.ConfigError
 	switch {
 	case errors.As(err, &wrong):

@@ -143,9 +143,11 @@ func explain(ctx context.Context, connected *host.Connector, method string, targ
 func (c *definition) writableRequest() (method string, target *url.URL) {
 	methods := slices.DeleteFunc(slices.Clone(c.gateway.Methods), func(m string) bool { return m == http.MethodGet || m == http.MethodHead })
 	var texts []string
-	for _, name := range slices.Sorted(maps.Keys(c.gateway.Auth.Config)) {
-		if text, ok := c.gateway.Auth.Config[name].(string); ok && text != "" && !strings.Contains(text, "{{") {
-			texts = append(texts, url.PathEscape(text))
+	for _, a := range c.auths {
+		for _, name := range slices.Sorted(maps.Keys(a.Config)) {
+			if text, ok := a.Config[name].(string); ok && text != "" && !strings.Contains(text, "{{") {
+				texts = append(texts, url.PathEscape(text))
+			}
 		}
 	}
 	return append(methods, http.MethodGet)[0], c.url.JoinPath(texts...)
@@ -165,26 +167,31 @@ func (l *loader) reportRehearsal(c *definition, err error) bool {
 	case failed.Stage != host.StageSign && failed.Stage != host.StageTemplate && failed.Stage != host.StageIdentity && failed.Stage != host.StageMutation:
 		return false
 	}
-	where := c.member.place("auth.config")
+	a := c.authAt(cmp.Or(failed.Path, c.auths[0].path))
+	where := c.member.place(a.path + ".config")
 	if failed.Stage == host.StageTemplate && len(c.gateway.Hosts) > 0 && l.options.User.TenantID == "" { // the tenant of the rehearsal is made up
-		l.warn(where, c.path()+".auth.config", "was not tried, because its host depends on the tenant: --tenant ID says which")
+		l.warn(where, c.path()+"."+a.path+".config", "was not tried, because its host depends on the tenant: --tenant ID says which")
 		return true
 	}
-	_, ok := c.field(failed.Field)
-	for _, f := range c.info.Fields {
-		n, _, found := c.member.locate("auth.config." + c.writtenAs(f))
+	_, ok := a.field(failed.Field)
+	for _, f := range a.info.Fields {
+		n, _, found := c.member.locate(a.path + ".config." + a.writtenAs(f))
 		if found && failed.Stage == host.StageSign && (f.Name == failed.Field || f.Kind == abi.KindKey && !ok) {
 			where = n.Place
 		}
 	}
-	l.report(where, c.path()+".auth.config", "%v", failed.Err)
+	l.report(where, c.path()+"."+a.path+".config", "%v", failed.Err)
 	return true
 }
 
 // mention returns the path and the place at which a connector first names a secret.
 func (l *loader) mention(c *definition, secret string) (secretPath string, where problem.Place) {
 	name := path.Base(secret)
-	for _, part := range []string{"auth.config", "tls", "headers", "query"} {
+	var parts []string
+	for _, a := range c.auths {
+		parts = append(parts, a.path+".config")
+	}
+	for _, part := range append(parts, "tls", "headers", "query") {
 		n, _, found := c.member.locate(part)
 		if !found {
 			continue
@@ -205,7 +212,7 @@ func (l *loader) mention(c *definition, secret string) (secretPath string, where
 			return secretPath, where
 		}
 	}
-	return c.path() + ".auth.config", c.member.place("auth.config")
+	return c.path() + "." + parts[0], c.member.place(parts[0])
 }
 
 // maxStores limits the stores of a file, because each may hold a file of certificates in memory.

@@ -164,7 +164,7 @@ func TestCredentialsAsTheAPIReadsThem(t *testing.T) {
 		}},
 		"decoded": {header("{{ base64_encode('gateway:' + get_secret('second')) }}"), func(h http.Header) string { return decoded(h.Get("X-Second")) }},
 		"decoded, of auth": {func(_ *options, d *gateway.Definition) {
-			d.Auth.Config = map[string]any{"key": "X-Second", "value": "{{ base64_encode('gateway:' + get_secret('second')) }}", "in": "header"}
+			d.Auth[0].Config = map[string]any{"key": "X-Second", "value": "{{ base64_encode('gateway:' + get_secret('second')) }}", "in": "header"}
 		}, func(h http.Header) string { return decoded(h.Get("X-Second")) }},
 		"in UTF-16": {header("{{ get_secret('second') }}"), func(h http.Header) string {
 			var wide []byte
@@ -196,7 +196,7 @@ func TestCredentialsAsTheAPIReadsThem(t *testing.T) {
 // specification.md "a parameter of the credential's name", threats.md 43: a caller cannot add a second parameter of that name.
 func TestParameterOfTheCredential(t *testing.T) {
 	w := newWorld(t, func(_ *options, d *gateway.Definition) {
-		d.Auth.Config = map[string]any{"key": "key", "value": "{{ get_secret('key') }}", "in": "query"}
+		d.Auth[0].Config = map[string]any{"key": "key", "value": "{{ get_secret('key') }}", "in": "query"}
 		d.Query = []gateway.Parameter{{Name: "key", Value: "", Overridable: true}, {Name: "KEY", Value: "", Overridable: true}}
 	})
 	for _, query := range []string{"key=mine", "KEY=mine"} {

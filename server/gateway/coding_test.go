@@ -39,7 +39,7 @@ func TestAnswersWithACoding_threats_321(t *testing.T) {
 	for coding, encoder := range encoders {
 		t.Run(coding, func(t *testing.T) {
 			w := newWorld(t)
-			definition := func(name string, auth host.Auth, r gateway.Response) *gateway.Connector {
+			definition := func(name string, auth []host.Auth, r gateway.Response) *gateway.Connector {
 				return w.connector(gateway.Definition{
 					Name: name, Permalink: name, URL: w.api.URL, Paths: []string{"/*"}, Auth: auth, Response: r,
 					Query: []gateway.Parameter{{Name: "key", Overridable: true}}, Timeout: time.Hour,
@@ -47,7 +47,7 @@ func TestAnswersWithACoding_threats_321(t *testing.T) {
 			}
 			key := keyAuth("X-API-Key", "header")
 			w.gateway.Use(gateway.Setup{Connectors: []*gateway.Connector{
-				definition("plain", key, gateway.Response{}), definition("open", host.Auth{Type: "none"}, gateway.Response{}),
+				definition("plain", key, gateway.Response{}), definition("open", []host.Auth{{Type: "none"}}, gateway.Response{}),
 				definition("filtered", key, gateway.Response{Records: "items", Filter: "record.a == 1"}),
 			}})
 			bodies := map[string][]byte{

@@ -173,7 +173,10 @@ func (c *Connector) with(upstream *host.Connector, err error, problems []problem
 		return nil, wrong
 	}
 	c.consents = upstreamConsents{upstream, c}
-	c.upstream, c.definition.Auth.Type = upstream, upstream.Config().Auth.Type // the name in place of an alias
+	c.upstream, c.definition.Auth = upstream, slices.Clone(c.definition.Auth)
+	for i, auth := range upstream.Config().Auth {
+		c.definition.Auth[i].Type = auth.Type // the name in place of an alias
+	}
 	return c, nil
 }
 

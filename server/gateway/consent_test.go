@@ -133,9 +133,9 @@ func newConsentWorld(t *testing.T, changes ...change) *consentWorld {
 		o.Users = byCookie
 		o.Clock = func() time.Time { return time.Unix(1_800_000_000, 0) }
 	}}, append(changes, func(o *options, _ *gateway.Definition) { setup = o.Setup })...)...)
-	crm := w.connector(gateway.Definition{Name: "CRM <b>", Permalink: "crm", URL: w.api.URL, Auth: host.Auth{Type: "none"}})
+	crm := w.connector(gateway.Definition{Name: "CRM <b>", Permalink: "crm", URL: w.api.URL, Auth: []host.Auth{{Type: "none"}}})
 	crm.FakeConsents(w.consents)
-	setup.Connectors = []*gateway.Connector{crm, w.connector(gateway.Definition{Name: "Weather", Permalink: "weather", URL: w.api.URL, Auth: host.Auth{Type: "none"}})}
+	setup.Connectors = []*gateway.Connector{crm, w.connector(gateway.Definition{Name: "Weather", Permalink: "weather", URL: w.api.URL, Auth: []host.Auth{{Type: "none"}}})}
 	w.gateway.Use(setup)
 	return w
 }

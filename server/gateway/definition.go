@@ -50,10 +50,10 @@ type Definition struct {
 	// Query has parameters that are appended to the query of the URL. Of a caller's parameters, only those pass that are
 	// overridable here.
 	Query []Parameter
-	// Auth is the auth type of the API and its configuration. The type none is for an API that asks nothing.
+	// Auth is the auth type of the API and its configuration, or a list of up to four that run in order. The type none is for an API that asks nothing.
 	//
 	// Only Auth, TLS and the values of Headers and Query may name secrets.
-	Auth host.Auth
+	Auth host.Auths
 	// TLS has a client certificate, and the authorities that servers are verified with.
 	//
 	// If it is nil, those of the host's Egress apply. It needs the host's transport: if Base of the [Config] is set, and TLS

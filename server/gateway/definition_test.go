@@ -163,7 +163,7 @@ func TestExpressionsKnowTheCallersRequest(t *testing.T) {
 	const known = "request.method + ' ' + request.path + ' ' + (request.query.page ?? '-') + ' ' + (request.query.token ?? '-') + ' ' + (request.query.key ?? '-')"
 	w := newWorld(t, func(_ *options, d *gateway.Definition) {
 		d.Paths = []string{"/today"}
-		d.Auth.Config["in"], d.Auth.Config["key"] = "query", "key"
+		d.Auth[0].Config["in"], d.Auth[0].Config["key"] = "query", "key"
 		d.Query = []gateway.Parameter{{Name: "token", Value: "{{ get_secret('key') }}"}, {Name: "page", Value: "1", Overridable: true}}
 		d.Request, d.Response.Body = "{{ "+known+" }}", known
 	})
@@ -200,7 +200,7 @@ func TestUndecodedDefinitions(t *testing.T) {
 // The defaults that the schema names are those that a connector has.
 func TestDefaultsOfDefinitions(t *testing.T) {
 	w := newWorld(t)
-	d := w.connector(gateway.Definition{Permalink: "x", URL: w.api.URL, Auth: host.Auth{Type: "none"}}).Definition()
+	d := w.connector(gateway.Definition{Permalink: "x", URL: w.api.URL, Auth: []host.Auth{{Type: "none"}}}).Definition()
 	found := 0
 	for _, part := range []any{d, d.Streams, d.Limits} {
 		v := reflect.ValueOf(part)
@@ -226,7 +226,7 @@ func TestDefaultsOfDefinitions(t *testing.T) {
 // The error has the host's problems and the gateway's. The paths of the host's problems have the names of the definition.
 func TestDefinitionsInvalidForHost(t *testing.T) {
 	w := newWorld(t)
-	d := gateway.Definition{URL: "ftp://{{ user.id }}/", Auth: host.Auth{Type: "api_key"}, Paths: []string{"users"}}
+	d := gateway.Definition{URL: "ftp://{{ user.id }}/", Auth: []host.Auth{{Type: "api_key"}}, Paths: []string{"users"}}
 	_, err := gateway.NewConnector(t.Context(), w.host, d)
 	var wrong *host.ConfigError
 	if !errors.As(err, &wrong) {
@@ -235,15 +235,15 @@ func TestDefinitionsInvalidForHost(t *testing.T) {
 	if got := pathsOf(wrong.Problems); got != "permalink auth.config.key auth.config.value auth.config.in url paths[0]" {
 		t.Errorf("complained of is %s", got)
 	}
-	c := w.connector(gateway.Definition{Name: "Crème & Co.", URL: w.api.URL, Auth: host.Auth{Type: "none"}})
+	c := w.connector(gateway.Definition{Name: "Crème & Co.", URL: w.api.URL, Auth: []host.Auth{{Type: "none"}}})
 	if got := c.Definition().Permalink; got != "creme-co" || c.Upstream().Config().Name != got {
 		t.Errorf("without a permalink, it is %q", got)
 	}
-	if _, err := gateway.NewConnector(t.Context(), w.host, gateway.Definition{URL: w.api.URL, Auth: host.Auth{Type: "none"}}); err == nil || !strings.Contains(err.Error(), "permalink: is empty, and so is what the name would make: set Name or Permalink") {
+	if _, err := gateway.NewConnector(t.Context(), w.host, gateway.Definition{URL: w.api.URL, Auth: []host.Auth{{Type: "none"}}}); err == nil || !strings.Contains(err.Error(), "permalink: is empty, and so is what the name would make: set Name or Permalink") {
 		t.Errorf("the error without a name is %v", err)
 	}
 	testworld.Check(t, w.host.Close(t.Context()))
-	d = gateway.Definition{Permalink: "x", URL: w.api.URL, Auth: host.Auth{Type: "none"}}
+	d = gateway.Definition{Permalink: "x", URL: w.api.URL, Auth: []host.Auth{{Type: "none"}}}
 	if _, err := gateway.NewConnector(t.Context(), w.host, d); !errors.Is(err, host.ErrClosed) {
 		t.Errorf("the error of a host that is closed is %v", err)
 	}

@@ -10,9 +10,9 @@
 //		Name:      "Weather",
 //		Permalink: "weather",
 //		URL:       "https://api.example.com/v1",
-//		Auth: host.Auth{Type: "api_key", Config: map[string]any{
+//		Auth: []host.Auth{{Type: "api_key", Config: map[string]any{
 //			"key": "X-API-Key", "value": "{{ get_secret('weather') }}", "in": "header",
-//		}},
+//		}}},
 //		Paths:  []string{"/forecast/*"},
 //		Limits: gateway.Limits{PerUser: 5},
 //	})

@@ -75,7 +75,9 @@ func TestEventSaysWhyARequestFailed(t *testing.T) {
 			}
 		})
 	}
-	w := newWorld(t, func(_ *options, d *gateway.Definition) { d.Auth.Config["value"] = "{{ get_secret('nobody-has-it') }}" })
+	w := newWorld(t, func(_ *options, d *gateway.Definition) {
+		d.Auth[0].Config["value"] = "{{ get_secret('nobody-has-it') }}"
+	})
 	if e := w.event("GET", ""); !errors.Is(e.Err, host.ErrSecretNotFound) || e.Stage != "template" {
 		t.Errorf("the event is %+v", e)
 	}

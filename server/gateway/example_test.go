@@ -30,9 +30,9 @@ func Example() {
 		Name:      "Weather",
 		Permalink: "weather",
 		URL:       "https://api.example.com/v1",
-		Auth: host.Auth{Type: "api_key", Config: map[string]any{
+		Auth: []host.Auth{{Type: "api_key", Config: map[string]any{
 			"key": "X-API-Key", "value": "{{ get_secret('weather') }}", "in": "header",
-		}},
+		}}},
 		Paths:    []string{"/forecast/*"},
 		Query:    []gateway.Parameter{{Name: "units", Value: "metric", Overridable: true}},
 		Response: gateway.Response{Body: "{degrees: response.body.temperature}"},
@@ -93,7 +93,7 @@ func ExampleNewConnector() {
 	_, err = gateway.NewConnector(ctx, h, gateway.Definition{
 		Permalink: "weather",
 		URL:       "http://api.example.com/v1",
-		Auth:      host.Auth{Type: "apikye"},
+		Auth:      []host.Auth{{Type: "apikye"}},
 		Paths:     []string{"forecast"},
 	})
 	var wrong *host.ConfigError

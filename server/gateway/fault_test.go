@@ -171,8 +171,8 @@ func TestFailedTests(t *testing.T) {
 // An answer without a body passes, even if it has the Content-Encoding of the body that it would have.
 func TestEncodingOfAnAnswerWithoutABody(t *testing.T) {
 	for method, status := range map[string]int{http.MethodHead: http.StatusOK, http.MethodGet: http.StatusNotModified} {
-		for kind, auth := range map[string]host.Auth{
-			"without a credential": {Type: "none"},
+		for kind, auth := range map[string][]host.Auth{
+			"without a credential": {{Type: "none"}},
 			"with a credential":    keyAuth("X-API-Key", "header"),
 		} {
 			w := newWorld(t, func(_ *options, d *gateway.Definition) { d.Auth = auth })
@@ -192,7 +192,7 @@ func TestTheTenantOfAMissingSecret(t *testing.T) {
 	for secret, want := range map[string]bool{"'none', 'tenant'": true, "'none'": false} {
 		w := newWorld(t, func(o *options, d *gateway.Definition) {
 			o.Users = users(func(*http.Request) (host.User, error) { return host.User{ID: "ann", TenantID: "acme"}, nil })
-			d.Auth.Config["value"] = "{{ get_secret(" + secret + ") }}"
+			d.Auth[0].Config["value"] = "{{ get_secret(" + secret + ") }}"
 		})
 		w.get("/connectors/weather")
 		if log := w.log.String(); strings.Contains(log, `"tenant":"acme"`) != want || !strings.Contains(log, "the secret is not found") {

@@ -33,7 +33,7 @@ func FuzzOutgoing(f *testing.F) {
 	}
 	h := testworld.Must(host.New(context.Background(), host.Config{}))(f)
 	d := gateway.Definition{
-		Name: "A", Permalink: "a", URL: "https://api.test/ü1/{{ user.id }}/x?who={{ user.id }}", Auth: host.Auth{Type: "none"}, Paths: []string{"/users/*", "/open/**"},
+		Name: "A", Permalink: "a", URL: "https://api.test/ü1/{{ user.id }}/x?who={{ user.id }}", Auth: []host.Auth{{Type: "none"}}, Paths: []string{"/users/*", "/open/**"},
 		Headers: []gateway.Parameter{{Name: "X-Lang", Value: "en", Overridable: true}}, Query: []gateway.Parameter{{Name: "q", Overridable: true}},
 	}
 	c := testworld.Must(gateway.NewConnector(context.Background(), h, d))(f)

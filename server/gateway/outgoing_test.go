@@ -45,7 +45,7 @@ func TestValuesStayInTheirSegment_threats_27(t *testing.T) {
 		{"/group%2Fproject?who={{ user.id }}", "a/b?c&d", "/group%2Fproject?who=a%2Fb%3Fc%26d"},
 		{"/group%2Fproject?{{ user.id }}", "a/b", "/group%2Fproject?a%2Fb"},
 	} {
-		connector := w.connector(gateway.Definition{Permalink: "x", URL: w.api.URL + c.url, Auth: host.Auth{Type: "none"}})
+		connector := w.connector(gateway.Definition{Permalink: "x", URL: w.api.URL + c.url, Auth: []host.Auth{{Type: "none"}}})
 		out, err := trial.NewOutgoing(host.WithUser(t.Context(), host.User{ID: c.user}), connector, trial.Incoming{Method: "GET"})
 		var got string
 		if err != nil {
@@ -75,7 +75,7 @@ func TestURLWithoutItsUser(t *testing.T) {
 func TestValuesOfHeaders(t *testing.T) {
 	w := newWorld(t)
 	name := []gateway.Parameter{{Name: "X-Name", Value: "{{ user.first_name }}"}}
-	d := gateway.Definition{Permalink: "x", URL: w.api.URL, Auth: host.Auth{Type: "none"}, Headers: name}
+	d := gateway.Definition{Permalink: "x", URL: w.api.URL, Auth: []host.Auth{{Type: "none"}}, Headers: name}
 	inHeader := w.connector(d)
 	d.Headers, d.Query = nil, name
 	inQuery := w.connector(d)
@@ -98,7 +98,7 @@ func TestValuesOfHeaders(t *testing.T) {
 func TestRequestsOfOperators(t *testing.T) {
 	w := newWorld(t)
 	c := w.connector(gateway.Definition{
-		Permalink: "x", URL: w.api.URL + "/v1?a=1", Auth: host.Auth{Type: "none"}, Paths: []string{"/users/*"},
+		Permalink: "x", URL: w.api.URL + "/v1?a=1", Auth: []host.Auth{{Type: "none"}}, Paths: []string{"/users/*"},
 		Query: []gateway.Parameter{{Name: "units", Value: "metric", Overridable: true}, {Name: "key", Value: "{{ get_secret('key') }}"}},
 	})
 	for query, want := range map[string]string{
@@ -133,7 +133,7 @@ func TestRequestsOfOperators(t *testing.T) {
 // A pattern with a slash at its end is for that path alone: a slash counts at some APIs.
 func TestSlashAtTheEndOfAPattern(t *testing.T) {
 	w := newWorld(t)
-	c := w.connector(gateway.Definition{Permalink: "x", URL: w.api.URL + "/v3", Auth: host.Auth{Type: "none"}, Paths: []string{"/users/me/", "/lists/*/", "/"}})
+	c := w.connector(gateway.Definition{Permalink: "x", URL: w.api.URL + "/v3", Auth: []host.Auth{{Type: "none"}}, Paths: []string{"/users/me/", "/lists/*/", "/"}})
 	for path, want := range map[string]bool{
 		"/users/me/": true, "/users/me": false, "/users/me//": false, "/users//": false, "/lists/7/": true, "/lists//": false, "/": true, "//": false,
 	} {

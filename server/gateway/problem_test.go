@@ -68,7 +68,7 @@ func TestServerTimingOfTwoAttempts(t *testing.T) {
 	now, attempts := time.Unix(1_800_000_000, 0), 0
 	w := newWorld(t, func(o *options, d *gateway.Definition) {
 		o.Clock, o.Plugins = func() time.Time { return now }, []host.Plugin{{Name: "digest.wasm", Wasm: plugins.Digest()}}
-		d.Auth = host.Auth{Type: "digest", Config: map[string]any{"username": "ann", "password": "{{ get_secret('key') }}"}}
+		d.Auth = []host.Auth{{Type: "digest", Config: map[string]any{"username": "ann", "password": "{{ get_secret('key') }}"}}}
 		o.Base = testworld.Answer(func(r *http.Request) (*http.Response, error) {
 			attempts++
 			now = now.Add(5 * ms)
@@ -94,7 +94,7 @@ func TestARefusalInAnUnknownCoding_threats_35(t *testing.T) {
 		attempts := 0
 		w := newWorld(t, func(o *options, d *gateway.Definition) {
 			o.Plugins = []host.Plugin{{Name: "digest.wasm", Wasm: plugins.Digest()}}
-			d.Auth = host.Auth{Type: "digest", Config: map[string]any{"username": "ann", "password": "{{ get_secret('key') }}"}}
+			d.Auth = []host.Auth{{Type: "digest", Config: map[string]any{"username": "ann", "password": "{{ get_secret('key') }}"}}}
 			o.Base = testworld.Answer(func(*http.Request) (*http.Response, error) {
 				if attempts++; attempts > 1 && second == http.StatusOK {
 					return testworld.Response(second, "text"), nil

@@ -207,7 +207,7 @@ func TestFailedStage(t *testing.T) {
 		"a template": {func(_ *options, d *gateway.Definition) {
 			d.Query = []gateway.Parameter{{Name: "who", Value: "{{ user.id }}"}}
 		}, trial.Try{}, nil, "request (failed)"},
-		"a secret":           {func(_ *options, d *gateway.Definition) { d.Auth.Config["value"] = "{{ get_secret('missing') }}" }, trial.Try{}, nil, "request authentication (failed)"},
+		"a secret":           {func(_ *options, d *gateway.Definition) { d.Auth[0].Config["value"] = "{{ get_secret('missing') }}" }, trial.Try{}, nil, "request authentication (failed)"},
 		"the token endpoint": {func(_ *options, d *gateway.Definition) { d.Auth = clientAuth(d.URL) }, trial.Try{}, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusBadRequest) }, "request authentication token (failed)"},
 		"the API": {func(o *options, _ *gateway.Definition) {
 			o.Base = testworld.Answer(func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF })
@@ -228,7 +228,7 @@ func TestFailedStage(t *testing.T) {
 func TestResultOfAnEndlessAnswer(t *testing.T) {
 	var body io.Reader
 	stub := func(o *options, d *gateway.Definition) {
-		d.Auth = host.Auth{Type: "none"}
+		d.Auth = []host.Auth{{Type: "none"}}
 		o.Base = testworld.Answer(func(r *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(body), ContentLength: -1, Request: r}, nil
 		})

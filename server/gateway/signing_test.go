@@ -38,7 +38,7 @@ func signing(t *testing.T, limit int64) change {
 	return func(o *options, d *gateway.Definition) {
 		o.Plugins = []host.Plugin{{Name: "acme_hmac.wasm", Wasm: wasm}}
 		d.Methods, d.Paths, d.Limits.RequestBytes = []string{"GET", "POST"}, []string{"/**"}, limit
-		d.Auth = host.Auth{Type: "acme_hmac", Config: map[string]any{"key_id": "north-1", "secret": "{{ get_secret('key') }}"}}
+		d.Auth = []host.Auth{{Type: "acme_hmac", Config: map[string]any{"key_id": "north-1", "secret": "{{ get_secret('key') }}"}}}
 	}
 }
 

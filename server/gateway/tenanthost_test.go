@@ -35,7 +35,7 @@ func TestTenantHost(t *testing.T) {
 		}
 	}
 	if got := w.connector(gateway.Definition{
-		Name: "Tenants", URL: "https://{{ tenant_id }}.example.test:8443/v1/{{ user.id }}", Hosts: []string{"*.example.test:8443"}, Auth: host.Auth{Type: "none"},
+		Name: "Tenants", URL: "https://{{ tenant_id }}.example.test:8443/v1/{{ user.id }}", Hosts: []string{"*.example.test:8443"}, Auth: []host.Auth{{Type: "none"}},
 	}).BaseURL().String(); got != "https://*.example.test:8443/v1/" { // for logs, metrics and the console
 		t.Errorf("the URL for people is %s", got)
 	}
@@ -45,7 +45,7 @@ func TestTenantHost(t *testing.T) {
 func TestTenantHostHeader(t *testing.T) {
 	w := newWorld(t)
 	d := gateway.Definition{
-		Name: "Tenants", URL: "https://{{ tenant_id }}.example.test", Hosts: []string{"*.example.test"}, Auth: host.Auth{Type: "none"},
+		Name: "Tenants", URL: "https://{{ tenant_id }}.example.test", Hosts: []string{"*.example.test"}, Auth: []host.Auth{{Type: "none"}},
 		Headers: []gateway.Parameter{{Name: "X-Key", Value: "{{ get_secret('key') }}"}},
 	}
 	_, err := gateway.NewConnector(t.Context(), w.host, d)

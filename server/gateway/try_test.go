@@ -29,7 +29,9 @@ func (w *world) try(permalink, body string) *httptest.ResponseRecorder {
 func TestShownBodies(t *testing.T) {
 	const most = 2 << 10
 	a := strings.Repeat("a", most+10)
-	w := newWorld(t, func(_ *options, d *gateway.Definition) { d.Methods, d.Auth = []string{"POST"}, host.Auth{Type: "none"} })
+	w := newWorld(t, func(_ *options, d *gateway.Definition) {
+		d.Methods, d.Auth = []string{"POST"}, []host.Auth{{Type: "none"}}
+	})
 	for name, c := range map[string]struct{ body, want string }{
 		"nothing":               {"", ""},
 		"short":                 {"ünï", "ünï"},

@@ -98,13 +98,13 @@ func newWorld(t *testing.T, changes ...change) *world {
 }
 
 // keyAuth sends the credential in a header or a query parameter.
-func keyAuth(name, in string) host.Auth {
-	return host.Auth{Type: "api_key", Config: map[string]any{"key": name, "value": "{{ get_secret('key') }}", "in": in}}
+func keyAuth(name, in string) []host.Auth {
+	return []host.Auth{{Type: "api_key", Config: map[string]any{"key": name, "value": "{{ get_secret('key') }}", "in": in}}}
 }
 
 // clientAuth gets tokens from an endpoint.
-func clientAuth(tokenURL string) host.Auth {
-	return host.Auth{Type: "oauth_client_credentials", Config: map[string]any{"client_id": "me", "client_secret": "{{ get_secret('key') }}", "token_url": tokenURL}}
+func clientAuth(tokenURL string) []host.Auth {
+	return []host.Auth{{Type: "oauth_client_credentials", Config: map[string]any{"client_id": "me", "client_secret": "{{ get_secret('key') }}", "token_url": tokenURL}}}
 }
 
 func (w *world) observe(e gateway.Event) {
@@ -132,7 +132,7 @@ func (w *world) connector(d gateway.Definition) *gateway.Connector {
 // problems returns the problems of a definition, and their paths. It sets auth to none.
 func (w *world) problems(d gateway.Definition) (all []host.Problem, paths string) {
 	w.t.Helper()
-	d.Permalink, d.Auth = "x", host.Auth{Type: "none"}
+	d.Permalink, d.Auth = "x", []host.Auth{{Type: "none"}}
 	_, err := gateway.NewConnector(w.t.Context(), w.host, d)
 	var wrong *host.ConfigError
 	if errors.As(err, &wrong) {

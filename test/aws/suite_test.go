@@ -165,7 +165,7 @@ func (w *Account) time() time.Time {
 // Sign returns a request as the API gets it.
 func (w *Account) Sign(r *http.Request, authType string, config map[string]any) (*http.Request, error) {
 	connector, err := w.host.NewConnector(r.Context(), host.ConnectorConfig{
-		Name: fmt.Sprint(config), Origins: []string{r.URL.Scheme + "://" + r.URL.Host}, Auth: host.Auth{Type: authType, Config: config},
+		Name: fmt.Sprint(config), Origins: []string{r.URL.Scheme + "://" + r.URL.Host}, Auth: []host.Auth{{Type: authType, Config: config}},
 	})
 	if err != nil {
 		return nil, err

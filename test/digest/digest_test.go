@@ -46,7 +46,7 @@ func client(t *testing.T, address, user, password string) (*http.Client, *counte
 	t.Cleanup(func() { _ = h.Close(context.Background()) })
 	connector := testworld.Must(h.NewConnector(t.Context(), host.ConnectorConfig{
 		Name: "pages", Origins: []string{address},
-		Auth: host.Auth{Type: "digest", Config: map[string]any{"username": user, "password": "{{ get_secret('lion') }}"}},
+		Auth: []host.Auth{{Type: "digest", Config: map[string]any{"username": user, "password": "{{ get_secret('lion') }}"}}},
 	}))(t)
 	base := &counter{}
 	return &http.Client{Transport: connector.Transport(base)}, base

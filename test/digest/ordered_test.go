@@ -41,7 +41,7 @@ func TestOrdered(t *testing.T) {
 	t.Cleanup(func() { _ = h.Close(context.Background()) })
 	connector := testworld.Must(h.NewConnector(t.Context(), host.ConnectorConfig{
 		Name: "pages", Origins: []string{server.URL},
-		Auth: host.Auth{Type: "digest", Config: map[string]any{"username": lion.User, "password": "{{ get_secret('lion') }}", "ordered": true}},
+		Auth: []host.Auth{{Type: "digest", Config: map[string]any{"username": lion.User, "password": "{{ get_secret('lion') }}", "ordered": true}}},
 	}))(t)
 	client := &http.Client{Transport: connector.Transport(&http.Transport{MaxIdleConnsPerHost: 12})}
 	const requests, together = 40, 12

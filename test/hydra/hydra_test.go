@@ -169,10 +169,10 @@ func (s *server) start() {
 			testworld.Check(t, errors.Join(h.Close(context.Background()), kept.Close(context.Background())))
 		})
 		connector := testworld.Must(h.NewConnector(t.Context(), host.ConnectorConfig{
-			Name: "me", Origins: []string{"https://api.test"}, Auth: host.Auth{Type: "oauth_authorization_code", Config: object{
+			Name: "me", Origins: []string{"https://api.test"}, Auth: []host.Auth{{Type: "oauth_authorization_code", Config: object{
 				"authorization_url": s.public + "/oauth2/auth", "token_url": s.token, "issuer": s.public,
 				"client_id": "keywright", "client_secret": "{{ get_secret('hydra') }}", "scope": "offline_access",
-			}},
+			}}},
 		}))(t)
 		s.nodes, s.hosts = append(s.nodes, connector), append(s.hosts, h)
 	}

@@ -211,7 +211,7 @@ func newConnector(ctx context.Context, module, server, authType string, config o
 		return nil, nil, nil, err
 	}
 	connector, err := h.NewConnector(ctx, host.ConnectorConfig{
-		Name: "mcp", Origins: []string{strings.TrimSuffix(server, "/mcp")}, Auth: host.Auth{Type: authType, Config: config},
+		Name: "mcp", Origins: []string{strings.TrimSuffix(server, "/mcp")}, Auth: []host.Auth{{Type: authType, Config: config}},
 	})
 	return h, connector, func() { _ = errors.Join(h.Close(ctx), kept.Close(ctx)) }, err
 }

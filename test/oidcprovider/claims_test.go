@@ -54,7 +54,7 @@ func (w *provider) signer(authType string, config object) func(body string) http
 	w.t.Helper()
 	h := testworld.Must(host.New(w.t.Context(), host.Config{Secrets: w.secrets, BuiltIns: []host.Plugin{{Name: authType, Wasm: plugins.Of(authType)}}}))(w.t)
 	w.t.Cleanup(func() { testworld.Check(w.t, h.Close(context.Background())) })
-	c := testworld.Must(h.NewConnector(w.t.Context(), host.ConnectorConfig{Name: "bank", Origins: []string{"https://bank.test"}, Auth: host.Auth{Type: authType, Config: config}}))(w.t)
+	c := testworld.Must(h.NewConnector(w.t.Context(), host.ConnectorConfig{Name: "bank", Origins: []string{"https://bank.test"}, Auth: []host.Auth{{Type: authType, Config: config}}}))(w.t)
 	return func(body string) http.Header {
 		r := testworld.Must(http.NewRequestWithContext(w.t.Context(), http.MethodPost, "https://bank.test/payments", strings.NewReader(body)))(w.t)
 		return testworld.Must(c.Authenticate(r))(w.t).Header

@@ -77,7 +77,7 @@ func newConsentsOf(t *testing.T, client object, secrets host.Secrets, pairs ...a
 		}
 	}
 	s.connector = testworld.Must(s.host.NewConnector(t.Context(), host.ConnectorConfig{
-		Name: "me", Origins: []string{s.issuer}, Auth: host.Auth{Type: "oauth_authorization_code", Config: config},
+		Name: "me", Origins: []string{s.issuer}, Auth: []host.Auth{{Type: "oauth_authorization_code", Config: config}},
 	}))(t)
 	return s
 }

@@ -124,7 +124,7 @@ func (w *provider) connect(authType string, config object, purposes ...string) *
 		config["token_url"] = w.issuer + "/token"
 	}
 	connector := testworld.Must(h.NewConnector(w.t.Context(), host.ConnectorConfig{
-		Name: "api", Origins: []string{w.issuer}, Auth: host.Auth{Type: authType, Config: config}, TLS: secure,
+		Name: "api", Origins: []string{w.issuer}, Auth: []host.Auth{{Type: authType, Config: config}}, TLS: secure,
 	}))(w.t)
 	return &http.Client{Transport: connector.Transport(nil)}
 }

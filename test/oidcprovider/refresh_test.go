@@ -81,7 +81,7 @@ func (s *shared) node(store state.Store) *node {
 	c.BuiltIns, c.State, c.Clock = []host.Plugin{module(t, "../../plugins/refreshtoken/refreshtoken.wasm")}, kept, s.clock
 	h := testworld.Must(host.New(t.Context(), c))(t)
 	connector := testworld.Must(h.NewConnector(t.Context(), host.ConnectorConfig{
-		Name: "api", Origins: []string{s.w.issuer}, Auth: host.Auth{Type: "oauth_refresh_token", Config: s.auth},
+		Name: "api", Origins: []string{s.w.issuer}, Auth: []host.Auth{{Type: "oauth_refresh_token", Config: s.auth}},
 	}))(t)
 	return &node{s, h, kept, connector}
 }

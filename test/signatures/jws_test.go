@@ -120,9 +120,9 @@ func TestClaimsAsBodies(t *testing.T) {
 // refuses checks that a key that signs JWTs in the host signs no JWS.
 func refuses(t *testing.T, w *signer, secret, algorithm string) {
 	t.Helper()
-	c, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{Name: "bank", Origins: []string{"https://api.test"}, Auth: host.Auth{
+	c, err := w.host.NewConnector(t.Context(), host.ConnectorConfig{Name: "bank", Origins: []string{"https://api.test"}, Auth: []host.Auth{{
 		Type: "jws", Config: map[string]any{"private_key": "{{ get_secret('" + secret + "') }}", "algorithm": algorithm, "key": jwsHeader},
-	}})
+	}}})
 	if err == nil {
 		r := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodPost, "https://api.test/", strings.NewReader(`{"sub":"admin"}`)))(t)
 		_, err = c.Transport(w).RoundTrip(r) //nolint:bodyclose // there is none

@@ -153,7 +153,7 @@ func (w *signer) RoundTrip(r *http.Request) (*http.Response, error) {
 func (w *signer) send(authType string, config map[string]any, r *http.Request) signed {
 	w.t.Helper()
 	connector := testworld.Must(w.host.NewConnector(w.t.Context(), host.ConnectorConfig{
-		Name: "api", Origins: []string{"https://" + r.URL.Host}, Auth: host.Auth{Type: authType, Config: config},
+		Name: "api", Origins: []string{"https://" + r.URL.Host}, Auth: []host.Auth{{Type: authType, Config: config}},
 	}))(w.t)
 	response, err := connector.Transport(w).RoundTrip(r)
 	if err != nil {

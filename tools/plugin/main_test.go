@@ -54,7 +54,7 @@ func TestPluginPanicLog(t *testing.T) {
 		}))(t)
 		defer h.Close(context.Background())
 		c := testworld.Must(h.NewConnector(t.Context(), host.ConnectorConfig{
-			Name: "c", Origins: []string{"https://api.test"}, Auth: host.Auth{Type: "panics", Config: map[string]any{"how": how}},
+			Name: "c", Origins: []string{"https://api.test"}, Auth: []host.Auth{{Type: "panics", Config: map[string]any{"how": how}}},
 		}))(t)
 		r := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, "https://api.test/", nil))(t)
 		if _, err := c.Transport(nil).RoundTrip(r); err == nil || !strings.Contains(err.Error(), "as after a panic: its text is in the log") { //nolint:bodyclose // there is no response

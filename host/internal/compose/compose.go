@@ -31,6 +31,8 @@ type Call interface {
 	ContentLength() (n int64, ok bool)
 	// HasBody reports whether the request has a body that is not empty.
 	HasBody() bool
+	// Shows reports whether guests may see a header that they do not see otherwise, as a reference.
+	Shows(header string) bool
 	// Sealer returns what seals the secrets in texts of the request, of which the longest has longest bytes.
 	Sealer(longest int) Sealer
 	// RejectSealed ends the call if text, in a place that takes no sealed values, contains one.
@@ -247,7 +249,7 @@ func (t *composition) appendNamed(b []byte, name, argument string) (_ []byte, fo
 	case "path":
 		value, found = t.below(argument), true
 	case "header":
-		if contract.Unseen(argument) {
+		if contract.Unseen(argument) && !t.call.Shows(argument) {
 			return b, false, false
 		}
 		value, found = t.header(argument)

@@ -223,6 +223,9 @@ func (t *composition) header(name string) (value string, found bool) {
 		return "", false
 	}
 	fields := r.headers()
+	if contract.Unseen(name) {
+		fields = []field{{name: name, values: r.header.Values(name)}}
+	}
 	t.count(len(t.Headers) + len(fields))
 	var values []string
 	for _, p := range t.Headers {

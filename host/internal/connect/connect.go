@@ -47,6 +47,10 @@ type Input struct {
 	CrossOriginRedirects  bool
 	BodyBytes             int64
 
+	// Member is the path of the authentication in the configuration: auth, or auth[1] for the second of a list. Later is set if others run
+	// before it.
+	Member string
+	Later  bool
 	// Plugin is the plugin of the auth type. If it is nil, NoPlugin says what is wrong with the name.
 	Plugin   *Plugin
 	NoPlugin string
@@ -90,6 +94,8 @@ type Plan struct {
 	// Warnings are about what is no error.
 	Warnings []problem.Problem
 
+	// member is that of the Input.
+	member string
 	// aliases has the alias that a field was configured with, by the name of the field.
 	aliases map[string]string
 	// seed is the part of a cache partition that is the same for all calls of the connector.
@@ -117,6 +123,9 @@ const (
 	CodeNoState    = "no-state"
 )
 
+// MaxAuth is the number of authentications that a connector may have.
+const MaxAuth = 4
+
 // Limits of a connector's configuration.
 const (
 	maxProblems          = 100       // listed problems
@@ -143,11 +152,11 @@ type checker struct {
 func Check(ctx context.Context, in *Input) (*Plan, Findings) {
 	k := &checker{
 		Collector: problem.Collector{Max: maxProblems}, in: in,
-		plan: &Plan{SecretFields: map[string]string{}, aliases: map[string]string{}},
+		plan: &Plan{SecretFields: map[string]string{}, aliases: map[string]string{}, member: in.Member},
 	}
 	k.transport()
 	if in.Plugin == nil {
-		k.Wrong("auth.type", "%s", in.NoPlugin)
+		k.Wrong(in.Member+".type", "%s", in.NoPlugin)
 	} else {
 		k.auth(ctx)
 	}
@@ -191,12 +200,12 @@ func (k *checker) auth(ctx context.Context) {
 		k.Wrong("resend", "auth type %s has no token that may be used once: remove it", authType)
 	}
 	if budget := (budget{maxConfigValues, maxConfigBytes, maxConfigExpressions}); !budget.spend(in.Values) {
-		k.Wrong("auth.config", "is too large: it may have %d values, %d MiB of text, and %d KiB of texts with expressions",
+		k.Wrong(in.Member+".config", "is too large: it may have %d values, %d MiB of text, and %d KiB of texts with expressions",
 			maxConfigValues, maxConfigBytes>>20, maxConfigExpressions>>10)
 		return
 	}
 	if in.Type != authType {
-		k.warn("auth.type", "auth type %q is a deprecated alias, use %q", in.Type, authType)
+		k.warn(in.Member+".type", "auth type %q is a deprecated alias, use %q", in.Type, authType)
 	}
 	k.aliases()
 	k.calls()
@@ -225,7 +234,7 @@ func (k *checker) auth(ctx context.Context) {
 	k.unlisted()
 	k.slots()
 	if err := k.plan.setSeed(in); err != nil {
-		k.Wrong("auth.config", "%v", err)
+		k.Wrong(in.Member+".config", "%v", err)
 	}
 }
 

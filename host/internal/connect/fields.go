@@ -168,6 +168,9 @@ func (k *checker) composed(f *hostfn.Field, value any) {
 // valuesOf returns the names of the values that the plugin adds to the templates of a field. member is the member with the template,
 // if the field is an object.
 func (k *checker) valuesOf(f *hostfn.Field, member string) (names []string) {
+	if k.in.Later { // what an earlier authentication has set shows by its exact name, see hostfn.Inputs.Earlier
+		names = append(names, "header:authorization", "header:Authorization", "header:cookie", "header:Cookie")
+	}
 	for _, name := range f.Values {
 		field, isObject := strings.CutSuffix(name, ".*")
 		if !isObject {

@@ -82,7 +82,7 @@ func (k *checker) listedTokens() {
 	for _, identity := range plan.Names.Identities {
 		hosts, err := ParseHostList(k.in.IdentityHosts(identity.Name, identity.Audience))
 		if err != nil {
-			k.Wrong("auth.config", "the hosts of %s: %v", identity, err)
+			k.Wrong(plan.member+".config", "the hosts of %s: %v", identity, err)
 		}
 		plan.listed = append(plan.listed, listedToken{identity.String(), hosts})
 	}

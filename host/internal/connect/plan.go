@@ -25,10 +25,14 @@ import (
 // Personal reports whether the templates name something of the user.
 func (p *Plan) Personal() bool { return len(p.Names.User) > 0 || p.Names.Tenant }
 
-// FieldSecrets returns the names of the secrets in each field and in each member of TLS, sorted. The name user.token stands for the
-// token of the user's session, and identity('NAME', 'AUDIENCE') for that of an identity. Fields without secrets are left out.
-func (p *Plan) FieldSecrets() map[string][]string {
-	all := map[string][]string{}
+// FieldSecrets adds the names of the secrets in each field and in each member of TLS to all, sorted. The name user.token stands for the
+// token of the user's session, and identity('NAME', 'AUDIENCE') for that of an identity. Fields without secrets are left out. In a list,
+// the path of the authentication is in front of a field.
+func (p *Plan) FieldSecrets(all map[string][]string) {
+	prefix := ""
+	if p.member != "auth" {
+		prefix = p.member + "."
+	}
 	add := func(field string, names template.Names) {
 		secrets := slices.Clone(names.Secrets)
 		if names.UserToken() {
@@ -44,13 +48,12 @@ func (p *Plan) FieldSecrets() map[string][]string {
 	for name, f := range p.Fields {
 		switch {
 		case f.Text != nil:
-			add(name, f.Text.Names())
+			add(prefix+name, f.Text.Names())
 		case f.Object != nil:
-			add(name, f.Object.Names())
+			add(prefix+name, f.Object.Names())
 		}
 	}
 	p.tlsNames(add)
-	return all
 }
 
 // slots sets the owners of the connector's slots: itself, and the origin of each URL that token requests may go to. So neither a
@@ -223,7 +226,7 @@ func (k *checker) states() {
 		return
 	}
 	if !k.in.State {
-		k.Wrong("auth.type", "auth type %s keeps tokens that may be used once, which needs a store of state: configure one (Config.State)",
+		k.Wrong(plan.member+".type", "auth type %s keeps tokens that may be used once, which needs a store of state: configure one (Config.State)",
 			p.Description.Type).Code = CodeNoState
 	}
 	plan.GrantOwner, plan.Renewal = GrantOwner{Tenant: true, User: true}, "connect again"
@@ -264,7 +267,7 @@ func (k *checker) validate(ctx context.Context) {
 		if k.failure = call.Failure; k.failure == nil {
 			k.failure = &hostfn.Failure{Stage: hostfn.StagePlugin, Err: err}
 		}
-		k.Wrong("auth.config", "the plugin's validate failed: %v", k.failure)
+		k.Wrong(k.plan.member+".config", "the plugin's validate failed: %v", k.failure)
 		return
 	}
 	if result.Code != 0 {
@@ -279,7 +282,7 @@ func (k *checker) complaint(line string) {
 	field, message, found := strings.Cut(line, ": ")
 	name, _, _ := strings.Cut(field, ".")
 	if !found || k.plan.Fields[name] == nil {
-		k.Wrong("auth.config", "%s", line)
+		k.Wrong(k.plan.member+".config", "%s", line)
 		return
 	}
 	k.Wrong(k.plan.Path(field), "%s", message)
@@ -307,7 +310,7 @@ func (k *checker) consent(ctx context.Context) {
 	switch {
 	case failure == nil || !errors.As(failure, &shownErr):
 	case shownErr.Field == "":
-		k.Wrong("auth.config", "%v", shownErr)
+		k.Wrong(k.plan.member+".config", "%v", shownErr)
 	default:
 		k.Wrong(k.plan.Path(shownErr.Field), "%v", shownErr)
 	}
@@ -347,5 +350,5 @@ func (p *Plan) Path(field string) string {
 	if nested {
 		name += "." + rest
 	}
-	return "auth.config." + name
+	return p.member + ".config." + name
 }

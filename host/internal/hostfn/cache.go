@@ -125,9 +125,9 @@ func (c *cacheUse) cacheKey(key string) tokencache.Key {
 //
 // If the call has read its request, the request may have determined which values were put in. A later call could then
 // learn about the request from the entries that are missing (threats.md 15c). So UsedOrigins returns all entries that such a
-// call read, or none.
-func (c *cacheUse) UsedOrigins() []*tokencache.Handle {
-	if c.usedOrigins == nil || !c.inputRead {
+// call read, or none. That also holds if requestRead is set: then another element of the list has read it.
+func (c *cacheUse) UsedOrigins(requestRead bool) []*tokencache.Handle {
+	if c.usedOrigins == nil || !c.inputRead && !requestRead {
 		return c.usedOrigins.Entries()
 	}
 	all := seal.From(c.Used...)

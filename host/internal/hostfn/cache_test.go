@@ -70,14 +70,14 @@ func TestEntriesAfterTheRequestWasRead_threats_15c(t *testing.T) {
 	unread := plan.Tokens.Put(t.Context(), nil, keyOf("unread"), []seal.Piece{{Text: "3"}}, time.Hour, false)
 	now = now.Add(time.Minute)
 	for name, want := range map[string]string{"read": "1", "gone": "", "unread": "", "missing": ""} {
-		c := New(context.Background(), plan, &Inputs{Answer: &APIAnswer{requestRead: true, used: []*tokencache.Handle{read, gone}}}, Detached)
+		c := New(context.Background(), plan, &Inputs{Answer: &APIAnswer{RequestRead: true, used: []*tokencache.Handle{read, gone}}}, Detached)
 		var got string
 		_ = c.try(func() { got, _ = c.CacheGet(name) })
 		if restarts := c.Restart != nil && c.Restart.Afresh; got != want || restarts != (want == "") {
 			t.Errorf("%s: %q, runs afresh %t", name, got, restarts)
 		}
 	}
-	c := New(context.Background(), plan, &Inputs{Answer: &APIAnswer{requestRead: true, used: []*tokencache.Handle{read, unread}}}, Detached)
+	c := New(context.Background(), plan, &Inputs{Answer: &APIAnswer{RequestRead: true, used: []*tokencache.Handle{read, unread}}}, Detached)
 	_ = c.try(func() { c.CacheDrop("read") })
 	if !read.Gone() || !unread.Gone() || c.Restart == nil || !c.Restart.Afresh {
 		t.Errorf("the entries are gone: %t, %t, and the call goes on with %v", read.Gone(), unread.Gone(), c.Restart)

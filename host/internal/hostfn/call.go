@@ -67,8 +67,8 @@ func (c *Call) Size() int {
 
 // DropRequest releases everything that refers to the request. It may be called once the call has ended.
 func (c *Call) DropRequest() {
-	c.ctx, c.inputs.Request = nil, nil
-	c.composer = nil
+	c.ctx, c.inputs.Request, c.inputs.Earlier = nil, nil, nil
+	c.composer, c.viewed = nil, nil
 	c.Found, c.rendered, c.renderedBuffer = nil, nil, [4]renderedField{}
 }
 
@@ -120,6 +120,8 @@ type core struct {
 	mode   Mode
 	sealed seal.Table
 
+	// viewed is the result of view. It is nil until it is first needed, and for what has no earlier authentications.
+	viewed *http.Request
 	// Failure is the reason why a host function ended the call, or nil.
 	Failure *Failure
 	// Restart is not nil if the call must be run again.
@@ -149,6 +151,9 @@ func (c *core) Inputs() *Inputs { return c.inputs }
 // Cacheable reports whether another run would have the same result, as long as the configuration, the secrets, the
 // fields of the user and the cache entries that this call read stay the same.
 func (c *core) Cacheable() bool { return !c.impure }
+
+// RequestRead reports whether the guest has read the request.
+func (c *core) RequestRead() bool { return c.inputRead }
 
 // end ends the call with a Failure. The stage of an error about a misused sealed value is StagePlugin, unless a key would have
 // to leave its store.
@@ -234,7 +239,7 @@ func (c *core) ttl(ttl time.Duration) time.Duration {
 
 // afterRead reports whether the call knows the API's answer to an attempt that has read the request. That attempt may have
 // provoked the answer, to say something about the request by it.
-func (c *core) afterRead() bool { return c.inputs.Answer != nil && c.inputs.Answer.requestRead }
+func (c *core) afterRead() bool { return c.inputs.Answer != nil && c.inputs.Answer.RequestRead }
 
 // runAgain ends the run with a Restart.
 func (c *core) runAgain(r Restart) {

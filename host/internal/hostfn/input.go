@@ -32,7 +32,7 @@ func (c *Call) Input() []byte {
 		return nil
 	}
 	c.readsRequest()
-	r := c.inputs.Request
+	r := c.view()
 	target := *r.URL
 	target.User, target.Host = nil, compose.Host(r)
 	address := target.String()
@@ -156,7 +156,7 @@ func (c *Call) BodyForm() (pairs []byte, ok bool) {
 	}
 	list := []any{}
 	sealed := c.sealer(len(form))
-	for member := range strings.SplitSeq(string(form), "&") {
+	for member := range strings.SplitSeq(c.viewForm(string(form)), "&") {
 		name, value, _ := strings.Cut(member, "=")
 		name, nameErr := url.QueryUnescape(name)
 		value, valueErr := url.QueryUnescape(value)
@@ -202,9 +202,10 @@ type composing struct{ *Call }
 
 func (c composing) Request() *http.Request {
 	c.needRequest(contract.UserCompose)
-	return c.inputs.Request
+	return c.view()
 }
 
+func (c composing) Shows(header string) bool          { return c.inputs.Earlier.sets(header) }
 func (c composing) ContentLength() (n int64, ok bool) { return c.contentLength() }
 func (c composing) HasBody() bool {
 	n, ok := c.contentLength()

@@ -32,8 +32,10 @@ type Mutation struct {
 	Form string
 	// Pass is set if the request is not to be sent again.
 	Pass bool
-	// SealedName is set if there is one header, and its name contains a sealed value.
+	// SealedName is set if the name of a header contains a sealed value.
 	SealedName bool
+	// sealedParameter is set if the name of a parameter contains a sealed value.
+	sealedParameter bool
 
 	// parameters holds the parameters of Query.
 	parameters []abi.Pair
@@ -165,7 +167,7 @@ func (c *Call) parameters(m *Mutation, where string, pairs []abi.Pair, sink seal
 		m.parameters = append(m.parameters, abi.Pair{Name: name, Value: value})
 		c.recordOpened(m, pair, name, value)
 		if count > 0 {
-			m.credentials = append(m.credentials, name)
+			m.credentials, m.sealedParameter = append(m.credentials, name), true
 		}
 		if n > 0 {
 			m.credentials = append(m.credentials, value)

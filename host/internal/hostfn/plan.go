@@ -207,6 +207,8 @@ type Inputs struct {
 	Number int64
 	// Answer is the API's answer to an earlier attempt of the request, if the call runs because of it, and nil otherwise.
 	Answer *APIAnswer
+	// Earlier has what earlier elements of a list of authentications have put into the request, or is nil.
+	Earlier *Mutation
 	// MadeUp is set if the secrets are made up, so that no key can be read. An explained call does not need one then.
 	MadeUp bool
 	// Unanswered is set if an explained call is the first attempt of a request. Otherwise it is one after a made-up answer, if
@@ -255,8 +257,8 @@ type APIAnswer struct {
 	found map[string]string
 	// used are the cache entries that the call of the earlier attempt read.
 	used []*tokencache.Handle
-	// requestRead is set if that call has read the request.
-	requestRead bool
+	// RequestRead is set if that call, or one of another element of a list, has read the request.
+	RequestRead bool
 	// offset is the last result of ClockOffset in that call. It is nil if the call did not ask.
 	offset *int64
 }

@@ -241,6 +241,11 @@ func (c *core) formsOf(longest int, include func(secret string, v *seal.Value) b
 	for _, secret := range c.inputs.secrets() {
 		add(secret, nil)
 	}
+	if earlier := c.inputs.Earlier; earlier != nil {
+		for _, secret := range earlier.openedTexts {
+			add(secret, nil)
+		}
+	}
 	slices.SortFunc(all, func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b))
 	})

@@ -24,7 +24,7 @@ import (
 type Body struct {
 	// Second is set when the request is sent for the second time.
 	Second bool
-	// Form is the text that the mutation adds to the body.
+	// Form is the text that mutations add to the body.
 	Form string
 
 	// Turns are the turns that the request has taken, by their partitions. Release ends them.
@@ -41,9 +41,16 @@ type Body struct {
 // Kept reports whether the body is kept.
 func (b *Body) Kept() bool { return b.buffer != nil }
 
-// Reader returns a function that returns new readers of the kept body, and the body's length.
+// Reader returns a function that returns new readers of the kept body with Form, and the length of both.
 func (b *Body) Reader() (open func() (io.ReadCloser, error), size int64) {
-	return b.buffer.open, b.buffer.size
+	buffer, text := b.buffer, b.Form
+	switch {
+	case text == "":
+		return buffer.open, buffer.size
+	case buffer.size > 0:
+		text = "&" + text
+	}
+	return func() (io.ReadCloser, error) { return buffer.openWith(text) }, buffer.size + int64(len(text)) // it does not hold b, so that b stays on the stack
 }
 
 // Close closes the body of a request that is not sent, as a RoundTripper must even after an error. It does so once.
@@ -118,19 +125,13 @@ func (b *Body) Attach(r *http.Request) (err error) {
 		}
 		return nil
 	}
-	size := buffer.size
-	r.GetBody = buffer.open
 	if b.Form != "" {
 		if err := buffer.repeats(b.Form); err != nil {
 			return err
 		}
-		text := b.Form
-		if size > 0 {
-			text = "&" + text
-		}
-		size += int64(len(text))
-		r.GetBody = func() (io.ReadCloser, error) { return buffer.openWith(text) } // it does not hold b, so that b stays on the stack
 	}
+	var size int64
+	r.GetBody, size = b.Reader()
 	if r.Body, err = r.GetBody(); err != nil || len(r.Trailer) > 0 { // trailers need chunked encoding, without a length
 		return err
 	}

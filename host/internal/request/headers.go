@@ -83,7 +83,7 @@ func NewOutgoing(limit int64) *Outgoing { return &Outgoing{Body: Body{limit: lim
 // Apply returns a copy of a request with the headers h and the mutation m. It shares with r all that the mutation does not change.
 func (o *Outgoing) Apply(r *http.Request, h Headers, m *hostfn.Mutation) *http.Request {
 	c := &o.first
-	if o.Second {
+	if c.request.URL != nil { // an earlier copy uses it
 		c = new(requestCopy)
 	}
 	c.request, c.target = *r, *r.URL

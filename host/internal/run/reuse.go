@@ -140,8 +140,13 @@ func (rn *Runner) store(values []string, subject inputs.Subject, call *hostfn.Ca
 	rn.Reuse.keep(entry, subject, call.Size())
 }
 
-// Outcome is the result of a call.
+// Outcome is the result of a call, or of several, one for each authentication of a list.
 type Outcome struct {
+	// parts has the outcome of each authentication. If it is nil, there is one. Of several, there are only these, the mutation of all, and
+	// Err.
+	parts []*Outcome
+	// longer is the last result of and with an outcome that may be used again.
+	longer   atomic.Pointer[Outcome]
 	runner   *Runner
 	Mutation *hostfn.Mutation
 	// used lists the cache entries that the call read.
@@ -166,6 +171,59 @@ type Outcome struct {
 	reusable bool
 }
 
+// and returns the outcome of authentications one after the other: o, and then next.
+func (o *Outcome) and(next *Outcome) (*Outcome, error) {
+	if all := o.longer.Load(); all != nil && all.parts[len(all.parts)-1] == next {
+		return all, nil
+	}
+	m, err := o.Mutation.And(next.Mutation)
+	all := &Outcome{Mutation: m, parts: append(slices.Clip(o.Parts()), next)}
+	if err == nil && next.Call.Cacheable() {
+		o.longer.Store(all)
+	}
+	return all, err
+}
+
+// Parts returns the outcome of each authentication, in order.
+func (o *Outcome) Parts() []*Outcome {
+	if o.parts == nil {
+		return []*Outcome{o}
+	}
+	return o.parts
+}
+
+// Texts returns the texts that the mutations of parts bring into their request.
+func Texts(parts ...*Outcome) (texts []string) {
+	for _, o := range parts {
+		texts = append(texts, o.Call.Texts(o.Mutation)...)
+	}
+	return texts
+}
+
+// Credentials returns the secret texts that the mutations of parts bring into their request.
+func Credentials(parts ...*Outcome) (texts []string) {
+	for _, o := range parts {
+		texts = append(texts, o.Call.Credentials(o.Mutation)...)
+	}
+	return texts
+}
+
+// Scrub returns a text without the secrets of the calls.
+func (o *Outcome) Scrub(text string) string {
+	for _, part := range o.Parts() {
+		text = part.Call.Scrub(text)
+	}
+	return text
+}
+
+// ScrubError returns an error without the secrets of the calls, see [hostfn.Call].
+func (o *Outcome) ScrubError(err error) error {
+	for _, part := range o.Parts() {
+		err = part.Call.ScrubError(err)
+	}
+	return err
+}
+
 func (o *Outcome) ends() (first time.Time) {
 	if fetched := o.Call.Stored; fetched != nil {
 		first = fetched.Ends()
@@ -180,6 +238,9 @@ func (o *Outcome) ends() (first time.Time) {
 
 // Scanner returns a scanner for the credentials of the mutation and for further ones. It returns nil if all of them are too short.
 func (o *Outcome) Scanner(extra []string) *leakscan.Scanner {
+	if n := len(o.parts); n > 0 {
+		return o.parts[n-1].Scanner(append(slices.Clip(extra), Credentials(o.parts[:n-1]...)...))
+	}
 	if e := o.lastScanner.Load(); e != nil && slices.Equal(e.credentials, extra) {
 		if !e.used.Load() {
 			e.used.Store(true)

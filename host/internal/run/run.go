@@ -68,18 +68,26 @@ type Runner struct {
 
 func (rn *Runner) failed(f *hostfn.Failure) error { return rn.Fail(f.Stage, f.Err) }
 
-// Authenticate returns the outcome of a request's call. It calls Observe, unless the detached call does.
-func (rn *Runner) Authenticate(ctx context.Context, r *http.Request, h request.Headers, body *request.Body, answer *hostfn.APIAnswer) *Outcome {
+// Authenticate returns the outcome of a request's call, behind that of the authentications whose mutations the request has: earlier, or
+// nil. It calls Observe, unless the detached call does.
+func (rn *Runner) Authenticate(
+	ctx context.Context, r *http.Request, h request.Headers, body *request.Body, answer *hostfn.APIAnswer, earlier *Outcome,
+) *Outcome {
 	stats := rn.Events.Attempt()
 	ctx = stats.Begin(ctx, event.Span{Name: event.Authenticate, Second: body.Second})
-	out := rn.find(ctx, r, body, answer, &stats)
-	if out.Err == nil {
-		if err := request.Check(r, h, out.Mutation); err != nil {
-			out, stats.Failure = &Outcome{Err: rn.Fail(hostfn.StageMutation, err), detached: out.detached}, FailureAnswer
+	out := rn.find(ctx, r, body, answer, earlier, &stats)
+	detached := out.detached
+	if out.Err == nil && !out.Mutation.Pass {
+		err := request.Check(r, h, out.Mutation)
+		if err == nil && earlier != nil {
+			out, err = earlier.and(out)
+		}
+		if err != nil {
+			out, stats.Failure = &Outcome{Err: rn.Fail(hostfn.StageMutation, err)}, FailureAnswer
 		}
 	}
 	stats.End(out.Err)
-	if !out.detached {
+	if !detached {
 		stats.Observe(ctx, out.Err)
 	}
 	return out
@@ -87,7 +95,9 @@ func (rn *Runner) Authenticate(ctx context.Context, r *http.Request, h request.H
 
 // find returns the outcome of an earlier call if it is valid for this request, and otherwise runs the plugin. It always runs
 // the plugin if answer, the API's answer to an earlier attempt, is not nil. It adds to stats.
-func (rn *Runner) find(ctx context.Context, r *http.Request, body *request.Body, answer *hostfn.APIAnswer, stats *event.Attempt) *Outcome {
+func (rn *Runner) find(
+	ctx context.Context, r *http.Request, body *request.Body, answer *hostfn.APIAnswer, earlier *Outcome, stats *event.Attempt,
+) *Outcome {
 	if rn.Gate.Closed() {
 		return &Outcome{Err: rn.Fail(hostfn.StagePlugin, ErrClosed)}
 	}
@@ -113,7 +123,9 @@ func (rn *Runner) find(ctx context.Context, r *http.Request, body *request.Body,
 	}
 	defer rn.Gate.Leave()
 	in := rn.Reader.Inputs(values, subject, r)
-	in.Answer = answer
+	if in.Answer = answer; earlier != nil {
+		in.Earlier = earlier.Mutation
+	}
 	if body.Kept() {
 		in.Body, in.BodySize = body.Reader()
 	}
@@ -140,7 +152,7 @@ func (rn *Runner) run(ctx context.Context, call *hostfn.Call, stats *event.Attem
 	stats.Cached = len(out.used) > 0
 	if failure == nil {
 		out.Mutation, failure = call.Mutation(result.Output)
-		out.Entries = call.UsedOrigins()
+		out.Entries = call.UsedOrigins(false)
 		if rn.Plan.Uses[contract.GroupToken] { // others cache what is no token, such as a signing key
 			out.expires = out.ends()
 		}

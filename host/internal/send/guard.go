@@ -69,7 +69,7 @@ func WithCredentials(ctx context.Context, texts []string) context.Context {
 // A guard keeps the credential of a request out of what its caller receives. A nil guard passes everything.
 type guard struct {
 	*Transport
-	call    *hostfn.Call
+	out     *run.Outcome
 	scanner *leakscan.Scanner
 	// setsEncoding reports whether the mutation sets Accept-Encoding.
 	setsEncoding bool
@@ -85,7 +85,7 @@ func (t *Transport) guard(ctx context.Context, out *run.Outcome, earlier []strin
 		return nil
 	}
 	sets := slices.ContainsFunc(out.Mutation.Headers, func(h abi.Pair) bool { return h.Name == acceptEncoding })
-	return &guard{t, out.Call, scanner, sets}
+	return &guard{t, out, scanner, sets}
 }
 
 // request makes a request whose answers can be searched: without content encoding, and with filtered informational answers.
@@ -151,7 +151,7 @@ func (g *guard) response(r *http.Response) (*http.Response, error) {
 			case errors.Is(err, leakscan.ErrEffort):
 				return g.Fail(stageResponse, errUnsearched)
 			}
-			return g.error(err, g.call)
+			return g.error(err, g.out)
 		})
 	}
 	return r, nil
@@ -211,9 +211,9 @@ func (g *guard) strip(headers http.Header) http.Header {
 }
 
 // error returns err without the credential.
-func (g *guard) error(err error, call *hostfn.Call) error {
-	if g != nil && g.scanner.Holds(call.Scrub(err.Error())) { // the whole text, before ScrubError cuts it
+func (g *guard) error(err error, out *run.Outcome) error {
+	if g != nil && g.scanner.Holds(out.Scrub(err.Error())) { // the whole text, before ScrubError cuts it
 		return g.Fail(stageResponse, ErrCredential)
 	}
-	return call.ScrubError(err)
+	return out.ScrubError(err)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/keywright/keywright/host/internal/connect"
 	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/run"
 	"github.com/keywright/keywright/host/internal/signing"
 	"github.com/keywright/keywright/host/internal/template"
 	"github.com/keywright/keywright/internal/printable"
@@ -210,11 +211,12 @@ type identityInContext struct{}
 
 // identified returns a request with the connector's identity in its context, if its API is to see one. call is the one that
 // authenticated the request. So the token and the connection are of the same certificate.
-func (t *Transport) identified(r *http.Request, call *hostfn.Call) (*http.Request, error) {
+func (t *Transport) identified(r *http.Request, out *run.Outcome) (*http.Request, error) {
 	if t.TLS == nil || !t.TLS.Plan.TLS.API {
 		return r, nil
 	}
-	id, failure := t.TLS.identity(r.Context(), call.Inputs())
+	own := out.Parts()[slices.Index(t.Runners, t.Runner)]
+	id, failure := t.TLS.identity(r.Context(), own.Call.Inputs())
 	if failure != nil {
 		return nil, t.Fail(failure.Stage, failure.Err)
 	}

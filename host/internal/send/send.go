@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host/internal/answer"
+	"github.com/keywright/keywright/host/internal/connect"
 	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
@@ -25,8 +26,12 @@ import (
 
 // Transport sends the requests of one connector.
 type Transport struct {
-	// Runner authenticates the requests.
+	// Runners authenticate the requests, one after the other. Runner is one of them. All have the same origins, codings and clock, and TLS
+	// has its plan.
 	*run.Runner
+	Runners []*run.Runner
+	// Fail returns the error of a stage that is no concern of one of them.
+	Fail func(stage string, err error) error
 	// CrossOriginRedirects and UserAgent are those of the configurations of the connector and the host.
 	CrossOriginRedirects bool
 	UserAgent            string
@@ -84,18 +89,17 @@ func (t *roundTripper) attempts(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, retry := t.checkRetry(first, nil, func() bool { return outgoing.CanRepeat(r) })
-	if !retry {
+	previous := t.checkRetry(first, nil, func() bool { return outgoing.CanRepeat(r) })
+	if previous == nil {
 		return first.result(t.Transport)
 	}
 	outgoing.Second = true
-	previous := &repeated{first, answer}
 	second, err := t.send(r, outgoing, previous)
 	if err != nil {
 		return nil, err
 	}
 	if second != first {
-		t.checkRetry(second, first.out.Call.Texts(first.out.Mutation), func() bool { return false })
+		t.checkRetry(second, run.Texts(first.out.Parts()...), func() bool { return false })
 	}
 	return second.result(t.Transport)
 }
@@ -103,18 +107,14 @@ func (t *roundTripper) attempts(r *http.Request) (*http.Response, error) {
 // send authenticates a clone of the request and sends it. If previous is not nil, it is the second attempt. Then send discards
 // the first answer, or returns the first attempt if the plugin passes that answer on.
 func (t *roundTripper) send(r *http.Request, outgoing *request.Outgoing, previous *repeated) (exchanged, error) {
-	var answer *hostfn.APIAnswer
-	if previous != nil {
-		answer = previous.answer
-	}
-	if previous != nil && answer == nil { // the answer cannot be passed on, so its connection may serve the call
+	if previous != nil && previous.answers == nil { // the answer cannot be passed on, so its connection may serve the call
 		previous.discard()
 	}
-	authenticated, out := t.clone(r, outgoing, answer)
+	authenticated, out := t.clone(r, outgoing, previous)
 	switch {
 	case previous != nil && out.Err == nil && out.Mutation.Pass:
 		return previous.first, nil
-	case answer != nil:
+	case previous != nil && previous.answers != nil:
 		previous.discard()
 	}
 	if out.Err != nil {
@@ -170,7 +170,7 @@ func (t *roundTripper) roundTrip(attempt exchanged, authenticated *http.Request,
 		response, err = answers.Final(response, err)
 	}
 	if err != nil {
-		response, err = nil, attempt.guard.error(baseFailure(t.base, err), attempt.out.Call)
+		response, err = nil, attempt.guard.error(baseFailure(t.base, err), attempt.out)
 	}
 	end := event.End{Err: err}
 	if response != nil {
@@ -197,11 +197,17 @@ func (t *Transport) record(trace *event.Trace, response *http.Response, took tim
 	var status int
 	var header http.Header
 	var body []byte
+	var parts []answer.Part
 	if response != nil {
 		status, header = response.StatusCode, response.Header
-		body = t.beginning(response, slices.Contains(t.Plan.Challenge.Statuses, status))
 	}
-	trace.Answer(t.Plan.Challenge.Answers, status, header, body, took, err)
+	for _, rn := range t.Runners {
+		parts = append(parts, rn.Plan.Challenge.Answers...)
+		if body == nil && slices.Contains(rn.Plan.Challenge.Statuses, status) {
+			body = beginning(response, rn.Plan)
+		}
+	}
+	trace.Answer(parts, status, header, body, took, err)
 }
 
 // AddCredential returns a clone of a request with its credential, for callers that send it themselves.
@@ -221,27 +227,45 @@ func (t *Transport) AddCredential(r *http.Request) (*http.Request, error) {
 	return request.Unshare(authenticated), nil
 }
 
-// clone checks the request, runs the plugin, and returns a copy of the request with the mutation. The copy shares with
-// r everything that the mutation does not change, so a base must not change that.
-func (t *Transport) clone(r *http.Request, outgoing *request.Outgoing, answer *hostfn.APIAnswer) (*http.Request, *run.Outcome) {
+// clone checks the request, runs the plugins in order, and returns a copy of the request with their mutations. Each plugin gets the
+// request as those before it have left it. The copy shares with r everything that the mutations do not change, so a base must not change
+// that. previous is the first attempt, or nil. Its answer is passed on if all plugins that get it pass it, and nothing else is a reason to
+// send the request again. Otherwise those that pass it run again without it.
+func (t *Transport) clone(r *http.Request, outgoing *request.Outgoing, previous *repeated) (*http.Request, *run.Outcome) {
 	headers, err := t.Check(r)
 	if err != nil {
 		return nil, &run.Outcome{Err: err}
 	}
-	out := t.Authenticate(r.Context(), r, headers, &outgoing.Body, answer)
-	if out.Err != nil || out.Mutation.Pass {
-		return nil, out
+	answers, repeats := make([]*hostfn.APIAnswer, connect.MaxAuth), false
+	if previous != nil {
+		repeats = previous.dropped
+		copy(answers, previous.answers)
 	}
-	if outgoing.Form = out.Mutation.Form; outgoing.Form != "" && !outgoing.Kept() {
-		if err := outgoing.Keep(r.Context(), r); err != nil {
-			return nil, &run.Outcome{Err: t.Fail(hostfn.StageBody, out.Call.ScrubError(err))}
+	outgoing.Form = ""
+	var out *run.Outcome
+	for i, rn := range t.Runners {
+		next := rn.Authenticate(r.Context(), r, headers, &outgoing.Body, answers[i], out)
+		if next.Err == nil && next.Mutation.Pass {
+			if !repeats && !slices.ContainsFunc(answers[i+1:], func(a *hostfn.APIAnswer) bool { return a != nil }) {
+				return nil, next
+			}
+			next = rn.Authenticate(r.Context(), r, headers, &outgoing.Body, nil, out)
 		}
+		if next.Err != nil {
+			return nil, next
+		}
+		out, repeats = next, repeats || answers[i] != nil
+		if outgoing.Form = out.Mutation.Form; outgoing.Form != "" && !outgoing.Kept() {
+			if err := outgoing.Keep(r.Context(), r); err != nil {
+				return nil, &run.Outcome{Err: t.Fail(hostfn.StageBody, out.ScrubError(err))}
+			}
+		}
+		r = outgoing.Apply(r, headers, out.Parts()[i].Mutation)
 	}
-	authenticated, err := t.identified(outgoing.Apply(r, headers, out.Mutation), out.Call)
-	if err != nil {
+	if r, err = t.identified(r, out); err != nil {
 		return nil, &run.Outcome{Err: err}
 	}
-	return authenticated, out
+	return r, out
 }
 
 // Check returns an error if a request is not for this connector, or if it could be mistaken for another one. It returns
@@ -274,10 +298,12 @@ func (e *exchanged) result(t *Transport) (*http.Response, error) {
 	return e.guard.response(e.response)
 }
 
-// repeated is the first attempt of a request, and what the plugin may get of its answer. It is nil if that is nothing.
+// repeated is the first attempt of a request, and what each plugin may get of its answer. answers is nil if that is nothing. dropped is set
+// if an entry that went in was dropped, so that the request is sent again whatever the plugins do with the answer.
 type repeated struct {
-	first  exchanged
-	answer *hostfn.APIAnswer
+	first   exchanged
+	answers []*hostfn.APIAnswer
+	dropped bool
 }
 
 // discard closes the first answer. Reading the rest of a short one lets its connection serve the second attempt.
@@ -291,38 +317,63 @@ func (b *repeated) credentials() []string {
 	if b == nil {
 		return nil
 	}
-	return b.first.out.Call.Credentials(b.first.out.Mutation)
+	return run.Credentials(b.first.out.Parts()...)
 }
 
-// checkRetry reports whether a request is to be sent once more because of the API's answer. If the plugin has a challenge, it
-// also learns from the answer, and checkRetry returns what the next call gets of it. If the request cannot be sent once more,
-// there is no such call, and the rule for plugins without a challenge applies: a 401 drops the entries that went in.
+// checkRetry returns the attempt if the request is to be sent once more because of the API's answer, and otherwise nil. A plugin with a
+// challenge also learns from the answer. If the request cannot be sent once more, no call gets what it learns, and the rule for plugins
+// without a challenge applies: a 401 drops the entries that went in. Of a list of plugins, all count as having read the request if one
+// has: it could provoke the 401 to have the token of another one dropped (threats.md 102).
 //
-// earlier are the texts of an earlier attempt. Nothing is learnt from an answer that repeats a text of the request where the plugin
+// earlier are the texts of an earlier attempt. Nothing is learnt from an answer that repeats a text of the request where a plugin
 // would see it, and there is no other call.
-func (t *Transport) checkRetry(attempt exchanged, earlier []string, canRetry func() bool) (answer *hostfn.APIAnswer, retry bool) {
-	response, repeated := attempt.response, ""
-	if t.Plan.Challenge.Applies {
-		t.Plan.Offset.Learn(response.StatusCode, response.Header, t.Plan.Clock())
-		declared := slices.Contains(t.Plan.Challenge.Statuses, response.StatusCode)
-		if declared || t.Plan.Challenge.Keep > 0 {
-			answer, repeated = attempt.out.Call.Learn(response, t.beginning(response, declared), declared, attempt.out.Mutation, earlier)
+func (t *Transport) checkRetry(attempt exchanged, earlier []string, canRetry func() bool) *repeated {
+	var answers []*hostfn.APIAnswer
+	response, parts, dropped := attempt.response, attempt.out.Parts(), false
+	read := len(parts) > 1 && slices.ContainsFunc(parts, func(part *run.Outcome) bool { return part.Call.RequestRead() })
+	for i, part := range parts {
+		plan := t.Runners[i].Plan
+		declared := slices.Contains(plan.Challenge.Statuses, response.StatusCode)
+		if plan.Challenge.Applies {
+			plan.Offset.Learn(response.StatusCode, response.Header, plan.Clock())
 		}
+		if !plan.Challenge.Applies || !declared && plan.Challenge.Keep == 0 {
+			continue
+		}
+		texts := slices.Concat(earlier, run.Texts(parts[:i]...), run.Texts(parts[i+1:]...))
+		var body []byte
+		if declared {
+			body = beginning(response, plan)
+		}
+		answer, repeated := part.Call.Learn(response, body, declared, part.Mutation, texts)
 		if repeated != "" {
 			t.Warn(context.Background(), "", "the API's answer repeats a text of its request in "+repeated+", where the plugin would see it: nothing is taken from the answer")
-			return nil, false
+			return nil
 		}
 		if declared && canRetry() {
-			return answer, true
+			if answers == nil {
+				answers = make([]*hostfn.APIAnswer, len(parts))
+			}
+			answer.RequestRead = answer.RequestRead || read
+			answers[i] = answer
 		}
 	}
-	if response.StatusCode != http.StatusUnauthorized {
-		return nil, false
+	for i, part := range parts {
+		if response.StatusCode != http.StatusUnauthorized || answers != nil && answers[i] != nil {
+			continue
+		}
+		entries := part.Entries
+		if read {
+			entries = part.Call.UsedOrigins(true)
+		}
+		for _, entry := range entries {
+			dropped = t.Tokens.Reject(entry.Key, entry.Generation) || dropped
+		}
 	}
-	for _, entry := range attempt.out.Entries {
-		retry = t.Tokens.Reject(entry.Key, entry.Generation) || retry
+	if dropped = dropped && canRetry(); answers == nil && !dropped {
+		return nil
 	}
-	return nil, retry && canRetry()
+	return &repeated{attempt, answers, dropped}
 }
 
 // maxRead is the maximum length of a body that is read for the challenge, in bytes.
@@ -330,8 +381,8 @@ const maxRead = 64 << 10
 
 // beginning returns the body of an answer, without its codings, if a part of the challenge is in it and it is not longer than maxRead,
 // and otherwise nil. The caller of the API gets the whole body in any case.
-func (t *Transport) beginning(response *http.Response, declared bool) []byte {
-	if !declared || response.Body == nil || !slices.ContainsFunc(t.Plan.Challenge.Answers, func(a answer.Part) bool { return a.Source.InBody() }) {
+func beginning(response *http.Response, plan *connect.Plan) []byte {
+	if response.Body == nil || !slices.ContainsFunc(plan.Challenge.Answers, func(a answer.Part) bool { return a.Source.InBody() }) {
 		return nil
 	}
 	read, err := files.ReadAll(response.Body, maxRead)
@@ -348,7 +399,7 @@ func (t *Transport) beginning(response *http.Response, declared bool) []byte {
 	}
 	clone := *response
 	clone.Body = io.NopCloser(bytes.NewReader(read))
-	if read, err = answers.Read(&clone, t.Plan.Codings, maxRead); err != nil || len(read) > maxRead {
+	if read, err = answers.Read(&clone, plan.Codings, maxRead); err != nil || len(read) > maxRead {
 		return nil
 	}
 	return read

@@ -98,7 +98,7 @@ func checkCommand(a *app) *cobra.Command {
 func (f *configFlags) checkReport(set *connectors.Set, one *gateway.Connector) connectorReport {
 	d := one.Definition()
 	c := connectorReport{
-		Permalink: d.Permalink, Name: d.Name, URL: one.BaseURL().String(), Type: d.Auth.Type, Secrets: append([]string{}, one.Upstream().Secrets()...),
+		Permalink: d.Permalink, Name: d.Name, URL: one.BaseURL().String(), Type: d.Auth.Type(), Secrets: append([]string{}, one.Upstream().Secrets()...),
 		Notice: set.ConsentNotice(one),
 	}
 	if end := set.ClientCertificates[d.Permalink]; end != nil {

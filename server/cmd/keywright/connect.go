@@ -79,7 +79,7 @@ func (a *app) runConnect(c *cobra.Command, f *connectFlags, args []string) (docu
 	}
 	d, done := connector.Definition(), "connected"
 	if !connector.Upstream().NeedsConsent() {
-		return nil, fmt.Errorf("connector %q (%s): this auth type has no consent, so there is nothing to connect", d.Permalink, d.Auth.Type)
+		return nil, fmt.Errorf("connector %q (%s): this auth type has no consent, so there is nothing to connect", d.Permalink, d.Auth.Type())
 	}
 	if f.disconnect {
 		done, err = "disconnected", connector.Upstream().Disconnect(ctx)

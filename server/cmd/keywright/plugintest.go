@@ -215,8 +215,10 @@ func (a *app) configsOf(c *cobra.Command, f *configFlags, name string, wasm []by
 		return nil, err
 	}
 	for _, connector := range set.Connectors {
-		if auth := connector.Definition().Auth; auth.Type == info.Type {
-			configs = append(configs, auth.Config)
+		for _, auth := range connector.Definition().Auth {
+			if auth.Type == info.Type {
+				configs = append(configs, auth.Config)
+			}
 		}
 	}
 	if len(configs) == 0 {

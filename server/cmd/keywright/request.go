@@ -108,7 +108,7 @@ func requestError(connector *gateway.Connector, request *http.Request, err error
 		return err
 	}
 	d := connector.Definition()
-	return fmt.Errorf("connector %q (%s): the request to %s://%s failed: %w", d.Permalink, d.Auth.Type, request.URL.Scheme, request.URL.Host, err)
+	return fmt.Errorf("connector %q (%s): the request to %s://%s failed: %w", d.Permalink, d.Auth.Type(), request.URL.Scheme, request.URL.Host, err)
 }
 
 // prepare loads the configuration, and returns it with the connector and the request of the command line. If masked is true,
@@ -369,7 +369,7 @@ func (a *app) record(file string, set *connectors.Set, entry record.Sent) error 
 
 // usedModule sets the module of a request's plugin, and returns the name of the plugin on the command line.
 func usedModule(set *connectors.Set, entry *record.Sent) string {
-	authType := entry.Connector.Config().Auth.Type
+	authType := entry.Connector.Config().Auth.Type()
 	info, _ := set.Host.Plugin(authType)
 	if info.BuiltIn {
 		entry.Module = plugins.Of(authType)

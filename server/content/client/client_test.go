@@ -80,7 +80,7 @@ func connect(t *testing.T, h http.Handler, path string, through bool) *client.Cl
 	if through {
 		from := testworld.Must(host.New(t.Context(), host.Config{Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}}))(t)
 		t.Cleanup(func() { _ = from.Close(context.WithoutCancel(t.Context())) })
-		connector := testworld.Must(from.NewConnector(t.Context(), host.ConnectorConfig{Name: "c", Origins: []string{server.URL}, Auth: host.Auth{Type: "none"}}))(t)
+		connector := testworld.Must(from.NewConnector(t.Context(), host.ConnectorConfig{Name: "c", Origins: []string{server.URL}, Auth: []host.Auth{{Type: "none"}}}))(t)
 		plain = &http.Client{Transport: connector.Transport(nil)}
 	}
 	return testworld.Must(client.New(server.URL+path, plain))(t)

@@ -31,9 +31,9 @@ func titles(ctx context.Context, config host.Config, origin string) error {
 	connector, err := h.NewConnector(ctx, host.ConnectorConfig{
 		Name:    "community",
 		Origins: []string{origin},
-		Auth: host.Auth{Type: "api_key", Config: map[string]any{
+		Auth: []host.Auth{{Type: "api_key", Config: map[string]any{
 			"key": "X-API-Key", "value": "{{ get_secret('community') }}", "in": "header",
-		}},
+		}}},
 	})
 	if err != nil {
 		return err

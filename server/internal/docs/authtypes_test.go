@@ -196,7 +196,7 @@ func TestTheConnectorsOfAuthTypes(t *testing.T) {
 	defer set.Close(context.WithoutCancel(t.Context()))
 	shown := map[string]bool{"none": true} // which has no fields
 	for _, c := range set.Connectors {
-		shown[c.Definition().Auth.Type] = true
+		shown[c.Definition().Auth.Type()] = true
 	}
 	for _, info := range builtIn(t) {
 		if !shown[info.Type] {
@@ -245,7 +245,7 @@ func TestDocumentedTemplates(t *testing.T) {
 		if strings.HasPrefix(expression, "get_key(") {
 			auth = host.Auth{Type: "jwt", Config: map[string]any{"private_key": "{{ " + expression + " }}", "claims": map[string]any{}}}
 		}
-		_, err := h.NewConnector(t.Context(), host.ConnectorConfig{Name: "readme", Origins: []string{"https://api.example.com"}, Auth: auth})
+		_, err := h.NewConnector(t.Context(), host.ConnectorConfig{Name: "readme", Origins: []string{"https://api.example.com"}, Auth: []host.Auth{auth}})
 		return err
 	}
 	table := rows(under(t, authTypes, "## Templates"))

@@ -200,9 +200,9 @@ func (v *hostileVault) answer(w http.ResponseWriter, r *http.Request) {
 // connect returns a connector that signs a secret with a key of the engine.
 func (v *hostileVault) connect(algorithm string) *host.Connector {
 	v.t.Helper()
-	return testworld.Must(v.host.NewConnector(v.t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{"https://api.test"}, Auth: host.Auth{
+	return testworld.Must(v.host.NewConnector(v.t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{"https://api.test"}, Auth: []host.Auth{{
 		Type: "jwt", Config: map[string]any{"algorithm": algorithm, "private_key": "{{ get_key('" + algorithm + "') }}", "claims": map[string]any{"sub": "{{ get_secret('s') }}"}},
-	}}))(v.t)
+	}}}))(v.t)
 }
 
 func (v *hostileVault) try(ctx context.Context, c *host.Connector) error {
@@ -272,11 +272,11 @@ func TestHostileVersions(t *testing.T) {
 	v.sign = func(e *engine, w http.ResponseWriter, r asking) {
 		_, _ = io.WriteString(w, dataOf(written(r.key, 1, e.signature(r.key, toSign{Input: r.toSign.Input, Version: 1}))))
 	}
-	c := testworld.Must(v.host.NewConnector(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{"https://api.test"}, Auth: host.Auth{
+	c := testworld.Must(v.host.NewConnector(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{"https://api.test"}, Auth: []host.Auth{{
 		Type: "dpop", Config: map[string]any{
 			"token_url": "https://login.test/token", "client_id": "me", "client_secret": "{{ get_secret('s') }}", "proof_key": "{{ get_key('ES256') }}", "proof_algorithm": "ES256",
 		},
-	}}))(t)
+	}}}))(t)
 	sent := v.api.Count() // of the token endpoint as well
 	err := v.try(t.Context(), c)
 	if want := "the store of keys used version 1, and version 2 was wanted"; err == nil || !strings.Contains(err.Error(), want) || v.api.Count() != sent {

@@ -145,11 +145,11 @@ func node(t *testing.T, config *pgx.ConnConfig, network testworld.Answer, code s
 		BuiltIns: []host.Plugin{{Name: "oauth_refresh_token", Wasm: plugins.Of("oauth_refresh_token")}},
 	}))(t)
 	t.Cleanup(func() { _ = h.Close(context.Background()) })
-	connector := testworld.Must(h.NewConnector(t.Context(), host.ConnectorConfig{Name: "orders", Origins: []string{"https://api.test"}, Auth: host.Auth{
+	connector := testworld.Must(h.NewConnector(t.Context(), host.ConnectorConfig{Name: "orders", Origins: []string{"https://api.test"}, Auth: []host.Auth{{
 		Type: "oauth_refresh_token", Config: map[string]any{
 			"client_id": "me", "client_secret": "{{ get_secret('client') }}", "token_url": "https://login.test/token", "refresh_token": "{{ get_secret('seed', 'user') }}",
 		},
-	}}))(t)
+	}}}))(t)
 	return func(user string) {
 		t.Helper()
 		r := testworld.Must(http.NewRequestWithContext(host.WithUser(t.Context(), host.User{ID: user}), http.MethodGet, "https://api.test/", nil))(t)

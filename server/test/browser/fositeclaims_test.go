@@ -83,7 +83,7 @@ func (s *setup) signer(t *testing.T, authType string, config map[string]any) fun
 		Secrets: s.secrets, BuiltIns: []host.Plugin{{Name: authType, Wasm: plugins.Of(authType)}},
 	}))(t)
 	t.Cleanup(func() { testworld.Check(t, h.Close(context.WithoutCancel(t.Context()))) })
-	c := testworld.Must(h.NewConnector(t.Context(), host.ConnectorConfig{Name: "bank", Origins: []string{"https://bank.test"}, Auth: host.Auth{Type: authType, Config: config}}))(t)
+	c := testworld.Must(h.NewConnector(t.Context(), host.ConnectorConfig{Name: "bank", Origins: []string{"https://bank.test"}, Auth: []host.Auth{{Type: authType, Config: config}}}))(t)
 	return func(body string) http.Header {
 		r := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodPost, "https://bank.test/payments", strings.NewReader(body)))(t)
 		return testworld.Must(c.Authenticate(r))(t).Header

@@ -71,7 +71,7 @@ func (s *setup) client(t *testing.T, authType string, config map[string]any) *ht
 	connector, err := h.NewConnector(t.Context(), host.ConnectorConfig{
 		Name:    "reports",
 		Origins: []string{strings.TrimSuffix(s.server.APIURL, "/api")},
-		Auth:    host.Auth{Type: authType, Config: config},
+		Auth:    []host.Auth{{Type: authType, Config: config}},
 	})
 	if err != nil {
 		t.Fatalf("connect: %v", err)

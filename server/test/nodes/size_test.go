@@ -124,11 +124,11 @@ func nodeOf(t *testing.T, store statedb.Database) (*host.Connector, func()) {
 		}
 		return testworld.Response(http.StatusOK, fmt.Sprintf(`{"access_token": "%s", "token_type": "Bearer", "expires_in": 3600, "refresh_token": "%s"}`, token(), token())), nil
 	})}))(t)
-	c := testworld.Must(h.NewConnector(t.Context(), host.ConnectorConfig{Name: "orders", Origins: []string{"https://api.test"}, Auth: host.Auth{
+	c := testworld.Must(h.NewConnector(t.Context(), host.ConnectorConfig{Name: "orders", Origins: []string{"https://api.test"}, Auth: []host.Auth{{
 		Type: "oauth_refresh_token", Config: map[string]any{
 			"client_id": "me", "client_secret": "{{ get_secret('client') }}", "token_url": "https://login.test/token", "refresh_token": "{{ get_secret('seed', 'user') }}",
 		},
-	}}))(t)
+	}}}))(t)
 	return c, func() {
 		testworld.Check(t, h.Close(context.WithoutCancel(t.Context())))
 		testworld.Check(t, shared.Close(context.WithoutCancel(t.Context())))

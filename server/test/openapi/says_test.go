@@ -41,7 +41,7 @@ func (e *entry) sends(ctx context.Context, c *gateway.Connector) error {
 		return e.flow(ctx, c)
 	case "openIdConnect":
 		issuer := strings.TrimSuffix(s.OpenIDConnectURL, "/.well-known/openid-configuration")
-		if config := c.Definition().Auth.Config; config["token_url"] != "{{ discover('"+issuer+"', 'token_endpoint') }}" {
+		if config := c.Definition().Auth[0].Config; config["token_url"] != "{{ discover('"+issuer+"', 'token_endpoint') }}" {
 			return fmt.Errorf("token_url is %v", config["token_url"])
 		}
 		return nil
@@ -113,14 +113,14 @@ func (e *entry) flow(ctx context.Context, c *gateway.Connector) error {
 	definition := c.Definition()
 	var wrong error
 	for name, f := range e.raw.Flows {
-		if definition.Auth.Type != types[name] {
+		if definition.Auth.Type() != types[name] {
 			continue
 		}
-		wrong = e.endpoints(definition.Auth.Config, c.BaseURL(), name, f)
+		wrong = e.endpoints(definition.Auth[0].Config, c.BaseURL(), name, f)
 		if wrong != nil {
 			continue
 		}
-		if definition.Auth.Type == "oauth_authorization_code" {
+		if definition.Auth.Type() == "oauth_authorization_code" {
 			return nil // its token request follows a consent
 		}
 		return asks(ctx, c, f)
@@ -128,7 +128,7 @@ func (e *entry) flow(ctx context.Context, c *gateway.Connector) error {
 	if wrong != nil {
 		return wrong
 	}
-	return errors.New("the type is " + definition.Auth.Type)
+	return errors.New("the type is " + definition.Auth.Type())
 }
 
 func (e *entry) endpoints(config map[string]any, base *url.URL, name string, f flow) error {

@@ -74,9 +74,9 @@ func (s *setup) connect(keys host.Keys, algorithm, key string) (*host.Connector,
 	s.t.Cleanup(server.Close)
 	h := testworld.Must(host.New(s.t.Context(), host.Config{Keys: keys, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}}))(s.t)
 	s.t.Cleanup(func() { _ = h.Close(s.t.Context()) })
-	connector := testworld.Must(h.NewConnector(s.t.Context(), host.ConnectorConfig{Name: "api", Origins: []string{server.URL}, Auth: host.Auth{
+	connector := testworld.Must(h.NewConnector(s.t.Context(), host.ConnectorConfig{Name: "api", Origins: []string{server.URL}, Auth: []host.Auth{{
 		Type: "jwt", Config: map[string]any{"algorithm": algorithm, "private_key": "{{ get_key(" + key + ") }}", "claims": map[string]any{"iss": "me", "exp": "{{ now(60) }}"}},
-	}}))(s.t)
+	}}}))(s.t)
 	return connector, a
 }
 

@@ -114,7 +114,7 @@ func connect(t *testing.T, base http.RoundTripper, key string, auth host.Auth) *
 	}
 	h := testworld.Must(host.New(t.Context(), config))(t)
 	t.Cleanup(func() { _ = h.Close(context.WithoutCancel(t.Context())) })
-	return testworld.Must(h.NewConnector(t.Context(), host.ConnectorConfig{Name: "vendor", Origins: []string{"https://api.test"}, Auth: auth}))(t)
+	return testworld.Must(h.NewConnector(t.Context(), host.ConnectorConfig{Name: "vendor", Origins: []string{"https://api.test"}, Auth: []host.Auth{auth}}))(t)
 }
 
 // authorization returns the header with which a connector sends a request.

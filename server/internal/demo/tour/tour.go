@@ -168,7 +168,7 @@ func (t *tour) observe(_ context.Context, attempt host.Attempt) {
 }
 
 func (t *tour) visit(ctx context.Context, c *gateway.Connector, path string) (Result, error) {
-	result := Result{Connector: c.Definition().Name, Type: c.Definition().Auth.Type}
+	result := Result{Connector: c.Definition().Name, Type: c.Definition().Auth.Type()}
 	target, err := urlpath.Join(c.BaseURL(), path)
 	if err != nil {
 		return result, err

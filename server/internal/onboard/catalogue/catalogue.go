@@ -96,11 +96,18 @@ type Mistake struct {
 // parsed has the members of a connector that the catalogue itself needs.
 type parsed struct {
 	Name, URL string
-	Auth      struct{ Type string }
+	Auth      yaml.Node
 }
 
-// AuthType returns the auth type of the connector.
-func (a *API) AuthType() string { return a.parsed.Auth.Type }
+// AuthType returns the auth type of the connector, the first of several.
+func (a *API) AuthType() string {
+	n, auth := &a.parsed.Auth, struct{ Type string }{}
+	if n.Kind == yaml.SequenceNode {
+		n = n.Content[0]
+	}
+	_ = n.Decode(&auth) // the connector has been checked
+	return auth.Type
+}
 
 // Request returns the method and the path of Try.
 func (a *API) Request() (method, path string) {

@@ -81,7 +81,7 @@ func (c *Console) connectors(s *State, r *http.Request) (any, error) {
 func (c *Console) row(ctx context.Context, s *State, connector *gateway.Connector) connectorRow {
 	now := c.config.Clock()
 	d := connector.Definition()
-	row := connectorRow{Permalink: d.Permalink, Name: d.Name, Type: d.Auth.Type, summary: c.config.Recorder.summary(d.Permalink, now)}
+	row := connectorRow{Permalink: d.Permalink, Name: d.Name, Type: d.Auth.Type(), summary: c.config.Recorder.summary(d.Permalink, now)}
 	row.Secrets = c.secretsOf(ctx, s, connector.Secrets())
 	for _, secret := range row.Secrets {
 		if secret.Problem != "" {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/operate/reach"
 )
 
 // grantsView is the page of the grants. The IDs of users are personal data, so that it shows the one only that was asked for.
@@ -64,14 +65,18 @@ func (c *Console) grants(s *State, r *http.Request) (any, error) {
 	ctx := host.WithUser(r.Context(), host.User{ID: view.User, TenantID: view.Tenant})
 	for _, connector := range s.Set.Connectors {
 		d := connector.Definition()
-		p, _ := s.Set.Host.Plugin(d.Auth.Type)
 		consents := connector.Upstream().NeedsConsent()
-		if !consents && len(p.State) == 0 {
-			continue
-		}
 		row := grantRow{Permalink: d.Permalink, Name: d.Name, Consents: consents, Users: c.config.Recorder.users(d.Permalink)}
-		for _, state := range p.State {
-			row.Seeds = append(row.Seeds, connector.FieldSecrets()[state.Seed]...)
+		states := 0
+		for i, auth := range d.Auth {
+			p, _ := s.Set.Host.Plugin(auth.Type)
+			states += len(p.State)
+			for _, state := range p.State {
+				row.Seeds = append(row.Seeds, connector.FieldSecrets()[reach.Field(d.Auth, i, state.Seed)]...)
+			}
+		}
+		if !consents && states == 0 {
+			continue
 		}
 		if consents && view.Asked {
 			found, err := connector.Upstream().Connection(ctx)

@@ -116,7 +116,11 @@ func (c *Console) plugins(s *State, _ *http.Request) (any, error) {
 	used := map[string][]string{}
 	for _, connector := range s.Set.Connectors {
 		d := connector.Definition()
-		used[d.Auth.Type] = append(used[d.Auth.Type], d.Permalink)
+		for _, auth := range d.Auth {
+			if !slices.Contains(used[auth.Type], d.Permalink) {
+				used[auth.Type] = append(used[auth.Type], d.Permalink)
+			}
+		}
 	}
 	for _, p := range s.Set.Host.Plugins() {
 		row := pluginRow{PluginInfo: p, From: "a file", Rights: lock.Of(p)}

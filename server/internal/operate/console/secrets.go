@@ -101,7 +101,8 @@ func rotates(use reach.Use, p host.PluginInfo) (effects []string) {
 	if use.Type == "" {
 		return []string{"The next request of " + use.Connector + " has the new value."}
 	}
-	key := slices.IndexFunc(p.Fields, func(f abi.Field) bool { return f.Name == use.Field && f.Kind == abi.KindKey })
+	field := use.Field[strings.LastIndexByte(use.Field, '.')+1:] // in a list, the authentication is in front
+	key := slices.IndexFunc(p.Fields, func(f abi.Field) bool { return f.Name == field && f.Kind == abi.KindKey })
 	switch {
 	case slices.Contains(p.Uses, contract.GroupToken):
 		effects = append(effects, "The cached tokens of "+use.Connector+" are not used any more: the next request asks the token endpoint, with the new value.")

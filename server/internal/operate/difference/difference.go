@@ -120,6 +120,8 @@ func changes(was, is *gateway.Connector, from, to *connectors.Set) []Member {
 			continue
 		case strings.HasPrefix(field, "headers."), strings.HasPrefix(field, "query."):
 			field += ".value"
+		case strings.HasPrefix(field, "auth["):
+			field = strings.NewReplacer("[", ".", "]", ".config").Replace(field)
 		case !isTLS:
 			field = "auth.config." + field
 		}
@@ -209,11 +211,17 @@ func connectorMembers(c *gateway.Connector, s *connectors.Set) members {
 	if u, err := d.BaseURL(); err == nil {
 		all["url"] = member{value: d.URL, text: u.Scheme + "://" + u.Host}
 	}
-	for path, m := range all {
-		if name, ok := strings.CutPrefix(path, "auth.config."); ok && isURL(s, d.Auth.Type, name) {
-			m.text = originOf(m.value)
-			m.elsewhere = m.text == ""
-			all[path] = m
+	for i, auth := range d.Auth {
+		config := "auth.config."
+		if len(d.Auth) > 1 {
+			config = fmt.Sprintf("auth.%d.config.", i)
+		}
+		for path, m := range all {
+			if name, ok := strings.CutPrefix(path, config); ok && isURL(s, auth.Type, name) {
+				m.text = originOf(m.value)
+				m.elsewhere = m.text == ""
+				all[path] = m
+			}
 		}
 	}
 	return all
@@ -256,7 +264,7 @@ func pluginMembers(path string, p *host.PluginInfo) members {
 
 // shownTexts are the members whose texts cannot be credentials: names, hosts and addresses, and what callers know.
 var shownTexts = []string{
-	"method", "paths", "auth.type", "response.headers", "tls.for", "gateway.hosts", "gateway.origins", "gateway.user.type",
+	"method", "paths", "auth.type", "auth.0.type", "auth.1.type", "auth.2.type", "auth.3.type", "response.headers", "tls.for", "gateway.hosts", "gateway.origins", "gateway.user.type",
 	"gateway.user.jwt.audiences", "gateway.user.jwt.algorithms", "gateway.user.jwt.token_hosts", "gateway.user.jwt.issuer",
 	"gateway.user.header.proxies", "gateway.audit.on_error",
 }
@@ -308,6 +316,11 @@ func (all members) addLeaf(path string, value any) bool {
 	switch value := value.(type) {
 	case time.Duration:
 		all[path] = member{value: value, text: value.String()}
+	case host.Auths:
+		if len(value) > 1 {
+			return false
+		}
+		all.add(path, reflect.ValueOf(value[0]))
 	case *url.URL:
 		all[path] = member{value: value.String(), text: value.Scheme + "://" + value.Host}
 	case []netip.Prefix:

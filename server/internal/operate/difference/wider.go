@@ -23,6 +23,8 @@ var rules = []rule{
 	{"url", address},
 	{"auth.type", changed("another plugin makes the credential")},
 	{"auth.config.*", credential},
+	{"auth.?.type", changed("another plugin makes the credential")},
+	{"auth.?.config.*", credential},
 	{"headers.*.overridable", enabled("callers may set it")},
 	{"query.*.overridable", enabled("callers may set it")},
 	{"headers.*.repeated", enabled("callers may set it several times")},

@@ -2,10 +2,11 @@
 package reach
 
 import (
+	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
+	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/internal/registry/lock"
 )
@@ -29,19 +30,33 @@ type Use struct {
 // Of returns what can become of each secret of a set, in the order of its connectors.
 func Of(set *connectors.Set) (all []Use) {
 	for _, c := range set.Connectors {
-		d := c.Definition()
-		p, _ := set.Host.Plugin(d.Auth.Type)
-		capabilities := lock.Of(p)
+		d, uses := c.Definition(), map[string]Use{}
+		for i, auth := range d.Auth {
+			p, _ := set.Host.Plugin(auth.Type)
+			capabilities := lock.Of(p)
+			for _, f := range p.Fields {
+				uses[Field(d.Auth, i, f.Name)] = Use{Type: auth.Type, Plugin: p.Name, May: append([]string{}, capabilities["field "+f.Name]...), Grants: append([]string{}, p.Grants...)}
+			}
+		}
 		fields := c.FieldSecrets()
 		for _, field := range slices.Sorted(maps.Keys(fields)) {
 			for _, secret := range fields[field] {
-				u := Use{d.Permalink, secret, field, "", "", []string{"where the file puts it"}, []string{}}
-				if !strings.Contains(field, ".") { // no name of a field has a dot
-					u.Type, u.Plugin, u.May, u.Grants = d.Auth.Type, p.Name, append([]string{}, capabilities["field "+field]...), append([]string{}, p.Grants...)
+				u, ok := uses[field]
+				if !ok {
+					u = Use{May: []string{"where the file puts it"}, Grants: []string{}}
 				}
+				u.Connector, u.Secret, u.Field = d.Permalink, secret, field
 				all = append(all, u)
 			}
 		}
 	}
 	return all
+}
+
+// Field returns the key of a field of an authentication in [host.Connector.FieldSecrets].
+func Field(auths host.Auths, i int, name string) string {
+	if len(auths) == 1 {
+		return name
+	}
+	return fmt.Sprintf("auth[%d].%s", i, name)
 }

@@ -106,23 +106,26 @@ func (r *recorder) step() *casefile.Step { return &r.out.Case.Step }
 
 // info returns what the host knows of the connector's plugin.
 func (s *Sent) info() (host.PluginInfo, error) {
-	authType := s.Connector.Config().Auth.Type
+	auths := s.Connector.Config().Auth
+	authType := auths.Type()
 	info, ok := s.Host.Plugin(authType)
 	switch {
+	case len(auths) > 1:
+		return info, fmt.Errorf("the connector has several authentications, and a record is of one plugin: record a connector with one of them")
 	case !ok:
 		return info, fmt.Errorf("the auth type %s has no plugin", authType)
 	case info.Consent:
 		return info, fmt.Errorf("requests of %s cannot be recorded: they need what a user has consented to, which is in the store of state", authType)
-	case names(s.Connector.Config().Auth.Config, "get_key("):
+	case names(auths[0].Config, "get_key("):
 		return info, fmt.Errorf("the connector has a key of a store of keys (get_key), and a record has no such store: put a key of your own there with get_secret, and record that")
-	case names(s.Connector.Config().Auth.Config, "identity("):
+	case names(auths[0].Config, "identity("):
 		return info, fmt.Errorf("the connector has an identity, and a record has none: put a token in its place with get_secret, and record that")
 	}
 	return info, nil
 }
 
 func (r *recorder) config() {
-	auth := r.input.Connector.Config().Auth
+	auth := r.input.Connector.Config().Auth[0]
 	config := hosttest.Config{}
 	var plain []string
 	for _, name := range slices.Sorted(maps.Keys(auth.Config)) {

@@ -75,7 +75,7 @@ func newWorld(t *testing.T, authType string) *world {
 func (w *world) record(config map[string]any) (file string) {
 	w.t.Helper()
 	connector := testworld.Must(w.host.NewConnector(w.t.Context(), host.ConnectorConfig{
-		Name: "crm", Origins: []string{"https://api.contoso.test"}, Auth: host.Auth{Type: w.authType, Config: config},
+		Name: "crm", Origins: []string{"https://api.contoso.test"}, Auth: []host.Auth{{Type: w.authType, Config: config}},
 	}))(w.t)
 	trace := &host.Trace{}
 	query := url.Values{"q": {w.Secret("a value of the query")}, w.Word("a name in the query"): {"x"}}
@@ -263,7 +263,7 @@ func TestReplacedParts(t *testing.T) {
 func TestUnrecordedParts(t *testing.T) {
 	w := newWorld(t, "oauth_authorization_code")
 	connector := testworld.Must(w.host.NewConnector(t.Context(), host.ConnectorConfig{
-		Name: "crm", Origins: []string{"https://api.contoso.test"}, Auth: host.Auth{Type: w.authType, Config: testworld.AuthTypes(tokenURL)[w.authType]},
+		Name: "crm", Origins: []string{"https://api.contoso.test"}, Auth: []host.Auth{{Type: w.authType, Config: testworld.AuthTypes(tokenURL)[w.authType]}},
 	}))(t)
 	testworld.Fails(record.Of(record.Sent{Host: w.host, Connector: connector}))(t, "consented")
 }

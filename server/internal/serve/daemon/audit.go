@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -65,9 +66,13 @@ func (a *auditor) add(set *connectors.Set) {
 	defer a.mu.Unlock()
 	for _, c := range set.Connectors {
 		definition, base := c.Definition(), c.BaseURL()
-		plugin, _ := set.Host.Plugin(definition.Auth.Type)
+		var names, digests []string
+		for _, auth := range definition.Auth {
+			plugin, _ := set.Host.Plugin(auth.Type)
+			names, digests = append(names, plugin.Name), append(digests, plugin.SHA256)
+		}
 		newSubject := func(secrets []string) *audit.Subject {
-			return audit.NewSubject(definition.Permalink, definition.Auth.Type, plugin.Name, plugin.SHA256, secrets)
+			return audit.NewSubject(definition.Permalink, definition.Auth.Type(), strings.Join(names, "+"), strings.Join(digests, "+"), secrets)
 		}
 		a.subjects[c.Upstream()] = &subject{newSubject(c.Secrets()), newSubject(c.Upstream().Secrets()), base.Scheme + "://" + base.Host}
 	}

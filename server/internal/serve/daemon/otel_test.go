@@ -62,9 +62,9 @@ func TestTheTracerOfTheDocumentation(t *testing.T) {
 		Secrets: host.MapSecrets{"key": secret}, Tracer: tracer{provider.Tracer("example")}, Base: testworld.Respond(http.StatusTeapot, ""),
 	}))(t)
 	defer h.Close(t.Context())
-	c := testworld.Must(h.NewConnector(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{"https://api.example.com"}, Auth: host.Auth{
+	c := testworld.Must(h.NewConnector(t.Context(), host.ConnectorConfig{Name: "crm", Origins: []string{"https://api.example.com"}, Auth: []host.Auth{{
 		Type: "api_key", Config: map[string]any{"key": "key", "value": "{{ get_secret('key') }}", "in": "query"},
-	}}))(t)
+	}}}))(t)
 	response := testworld.Must((&http.Client{Transport: c.Transport(nil)}).Get("https://api.example.com/orders"))(t)
 	defer response.Body.Close()
 	var b strings.Builder

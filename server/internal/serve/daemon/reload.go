@@ -242,7 +242,9 @@ func (d *daemon) forget(prev *inUse) {
 	there, types := map[string]bool{}, map[string]bool{}
 	for _, c := range d.set.Connectors {
 		there[c.Definition().Permalink] = true
-		types[c.Definition().Auth.Type] = true
+		for _, auth := range c.Definition().Auth {
+			types[auth.Type] = true
+		}
 	}
 	d.metrics.plugins.keep(types)
 	for _, c := range prev.Connectors {
