@@ -86,7 +86,8 @@ type process struct {
 	ended chan struct{}
 }
 
-func newCluster(t *testing.T) *cluster {
+// newCluster starts the nodes. more has further connectors of their file, which may have the secret exchange.
+func newCluster(t *testing.T, more string) *cluster {
 	t.Helper()
 	dir := t.TempDir()
 	c := &cluster{t: t, judge: newJudge(t), file: filepath.Join(dir, "connectors.yaml"), secrets: filepath.Join(dir, "secrets")}
@@ -102,7 +103,8 @@ func newCluster(t *testing.T) *cluster {
 	c.write("client", c.judge.Hide("the client secret", clientSecret))
 	c.write("state-url", address)
 	c.write("state-key", c.judge.Hide("the state key", base64.StdEncoding.EncodeToString([]byte("a state key of 32 bytes, for all"))))
-	text := "gateway: {user: {type: header, header: {proxies: [127.0.0.1/32], id: X-User, tenant_id: X-Tenant}}}\nconnectors:\n"
+	c.write("exchange", c.judge.Hide("the key of the exchange", exchangeKey))
+	text := "gateway: {user: {type: header, header: {proxies: [127.0.0.1/32], id: X-User, tenant_id: X-Tenant}}}\nconnectors:\n" + more
 	for i, o := range owners {
 		c.judge.Hide("the name of a connector", connectorOf(i))
 		c.judge.Hide("a user", o.user)

@@ -72,7 +72,7 @@ func during(m mode) func(*cluster, *rand.Rand) {
 // grant that is lost is reported, and works again after a new consent. Afterwards no secret, user or tenant
 // is in the database. (threats.md 107, 109, 124, 300)
 func TestFaults(t *testing.T) {
-	c := newCluster(t)
+	c := newCluster(t, "")
 	random := rand.New(rand.NewSource(*seed))
 	total, lost, failed := *rounds, 0, 0
 	if total == 0 {
