@@ -22,7 +22,7 @@ func post(target, body string) func() *http.Request {
 const slackBody = "token=xyzz0WbapA4vBCDEFasx0q6G&team_id=T1DC2JH3J&team_domain=testteamnow&channel_id=G8PSS9T3V&channel_name=foobar&user_id=U2CERLKJA&user_name=roadrunner&command=%2Fwebhook-collect&text=&response_url=https%3A%2F%2Fhooks.slack.com%2Fcommands%2FT1DC2JH3J%2F397700885554%2F96rGlfmibIGlgcZRskXaIFfN&trigger_id=398738663015.47445629121.803a0bc887a14d10d2c447fce8b6703c"
 
 // Each of these is a real scheme; docs/auth-types.md configures some. The expected values are those of its documentation if that has an
-// example, and otherwise of the command openssl dgst.
+// example, of ccxt 4.5.22 for Bitfinex, KuCoin and Poloniex, and otherwise of the command openssl dgst.
 func TestSchemes(t *testing.T) {
 	for _, test := range []struct {
 		name, secret string
@@ -57,6 +57,49 @@ func TestSchemes(t *testing.T) {
 			headers: map[string]string{"X-MBX-APIKEY": "vmPUZE6mv9SD5VNHk4HlWFsOr6aKE2zvsw0MuIgwCIPy6utIco14y7Ju91duEh8A"},
 			query: "symbol=LTCBTC&side=BUY&type=LIMIT&timeInForce=GTC&quantity=1&price=0.1&recvWindow=5000&timestamp=1499827319559" +
 				"&signature=c8db56825ae71d6d79447849e617115f4a920fa2acdcab2b053c4b2838bd6b71",
+		},
+		{
+			name: "Bitfinex", secret: "s3cr3t-of-the-exchange", millis: 1700000000123,
+			fields: hosttest.Config{
+				"algorithm": "SHA-384", "message": "/api{path}{counter}{body}", "key": "bfx-signature",
+				"headers": map[string]any{"bfx-nonce": "{counter}", "bfx-apikey": "k"},
+			},
+			request: post("https://api.bitfinex.com/v2/auth/w/order/submit", `{"symbol":"tBTCUSD","amount":"0.5"}`),
+			headers: map[string]string{
+				"bfx-nonce": "1700000000123", "bfx-apikey": "k",
+				"bfx-signature": "e99327a2af338c5a8f0caa6f6ca23d616bb69a3ef81a56f33cd71ea21e1b3f0f613e244b31fd4bb0ef97e5f4a31c1c5f",
+			},
+		},
+		{
+			name: "KuCoin", secret: "s3cr3t-of-the-exchange", millis: 1700000000123,
+			fields: hosttest.Config{
+				"encoding": "base64", "signed": map[string]any{"pass": "p"}, "message": "{timestamp_ms}{method}{target}{body}", "key": "KC-API-SIGN",
+				"headers": map[string]any{"KC-API-TIMESTAMP": "{timestamp_ms}", "KC-API-PASSPHRASE": "{pass}"},
+			},
+			request: post("https://api.kucoin.com/api/v1/orders", `{"symbol":"BTC-USDT","size":"1"}`),
+			headers: map[string]string{
+				"KC-API-TIMESTAMP": "1700000000123", "KC-API-PASSPHRASE": "3JQcA/aHdzx9JHmc5JMrkUVnLF9zmobqCXeQHj1YOL8=",
+				"KC-API-SIGN": "jsf5b878d4QuvT+gpH2nugiGweFnbLuOp/CRH54kXbM=",
+			},
+		},
+		{
+			name: "Poloniex, a query", secret: "s3cr3t-of-the-exchange", millis: 1700000000123,
+			fields: hosttest.Config{
+				"encoding": "base64", "parts": map[string]any{"all": "{query}&signTimestamp={counter}"}, "message": `{method}\n{path}\n{all|query_sorted}`, "key": "signature",
+				"headers": map[string]any{"key": "k", "signTimestamp": "{counter}"},
+			},
+			request: get("https://api.poloniex.com/orders?symbol=BTC_USDT&limit=5"),
+			headers: map[string]string{"key": "k", "signTimestamp": "1700000000123", "signature": "fMhVuDZg1HbsIoZO8mApcUL2SmzZajsOd0U+yRnSjNg="},
+			query:   "symbol=BTC_USDT&limit=5",
+		},
+		{
+			name: "Poloniex, a body", secret: "s3cr3t-of-the-exchange", millis: 1700000000123,
+			fields: hosttest.Config{
+				"encoding": "base64", "message": `{method}\n{path}\nrequestBody={body}&signTimestamp={counter}`, "key": "signature",
+				"headers": map[string]any{"key": "k", "signTimestamp": "{counter}"},
+			},
+			request: post("https://api.poloniex.com/orders", `{"symbol":"BTC_USDT","quantity":"1"}`),
+			headers: map[string]string{"key": "k", "signTimestamp": "1700000000123", "signature": "HPBJWNWx2hBFdxAGymztnnuNx2VWchpA2jBFWzvlpUA="},
 		},
 		{
 			name: "Stripe's webhooks", secret: "whsec_of_the_endpoint", millis: 1700000000999,

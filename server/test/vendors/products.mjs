@@ -10,6 +10,7 @@ import { generateJwt } from "@coinbase/cdp-sdk/auth";
 import edgegrid from "./node_modules/akamai-edgegrid/src/auth.js";
 import { AlipaySdk } from "alipay-sdk";
 import atlassian from "atlassian-jwt";
+import kraken from "./node_modules/ccxt/js/src/kraken.js";
 import { ApiTokenProvider } from "fireblocks-sdk/dist/src/api-token-provider.js";
 import { IamAuthenticator } from "ibm-cloud-sdk-core";
 import { compactVerify, decodeJwt, decodeProtectedHeader } from "jose";
@@ -128,6 +129,15 @@ const judges = {
     return [
       [parameters(r.header.Authorization[0]), decodeURIComponent(value("consumer_key")), decodeURIComponent(value("body_hash"))],
       [parameters(want), "consumer!1", hash],
+    ];
+  },
+  kraken(r) {
+    const nonce = new URLSearchParams(r.body).get("nonce");
+    const client = Object.assign(new kraken({ apiKey: r.header["Api-Key"][0], secret: r.key }), { nonce: () => Number(nonce) });
+    const { url, body, headers } = client.sign(r.target.split("/").pop(), "private", "POST", {});
+    return [
+      [r.target, r.body, r.header["Api-Sign"][0], nonce.length],
+      [new URL(url).pathname, body, headers["API-Sign"], 13],
     ];
   },
   async kucoin(r) {

@@ -167,6 +167,7 @@ func TestClientsForNode(t *testing.T) {
 	servers := []string{"POST /?RegionId=cn-shanghai&ImageId=a%20b%2Ac", "GET /clusters/c1/triggers?b=2&a=1", "PUT /clusters/c1?x=~y {\"name\":\"é\"}"}
 	balances := []string{"GET /api/v1/accounts?currency=BTC", "POST /api/v1/orders {\"side\":\"buy\",\"remark\":\"é\"}"}
 	cdp := []string{`api.coinbase.com`, `api.cdp.coinbase.com`, `{uri: "{method} {authority}{path}"}`, `{uris: ["{method} {authority}{path}"]}`}
+	exchangeKey := base64.StdEncoding.EncodeToString([]byte("the private key of an account at an exchange"))
 	var requests []signed
 	for _, test := range []struct {
 		judge, key, public, algorithm, base string
@@ -184,6 +185,7 @@ func TestClientsForNode(t *testing.T) {
 		{"mastercard", rsaKey, "", "", "", product{"mastercard", nil, host.MapSecrets{"mastercard-consumer-key": "consumer!1", "mastercard-key": rsaKey}, nil}, atms},
 		{"alibaba", "a-secret", "", "", "", product{"alibaba-cloud", map[string]string{"your-region": "cn-shanghai", "your-access-key-id": "LTAI5t"}, host.MapSecrets{"alibaba-cloud": "a-secret"}, nil}, servers},
 		{"kucoin", "a-secret", "", "", "", product{"kucoin", map[string]string{"your-key-version": "2"}, host.MapSecrets{"kucoin-key": "k1", "kucoin-secret": "a-secret", "kucoin-passphrase": "horse"}, nil}, balances},
+		{"kraken", exchangeKey, "", "", "", product{"kraken", nil, host.MapSecrets{"kraken-key": "k1", "kraken-secret": exchangeKey}, nil}, []string{"POST /0/private/Balance", "POST /0/private/OpenOrders"}},
 		{"ibm", "an-api-key+1", "", "", "", product{"ibm-cloud", nil, host.MapSecrets{"ibm-cloud": "an-api-key+1"}, nil}, []string{"GET /v2/resource_instances"}},
 	} {
 		for _, r := range test.product.send(t, test.requests...) {
