@@ -296,19 +296,22 @@ func TestWebBotAuth(t *testing.T) {
 	}
 }
 
-// The package hawk verifies requests of the type hmac with the configuration that its documentation has.
+// The package hawk verifies requests of the type hmac, and the hash of their body, with the configuration that its documentation has.
 func TestHawk(t *testing.T) {
 	const key = "werxhqb98rpaxn39848xrunpaw3489ruxnpa98w4rxn"
 	w := newSigner(t, "signature", host.MapSecrets{"hawk-key": key})
 	random := randv2.New(randv2.NewPCG(2104, 1))
 	var requests []signed
 	for range 200 {
+		r := request(t, random)
+		r.Header.Set("Content-Type", "Text/Plain")
 		sent := w.send("hmac", map[string]any{
 			"secret":   "{{ get_secret('hawk-key') }}",
-			"message":  `hawk.1.header\n{timestamp}\n{nonce}\n{method}\n{target}\n{hostname}\n{port}\n\n\n`,
+			"parts":    map[string]any{"payload": `hawk.1.payload\n{header:content-type|lower}\n{body}\n`},
+			"message":  `hawk.1.header\n{timestamp}\n{nonce}\n{method}\n{target}\n{hostname}\n{port}\n{payload|sha256|base64}\n\n`,
 			"encoding": "base64", "key": "Authorization",
-			"value": `Hawk id="dh37fgj492je", ts="{timestamp}", nonce="{nonce}", mac="{signature}"`,
-		}, request(t, random))
+			"value": `Hawk id="dh37fgj492je", ts="{timestamp}", nonce="{nonce}", hash="{payload|sha256|base64}", mac="{signature}"`,
+		}, r)
 		sent.Judge, sent.Key = "hawk", key
 		requests = append(requests, sent)
 	}

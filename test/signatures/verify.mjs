@@ -42,9 +42,10 @@ const judges = {
     const { host, pathname, search } = new URL(request.url);
     const message = {
       method: request.method, url: pathname + search, connection: { encrypted: true },
-      headers: { host, authorization: request.headers.Authorization[0] },
+      headers: { host, authorization: request.headers.Authorization[0], 'content-type': request.headers['Content-Type'][0] },
     };
-    await Hawk.server.authenticate(message, async () => ({ key: request.key, algorithm: 'sha256' }), { timestampSkewSec: 1e10 });
+    const payload = Buffer.from(request.body ?? '', 'base64');
+    await Hawk.server.authenticate(message, async () => ({ key: request.key, algorithm: 'sha256' }), { timestampSkewSec: 1e10, payload });
     return 'valid';
   },
 };

@@ -75,19 +75,19 @@ func TestRisingNumbers(t *testing.T) {
         encoding: base64
         key: API-Sign
 `, server.URL))
-	var left [nodes]sync.WaitGroup
+	var work [nodes]sync.WaitGroup
 	var mu sync.Mutex
 	answers, addresses := map[int]int{}, [nodes]string{}
 	for i := range nodes {
 		addresses[i] = c.running[i].address
-		work := make(chan bool, requests)
+		queue := make(chan bool, requests)
 		for range requests {
-			work <- true
+			queue <- true
 		}
-		close(work)
+		close(queue)
 		for range callers {
-			left[i].Go(func() {
-				for range work {
+			work[i].Go(func() {
+				for range queue {
 					for status := 0; status != http.StatusOK; {
 						mu.Lock()
 						address := addresses[i]
@@ -112,8 +112,8 @@ func TestRisingNumbers(t *testing.T) {
 		addresses[i] = c.running[i].address
 		mu.Unlock()
 	}
-	for i := range left {
-		left[i].Wait()
+	for i := range work {
+		work[i].Wait()
 	}
 	judge.mu.Lock()
 	defer judge.mu.Unlock()
