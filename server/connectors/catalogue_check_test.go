@@ -78,10 +78,18 @@ var (
 	otherP256Key = sync.OnceValues(newP256Key)
 )
 
+// p521Key makes the key of products that want one on P-521, and otherP521Key that of somebody else.
+var (
+	p521Key      = sync.OnceValues(newP521Key)
+	otherP521Key = sync.OnceValues(newP521Key)
+)
+
+func newP521Key() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P521(), rand.Reader) }
+
 func newP256Key() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }
 
-// p256Text returns a key as PEM.
-func p256Text(t *testing.T, of func() (*ecdsa.PrivateKey, error)) string {
+// ecText returns an EC key as PEM.
+func ecText(t *testing.T, of func() (*ecdsa.PrivateKey, error)) string {
 	t.Helper()
 	return pkcs8(t, testworld.Must(of())(t))
 }

@@ -90,7 +90,7 @@ func claimAccounts(t *testing.T) map[string]account {
 	const adsClient, adsTeam, adsKey = "SEARCHADS.27478e71", "SEARCHADS.9c1f0a2b", "bacaebda-e219-41ee"
 	return map[string]account{
 		"coinbase": {
-			secrets: one("coinbase", p256Text(t, p256Key)), set: one("your-key-name", coinbaseName),
+			secrets: one("coinbase", ecText(t, p256Key)), set: one("your-key-name", coinbaseName),
 			api: request("GET https://api.coinbase.com/api/v3/brokerage/accounts", func(r *http.Request) error {
 				header, claims, err := jwtOf(r, "Bearer ", "ES256", &p256.PublicKey)
 				if err != nil || header["kid"] != coinbaseName || fmt.Sprint(header["nonce"]) == "<nil>" || claims["sub"] != coinbaseName || claims["iss"] != "cdp" ||
@@ -114,7 +114,7 @@ func claimAccounts(t *testing.T) map[string]account {
 			}),
 		},
 		"apple-ads": {
-			secrets: one("apple-ads", p256Text(t, p256Key)), set: map[string]string{"your-client-id": adsClient, "your-team-id": adsTeam, "your-key-id": adsKey},
+			secrets: one("apple-ads", ecText(t, p256Key)), set: map[string]string{"your-client-id": adsClient, "your-team-id": adsTeam, "your-key-id": adsKey},
 			api: tokens("https://appleid.apple.com/auth/oauth2/token", answer, request("GET https://api.ads.apple.com/v1/acls", bearing(apiToken)), func(r *http.Request) error {
 				form := r.PostForm
 				header, claims, err := verifyJWT(form.Get("client_secret"), "ES256", &p256.PublicKey)

@@ -10,6 +10,8 @@ import (
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/base64"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -18,6 +20,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	jose "github.com/golang-jwt/jwt/v5"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // paymentAccounts returns the accounts of banks and card schemes whose requests, or token requests, a private key signs.
@@ -54,6 +60,12 @@ func paymentAccounts(t *testing.T) map[string]account {
 			api: tokens(netSuite, answer, request("GET https://1234567-sb1.suitetalk.api.netsuite.com/services/rest/record/v1/metadata-catalog", bearing(apiToken)), func(r *http.Request) error {
 				return clientAssertion(r, public, "PS256", "custcertificate_1", map[string]any{"iss": id, "aud": netSuite, "scope": "rest_webservices"}, "grant_type", "client_credentials")
 			}),
+		},
+		"truelayer": {
+			secrets: map[string]string{"truelayer-client": "5e1c9a3b", "truelayer-key": ecText(t, p521Key)}, set: map[string]string{"your-client-id": "acme-a1b2c3", "your-key-id": "45fc75cf"},
+			api: tokens("https://auth.truelayer.com/connect/token", answer,
+				request("POST https://api.truelayer.com/test-signature", bearing(apiToken), func(r *http.Request) error { return trueLayer(t, r) }),
+				posts("grant_type", "client_credentials", "client_id", "acme-a1b2c3", "client_secret", "5e1c9a3b", "scope", "payments")),
 		},
 	}
 }
@@ -102,6 +114,31 @@ func kuCoin(r *http.Request) error {
 		}
 	}
 	return nil
+}
+
+// trueLayer checks a detached JWS with ES512 over the method, the path, the header Idempotency-Key and the body, as lines.
+func trueLayer(t *testing.T, r *http.Request) error {
+	t.Helper()
+	parts := strings.Split(r.Header.Get("Tl-Signature"), ".")
+	body, err := io.ReadAll(r.Body)
+	if err != nil || len(parts) != 3 || parts[1] != "" {
+		return fmt.Errorf("Tl-Signature = %q, want one without its payload, %w", parts, err)
+	}
+	header := map[string]any{}
+	text, err := base64.RawURLEncoding.DecodeString(parts[0])
+	if err := errors.Join(err, json.Unmarshal(text, &header)); err != nil {
+		return err
+	}
+	want := map[string]any{"alg": "ES512", "kid": "45fc75cf", "tl_version": "2", "tl_headers": "Idempotency-Key"}
+	if !maps.Equal(header, want) || r.Header.Get("Idempotency-Key") == "" {
+		return fmt.Errorf("header = %v, want %v", header, want)
+	}
+	payload := r.Method + " " + r.URL.Path + "\nIdempotency-Key: " + r.Header.Get("Idempotency-Key") + "\n" + string(body)
+	signature, err := base64.RawURLEncoding.DecodeString(parts[2])
+	if err != nil {
+		return err
+	}
+	return jose.SigningMethodES512.Verify(parts[0]+"."+base64.RawURLEncoding.EncodeToString([]byte(payload)), signature, &testworld.Must(p521Key())(t).PublicKey)
 }
 
 // mastercard checks a signature of OAuth 1.0a with RSA-SHA256, which covers the SHA-256 of the body.

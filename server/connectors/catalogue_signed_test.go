@@ -157,7 +157,7 @@ func appleAccount(t *testing.T) map[string]account {
 	const issuer, id = "57246542-96fe-1a63-e053-0824d011072a", "2X9R4HXF34"
 	key := testworld.Must(p256Key())(t)
 	return map[string]account{"app-store-connect": {
-		secrets: one("app-store-connect", p256Text(t, p256Key)), set: map[string]string{"your-issuer-id": issuer, "YOUR-KEY-ID": id},
+		secrets: one("app-store-connect", ecText(t, p256Key)), set: map[string]string{"your-issuer-id": issuer, "YOUR-KEY-ID": id},
 		api: request("GET https://api.appstoreconnect.apple.com/v1/apps", func(r *http.Request) error {
 			claims := jose.RegisteredClaims{}
 			parsed, err := jose.ParseWithClaims(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), &claims, func(*jose.Token) (any, error) { return &key.PublicKey, nil },

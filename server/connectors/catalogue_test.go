@@ -175,22 +175,34 @@ func agree(t *testing.T, set *connectors.Set, page http.HandlerFunc) error {
 	return err
 }
 
-// without returns the connector of a product without each member of its auth.config in turn, by the name of the member.
+// without returns the connector of a product without each member of its auth.config in turn, by the name of the member. Of several, the name
+// has the number of the element in front.
 func without(t *testing.T, a *catalogue.API) map[string]string {
 	t.Helper()
-	read := func() (connector, config map[string]any) {
+	read := func() (connector map[string]any, configs []map[string]any) {
 		testworld.Check(t, yaml.Load([]byte(a.Connector), &connector))
-		auth, _ := connector["auth"].(map[string]any)
-		config, _ = auth["config"].(map[string]any)
-		return connector, config
+		elements, several := connector["auth"].([]any)
+		if !several {
+			elements = []any{connector["auth"]}
+		}
+		for _, element := range elements {
+			auth, _ := element.(map[string]any)
+			config, _ := auth["config"].(map[string]any)
+			configs = append(configs, config)
+		}
+		return connector, configs
 	}
-	_, members := read()
+	_, all := read()
 	texts := map[string]string{}
-	for name := range members {
-		connector, config := read()
-		delete(config, name)
-		text := testworld.Must(json.Marshal(connector))(t)
-		texts[name] = "- " + string(text) + "\n"
+	for i, members := range all {
+		for name := range members {
+			connector, configs := read()
+			delete(configs[i], name)
+			if len(all) > 1 {
+				name = fmt.Sprint(i, ".", name)
+			}
+			texts[name] = "- " + string(testworld.Must(json.Marshal(connector))(t)) + "\n"
+		}
 	}
 	return texts
 }
@@ -198,8 +210,11 @@ func without(t *testing.T, a *catalogue.API) map[string]string {
 // otherSecret returns a secret of the same shape: another key in place of a key, and otherwise a text with another end.
 func otherSecret(t *testing.T, value string) string {
 	t.Helper()
-	if value == p256Text(t, p256Key) {
-		return p256Text(t, otherP256Key)
+	if value == ecText(t, p256Key) {
+		return ecText(t, otherP256Key)
+	}
+	if value == ecText(t, p521Key) {
+		return ecText(t, otherP521Key)
 	}
 	if value == pkcs8(t, ed25519Key("k")) {
 		return pkcs8(t, ed25519Key("o"))

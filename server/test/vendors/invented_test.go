@@ -34,10 +34,11 @@ var invented = map[string]struct{ entry, plugin string }{
 	"Kraken":                   {entry: "kraken"},
 	"Coinbase with Ed25519":    {entry: "coinbase"},
 	"Wise":                     {plugin: "../../../test/languages/c/wise.c"},
+	"TrueLayer":                {entry: "truelayer"},
 }
 
-// authType matches the type of a connector.
-var authType = regexp.MustCompile(`auth:\n +type: (\w+)`)
+// authType matches the auth types of a connector.
+var authType = regexp.MustCompile(`(?m)^ +(?:- )?type: (\w+)`)
 
 // Each invented auth type is a configuration of a type that is there, or a short plugin, and none needs a grant.
 func TestInventedTypes(t *testing.T) {
@@ -45,8 +46,14 @@ func TestInventedTypes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if how.plugin == "" {
 				api := testworld.Must(catalogue.Find(how.entry))(t)
-				if kind := authType.FindStringSubmatch(api.Item()); kind == nil || plugins.Of(kind[1]) == nil {
-					t.Errorf("%s has the auth type %q, which is none of Keywright's", how.entry, kind)
+				kinds := authType.FindAllStringSubmatch(api.Item(), -1)
+				for _, kind := range kinds {
+					if plugins.Of(kind[1]) == nil {
+						t.Errorf("%s has the auth type %s, which is none of Keywright's", how.entry, kind[1])
+					}
+				}
+				if len(kinds) == 0 {
+					t.Errorf("%s has no auth type", how.entry)
 				}
 				return
 			}
