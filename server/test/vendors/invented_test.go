@@ -31,7 +31,6 @@ var invented = map[string]struct{ entry, plugin string }{
 	"Azure SharedKey":          {entry: "azure-blob-storage"},
 	"Kraken":                   {entry: "kraken"},
 	"OVH":                      {plugin: "testdata/ovh/main.go"},
-	"Kraken":                   {entry: "kraken"},
 	"Coinbase with Ed25519":    {entry: "coinbase"},
 	"Wise":                     {plugin: "../../../test/languages/c/wise.c"},
 	"TrueLayer":                {entry: "truelayer"},
