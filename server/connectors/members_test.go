@@ -150,14 +150,14 @@ func TestMemberFields(t *testing.T) {
 		"certificate, key, pkcs12, passphrase, ca, for": host.TLS{},
 		"type, jwt, header":                             identity.Config{},
 
-		"bearer, cookie, jwks_file, jwks_url, issuer, audiences, algorithms, claims, token_hosts":                    identity.JWT{},
-		"id, email, username, first_name, last_name, tenant_id":                                                      identity.Claims{},
-		"proxies, required, id, email, username, first_name, last_name, tenant_id":                                   identity.Header{},
-		"address, namespace, ca_file, mount, prefix, field, path, transit, token_file, approle, kubernetes, timeout": secretstore.VaultConfig{},
-		"mount, role_id, secret_id_file":                                                                             secretstore.VaultAppRole{},
-		"mount, role, token_file":                                                                                    secretstore.VaultKubernetes{},
-		"mount":                                                                                                      secretstore.VaultTransit{},
-		"path, name, ref, sha256, grants, limits":                                                                    pluginFile{},
+		"bearer, cookie, jwks_file, jwks_url, issuer, audiences, algorithms, claims, token_hosts":                         identity.JWT{},
+		"id, email, username, first_name, last_name, tenant_id":                                                           identity.Claims{},
+		"proxies, required, id, email, username, first_name, last_name, tenant_id":                                        identity.Header{},
+		"address, namespace, ca_file, mount, prefix, field, path, transit, token_file, approle, jwt, kubernetes, timeout": secretstore.VaultConfig{},
+		"mount, role_id, secret_id_file":                                                                                  secretstore.VaultAppRole{},
+		"mount, role, identity, audience, token_file":                                                                     secretstore.VaultJWT{},
+		"mount": secretstore.VaultTransit{},
+		"path, name, ref, sha256, grants, limits": pluginFile{},
 	} {
 		var names []string
 		for _, f := range fieldsOf(reflect.TypeOf(v)) {

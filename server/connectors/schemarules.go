@@ -162,9 +162,10 @@ var rules = map[string]rule{
 		"Azure Key Vault.", "AWS KMS, for keys alone.", "Google Cloud KMS, for keys alone.", "A 1Password Connect server.", "Doppler.", "Infisical.",
 	}},
 	"secrets[](vault)": {all: []schema{
-		oneOf("There must be one of token_file, approle and kubernetes, which say how to log in.", "token_file", "approle", "kubernetes"),
-		conflicts("token_file", "token_file says how to log in: remove one of them.", "approle", "kubernetes"),
-		conflicts("approle", "approle says how to log in: remove one of them.", "kubernetes"),
+		oneOf("There must be one of token_file, approle, jwt and kubernetes, which say how to log in.", "token_file", "approle", "jwt", "kubernetes"),
+		conflicts("token_file", "token_file says how to log in: remove one of them.", "approle", "jwt", "kubernetes"),
+		conflicts("approle", "approle says how to log in: remove one of them.", "jwt", "kubernetes"),
+		conflicts("jwt", "jwt says how to log in: remove one of them.", "kubernetes"),
 		conflicts("prefix", "This is for secrets that are fields of one path: leave it out, or prefix.", "path"),
 		conflicts("field", "This is for secrets that are fields of one path: leave it out, or field.", "path"),
 	}},

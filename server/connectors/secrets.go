@@ -346,7 +346,7 @@ type vaultFile struct {
 }
 
 func (f *vaultFile) open(_ context.Context, d *definer, n *node, path string) host.Secrets {
-	f.HTTP, f.Clock = d.set.Egress.AllowsHTTP, d.options.Host.Clock
+	f.HTTP, f.Clock, f.Identities = d.set.Egress.AllowsHTTP, d.options.Host.Clock, d.options.Host.Identities
 	store, err := secretstore.Vault(f.VaultConfig)
 	var wrong *secretstore.ConfigError
 	if errors.As(err, &wrong) {

@@ -100,7 +100,7 @@ connectors:
 		`connectors.yaml:4:44: gateway.user.jwt.jwks_url: is plain http, on which an…`,
 		`connectors.yaml:5:3: gateway.port: is not known here; there are hosts, orig…`,
 		`connectors.yaml:7:12: secrets[0].type: there is no store of type "file"; th…`,
-		`connectors.yaml:8:5: secrets[1]: there must be one of token_file, approle a…`,
+		`connectors.yaml:8:5: secrets[1]: there must be one of token_file, approle, j…`,
 		`connectors.yaml:11:10: connectors.a.url: names a secret, and the request's …`,
 		`connectors.yaml:12:5: connectors.a.method[0]: is not a method: they are in …`,
 		`connectors.yaml:13:13: connectors.a.paths[0]: does not begin with a slash, …`,

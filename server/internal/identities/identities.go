@@ -104,10 +104,7 @@ func New(clock func() time.Time, all ...Identity) *Set {
 
 // Add adds an identity, before the Set is used for it.
 func (s *Set) Add(i Identity) {
-	memories, err := lru.New[string, *memory](maxMemories)
-	if err != nil {
-		panic(err) // only for a size below one
-	}
+	memories, _ := lru.New[string, *memory](maxMemories) // fails for a size below one only
 	s.byName[i.Name] = &source{i, memories}
 }
 
@@ -121,12 +118,10 @@ func (i *source) memory(ctx context.Context, audience string) (*memory, error) {
 		}
 		key += "\n" + subject
 	}
-	if m, ok := i.memories.Get(key); ok {
-		return m, nil
-	}
-	m := &memory{turn: make(chan struct{}, 1)}
-	if previous, ok, _ := i.memories.PeekOrAdd(key, m); ok {
-		return previous, nil
+	m, ok := i.memories.Get(key)
+	if !ok {
+		m = &memory{turn: make(chan struct{}, 1)}
+		i.memories.Add(key, m)
 	}
 	return m, nil
 }

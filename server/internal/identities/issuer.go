@@ -59,8 +59,8 @@ type keyVersion struct {
 const (
 	// publishTime is the time after which parties that remember the documents have a new version of the key.
 	publishTime = time.Hour
-	// readTime is the time for which versions of the key are used again.
-	readTime = time.Minute
+	// readTime is the time for which versions of the key are used again. Stores remember them for longer.
+	readTime = time.Second
 	// maxVersions limits the versions of the key that are published.
 	maxVersions = 16
 )
@@ -153,22 +153,13 @@ func (s *Issuer) published(ctx context.Context) ([]keyVersion, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.Clock()
-	age := now.Sub(s.read)
-	switch {
-	case s.versions != nil && age >= 0 && age < readTime:
-		return s.versions, nil
-	case s.failure != nil && age >= 0 && age < pause:
-		return nil, s.failure
+	if age := now.Sub(s.read); age < 0 || age >= readTime {
+		s.read = now
+		if all, err := s.describe(ctx, now); err == nil || s.versions == nil {
+			s.versions, s.failure = all, err
+		}
 	}
-	all, err := s.describe(ctx, now)
-	s.read, s.failure = now, err
-	switch {
-	case err == nil:
-		s.versions = all
-	case s.versions == nil:
-		return nil, err
-	}
-	return s.versions, nil
+	return s.versions, s.failure
 }
 
 // describe reads the versions of the key.
@@ -252,7 +243,7 @@ func (s *Issuer) Documents() map[string]func(context.Context) ([]byte, error) {
 // keysPath is the path of the public halves of the key.
 const keysPath = "/.well-known/jwks.json"
 
-// KeysExcept returns a store of keys without the one of this name.
+// KeysExcept returns a store of keys without the one of this name. It is not described, and so the host makes no signature with it.
 func KeysExcept(keys host.Keys, name string) host.Keys { return keysExcept{keys, name} }
 
 type keysExcept struct {
@@ -260,26 +251,10 @@ type keysExcept struct {
 	name string
 }
 
-// check returns an error for the key that is left out.
-func (k keysExcept) check(key host.Key) error {
-	if key.Name == k.name {
-		return fmt.Errorf("%w: it is that of the issuer of identities, and serves nothing else", host.ErrKeyRefused)
-	}
-	return nil
-}
-
 // Describe implements [host.Keys].
 func (k keysExcept) Describe(ctx context.Context, key host.Key) (host.KeyInfo, error) {
-	if err := k.check(key); err != nil {
-		return host.KeyInfo{}, err
+	if key.Name == k.name {
+		return host.KeyInfo{}, fmt.Errorf("%w: it is that of the issuer of identities, and serves nothing else", host.ErrKeyRefused)
 	}
 	return k.Keys.Describe(ctx, key)
-}
-
-// Sign implements [host.Keys].
-func (k keysExcept) Sign(ctx context.Context, key host.Key, algorithm string, data []byte) ([]byte, int, error) {
-	if err := k.check(key); err != nil {
-		return nil, 0, err
-	}
-	return k.Keys.Sign(ctx, key, algorithm, data)
 }

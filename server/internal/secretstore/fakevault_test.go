@@ -158,8 +158,8 @@ func (f *fakeVault) appRole() *secretstore.VaultAppRole {
 	return &secretstore.VaultAppRole{RoleID: f.roleID, SecretIDFile: f.file("secret_id")}
 }
 
-func (f *fakeVault) kubernetes() *secretstore.VaultKubernetes {
-	return &secretstore.VaultKubernetes{Role: "gateway", TokenFile: f.file("jwt")}
+func (f *fakeVault) kubernetes() *secretstore.VaultJWT {
+	return &secretstore.VaultJWT{Role: "gateway", TokenFile: f.file("jwt")}
 }
 
 const appRoleLogin, renewal, lookup = "POST auth/approle/login", "POST auth/token/renew-self", "GET auth/token/lookup-self"

@@ -140,7 +140,7 @@ func TestConfigurationProblems(t *testing.T) {
 		config secretstore.VaultConfig
 		want   []string
 	}{
-		{"nothing", secretstore.VaultConfig{}, []string{"address: is not an https URL such as https://vault.example.com:8200", "there must be one of token_file, approle and kubernetes"}},
+		{"nothing", secretstore.VaultConfig{}, []string{"address: is not an https URL such as https://vault.example.com:8200", "there must be one of token_file, approle, jwt and kubernetes"}},
 		{"http", secretstore.VaultConfig{Address: "http://vault.test", Token: "t"}, []string{"address: is plain http, which shows secrets and token to the network: use https, or name the host in plain_http of egress"}},
 		{"another scheme", secretstore.VaultConfig{Address: "unix://vault", Token: "t", HTTP: host.Egress{AllowHTTP: true}.AllowsHTTP}, []string{"address: is not an https URL"}},
 		{"password in the address", secretstore.VaultConfig{Address: "https://u:" + password + "@vault.test", Token: "t"}, []string{"address: has user info"}},
@@ -149,10 +149,10 @@ func TestConfigurationProblems(t *testing.T) {
 		{"two logins", secretstore.VaultConfig{Address: "https://vault.test", Token: "t", TokenFile: "f"}, []string{"there must be one of"}},
 		{"token that is none", secretstore.VaultConfig{Address: "https://vault.test", Token: token}, []string{"token: has characters that no token has"}},
 		{"AppRole and Kubernetes without what they need", secretstore.VaultConfig{
-			Address: "https://vault.test", AppRole: &secretstore.VaultAppRole{}, Kubernetes: &secretstore.VaultKubernetes{},
+			Address: "https://vault.test", AppRole: &secretstore.VaultAppRole{}, Kubernetes: &secretstore.VaultJWT{},
 		}, []string{"approle: needs role_id and secret_id_file", "kubernetes: needs role", "there must be one of"}},
 		{"paths", secretstore.VaultConfig{
-			Address: "https://vault.test", Mount: "a/../b", Prefix: "a//b", Namespace: "a\nb", Kubernetes: &secretstore.VaultKubernetes{Role: "r", Mount: "."},
+			Address: "https://vault.test", Mount: "a/../b", Prefix: "a//b", Namespace: "a\nb", Kubernetes: &secretstore.VaultJWT{Role: "r", Mount: "."},
 		}, []string{`mount: "a/../b"`, `prefix: "a//b"`, `namespace: "a\\nb"`, `kubernetes.mount: "."`}},
 		{"both ways to find secrets", secretstore.VaultConfig{Address: "https://vault.test", Token: "t", Path: "a", Prefix: "b"}, []string{"path: is for secrets that are fields of one path"}},
 		{"time", secretstore.VaultConfig{Address: "https://vault.test", Token: "t", Timeout: -1}, []string{"timeout: is below 0"}},

@@ -2,12 +2,14 @@ package secretstore
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +27,7 @@ const (
 )
 
 // VaultConfig configures where secrets and keys are in HashiCorp Vault or OpenBao, and how to log in. Exactly one of Token,
-// TokenFile, AppRole and Kubernetes must be set, and at most one of Path and Prefix.
+// TokenFile, AppRole, JWT and Kubernetes must be set, and at most one of Path and Prefix.
 type VaultConfig struct {
 	// Address is the URL of the server, such as https://vault.example.com:8200, with a path before /v1 if a proxy needs one.
 	Address string `file:",required,url"`
@@ -63,8 +65,12 @@ type VaultConfig struct {
 	TokenFile string `file:",path"`
 	// AppRole is a login with the auth method approle.
 	AppRole *VaultAppRole `file:"approle"`
-	// Kubernetes is a login with the auth method kubernetes, as the service account of the process.
-	Kubernetes *VaultKubernetes
+	// JWT is a login with the auth method jwt, by a token that says who the process is.
+	JWT *VaultJWT
+	// Kubernetes is the same with the auth method kubernetes, as the service account of the process.
+	Kubernetes *VaultJWT
+	// Identities has the tokens that JWT and Kubernetes may name.
+	Identities host.Identities `file:"-"`
 
 	// Timeout is the time of one lookup, with a login if it needs one.
 	Timeout time.Duration `default:"10s"`
@@ -86,14 +92,18 @@ type VaultAppRole struct {
 	SecretIDFile string `file:",required,path"`
 }
 
-// VaultKubernetes configures a login with the auth method kubernetes, as the service account of the process.
-type VaultKubernetes struct {
-	// Mount is the mount path of the auth method.
-	Mount string `default:"kubernetes"`
+// VaultJWT configures a login with the auth method jwt or kubernetes.
+type VaultJWT struct {
+	// Mount is the mount path of the auth method. Without it, jwt or kubernetes.
+	Mount string
 	// Role is the name of the role.
 	Role string `file:",required"`
-	// TokenFile is the path of a file with the token of the service account. It is read at each login. Without it, the path
-	// at which Kubernetes mounts it.
+	// Identity is the name of an item of identities, whose hosts have that of the address. Each login sends a token of it.
+	Identity string
+	// Audience is the audience of that token, which the role expects.
+	Audience string
+	// TokenFile is the path of a file with the token. It is read at each login. Without it and identity, the path at which
+	// Kubernetes mounts that of the service account.
 	TokenFile string `file:",path"`
 }
 
@@ -177,29 +187,52 @@ func (k *checker) login(c *VaultConfig) login {
 		}
 		ways = append(ways, login{
 			path: "auth/" + k.path("approle.mount", cmp.Or(a.Mount, "approle")) + "/login",
-			body: func() (any, error) {
+			body: func(context.Context) (any, error) {
 				id, err := readToken(a.SecretIDFile, "the secret id file", true)
 				return map[string]string{"role_id": a.RoleID, "secret_id": id}, err
 			},
 		})
 	}
-	if n := c.Kubernetes; n != nil {
-		if !isToken(n.Role) {
-			k.Wrong("kubernetes", "needs role")
+	for method, j := range map[string]*VaultJWT{"jwt": c.JWT, "kubernetes": c.Kubernetes} {
+		if j != nil {
+			ways = append(ways, k.jwt(c, method, j))
 		}
-		ways = append(ways, login{
-			path: "auth/" + k.path("kubernetes.mount", cmp.Or(n.Mount, "kubernetes")) + "/login",
-			body: func() (any, error) {
-				token, err := readToken(cmp.Or(n.TokenFile, serviceAccountToken), "the service account's token file", false)
-				return map[string]string{"role": n.Role, "jwt": token}, err
-			},
-		})
 	}
 	if len(ways) != 1 {
-		k.Wrong("", "there must be one of token_file, approle and kubernetes, which say how to log in")
+		k.Wrong("", "there must be one of token_file, approle, jwt and kubernetes, which say how to log in")
 		return login{}
 	}
 	return ways[0]
+}
+
+// jwt returns the login with a JWT by an auth method, which is the name of the member, too. The token of an identity goes to its hosts only.
+func (k *checker) jwt(c *VaultConfig, method string, j *VaultJWT) login {
+	if !isToken(j.Role) {
+		k.Wrong(method, "needs role")
+	}
+	token := func(context.Context) (string, error) {
+		return readToken(cmp.Or(j.TokenFile, serviceAccountToken), "the service account's token file", false)
+	}
+	if j.Identity != "" || j.Audience != "" {
+		var hosts []string
+		if c.Identities != nil {
+			hosts = c.Identities.Hosts(j.Identity, j.Audience)
+		}
+		server, err := url.Parse(c.Address)
+		if err != nil || j.TokenFile != "" || !slices.ContainsFunc(hosts, func(host string) bool { return urlcheck.Names(host, server) }) {
+			k.Wrong(method+".identity", "is no item of identities that has this audience for the host of address, or token_file is there, too")
+		}
+		token = func(ctx context.Context) (string, error) {
+			return c.Identities.Identity(ctx, host.IdentityRequest{Name: j.Identity, Audience: j.Audience, Exchange: true})
+		}
+	}
+	return login{
+		path: "auth/" + k.path(method+".mount", cmp.Or(j.Mount, method)) + "/login",
+		body: func(ctx context.Context) (any, error) {
+			text, err := token(ctx)
+			return map[string]string{"role": j.Role, "jwt": text}, err
+		},
+	}
 }
 
 // readToken reads a file with one token, and trims white space.

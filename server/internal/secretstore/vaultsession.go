@@ -26,7 +26,7 @@ type login struct {
 
 	// path is the path of the login request, or "". body returns the body of the request.
 	path string
-	body func() (any, error)
+	body func(context.Context) (any, error)
 }
 
 // A session is a token and its lifetime. It is immutable, and is replaced by another session.
@@ -175,7 +175,7 @@ func (v *VaultStore) open(ctx context.Context) (*session, error) {
 		return nil, v.refusal
 	}
 	v.refusal = nil
-	body, err := v.login.body()
+	body, err := v.login.body(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("vault cannot be logged in to: %w", err)
 	}

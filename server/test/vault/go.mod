@@ -6,13 +6,22 @@ require (
 	github.com/golang-jwt/jwt/v5 v5.3.1
 	github.com/hashicorp/go-hclog v1.6.3
 	github.com/hashicorp/vault v1.21.3
+	github.com/hashicorp/vault-plugin-auth-jwt v0.25.0
 	github.com/hashicorp/vault-plugin-auth-kubernetes v0.23.1
 	github.com/hashicorp/vault-plugin-secrets-kv v0.25.0
 	github.com/hashicorp/vault/sdk v0.21.0
 	github.com/keywright/keywright v0.0.0
 )
 
-require github.com/MicahParks/jwkset v0.11.3 // indirect
+require (
+	aead.dev/minisign v0.3.0 // indirect
+	github.com/MicahParks/jwkset v0.11.3 // indirect
+	github.com/andybalholm/brotli v1.3.0 // indirect
+	github.com/hashicorp/go-secure-stdlib/httputil v0.1.0 // indirect
+	go.yaml.in/yaml/v4 v4.0.0 // indirect
+	golang.org/x/mod v0.41.0 // indirect
+	software.sslmate.com/src/go-pkcs12 v0.7.4 // indirect
+)
 
 require (
 	cloud.google.com/go v0.123.0 // indirect

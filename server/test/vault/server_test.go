@@ -20,6 +20,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/hashicorp/go-hclog"
+	jwtauth "github.com/hashicorp/vault-plugin-auth-jwt"
 	kubernetes "github.com/hashicorp/vault-plugin-auth-kubernetes"
 	kv "github.com/hashicorp/vault-plugin-secrets-kv"
 	"github.com/hashicorp/vault/builtin/credential/approle"
@@ -60,7 +61,7 @@ func New(t *testing.T) *Server {
 	core, keys, root := vault.TestCoreUnsealedWithConfig(t, &vault.CoreConfig{
 		Logger:             hclog.NewNullLogger(),
 		LogicalBackends:    map[string]logical.Factory{"kv": kv.VersionedKVFactory, "transit": transit.Factory},
-		CredentialBackends: map[string]logical.Factory{"approle": approle.Factory, "kubernetes": kubernetes.Factory},
+		CredentialBackends: map[string]logical.Factory{"approle": approle.Factory, "kubernetes": kubernetes.Factory, "jwt": jwtauth.Factory},
 	})
 	s := &Server{t: t, core: core, keys: keys, dir: t.TempDir(), Root: root}
 	s.handler = vaulthttp.Handler.Handler(&vault.HandlerProperties{

@@ -45,7 +45,7 @@ func (s *setup) appRole() secretstore.VaultConfig {
 }
 
 func (s *setup) kubernetes() secretstore.VaultConfig {
-	return secretstore.VaultConfig{Kubernetes: &secretstore.VaultKubernetes{Role: "gateway", TokenFile: s.File("jwt")}}
+	return secretstore.VaultConfig{Kubernetes: &secretstore.VaultJWT{Role: "gateway", TokenFile: s.File("jwt")}}
 }
 
 func (s *setup) want(store host.Secrets, name string) {
