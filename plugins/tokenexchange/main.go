@@ -4,6 +4,7 @@ package main
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/keywright/keywright/plugins/internal/oauth"
 	"github.com/keywright/keywright/sdk"
@@ -34,12 +35,15 @@ func (plugin) Describe() sdk.Description {
 			oauth.Request("https://sts.googleapis.com/v1/token"),
 			oauth.Client("", oauth.Ways(oauth.Post, true)...),
 			assertion(),
+			[]sdk.Field{{Name: "impersonation_url", Kind: sdk.URL, Sinks: []sdk.Sink{sdk.ToToken}, Doc: "Google's generateAccessToken for a service account, which gets the token of token_url."}},
 			oauth.Client("assertion_", oauth.Ways(oauth.None, true)...),
 			oauth.Key(oauth.Signs(""), oauth.Signs("assertion_")),
 			oauth.Dialect(), []sdk.Field{oauth.Lifetime()}, oauth.Sender(true, oauth.Senders()...), oauth.Bearer(),
 		),
 		Answers: oauth.Answers(
 			sdk.Answer{Name: "assertion", From: "json:/access_token", Kind: sdk.AnswerSealed, Sinks: []sdk.Sink{sdk.ToToken}, Required: true},
+			sdk.Answer{Name: "impersonated", From: "json:/accessToken", Kind: sdk.AnswerSealed, Sinks: []sdk.Sink{sdk.ToHeader, sdk.ToDigest}, Required: true},
+			sdk.Answer{Name: "expire_time", From: "json:/expireTime", Kind: sdk.AnswerTime},
 			sdk.Answer{Name: "issued", From: "json:/token_type", Kind: sdk.AnswerEnum, Enum: []string{oauth.NoToken, "Bearer", "BearerToken", "DPoP"}},
 		),
 		Challenge: oauth.Challenge(),
@@ -79,6 +83,10 @@ func assertion() []sdk.Field {
 func (plugin) Validate(c *sdk.Config) []sdk.Problem {
 	problems := oauth.Problems(c, "subject_token", "subject_token_type", "actor_token", "actor_token_type", "requested_token_type",
 		"requested_token_use", "assertion")
+	_, impersonates := c.Literal("impersonation_url")
+	if _, steps := c.Literal("assertion_url"); steps && impersonates {
+		problems = append(problems, sdk.Problem{Field: "impersonation_url", Message: "is there beside assertion_url: remove one of them"})
+	}
 	return append(problems, oauth.ParameterProblems(c, "assertion_parameters", "assertion")...)
 }
 
@@ -86,6 +94,9 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	return oauth.Authenticate(c, func() (sdk.Token, error) {
 		if c.Config("assertion_url") != "" {
 			return inTwoSteps(c)
+		}
+		if c.Config("impersonation_url") != "" {
+			return impersonate(c)
 		}
 		token, err := oauth.Redeem(c, oauth.Grant{Request: func() (sdk.TokenRequest, error) { return oauth.TokenRequest(c, grant(c)...) }})
 		if token.TokenType == oauth.NoToken && c.Config("requested_token_type") != "" { // RFC 8693 section 2.2.1
@@ -95,15 +106,44 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	})
 }
 
-// inTwoSteps returns the token that assertion_url has issued for the assertion of token_url. The first endpoint has no dialect.
-func inTwoSteps(c *sdk.Call) (sdk.Token, error) {
-	answers, err := oauth.OfClient(c, func() (sdk.Answers, error) {
+// firstStep returns the token of token_url, for the second step. scope, if not empty, takes the place of that of the configuration.
+func firstStep(c *sdk.Call, scope string) (sdk.Answers, error) {
+	return oauth.OfClient(c, func() (sdk.Answers, error) {
 		r, err := oauth.TokenRequest(c, grant(c)...)
 		if err != nil {
 			return nil, err
 		}
+		for i, p := range r.Form {
+			if p.Name == "scope" && scope != "" {
+				r.Form[i].Value = scope
+			}
+		}
 		return c.ExchangeOK("the token endpoint", sdk.Exchange{URL: r.URL, Form: r.Form, Headers: r.Headers, Answers: []string{"assertion", "issued"}})
 	})
+}
+
+// impersonate returns a token of a service account of Google, for which impersonation_url takes the token of token_url: that needs the scope
+// cloud-platform (docs.cloud.google.com/iam/docs/reference/credentials/rest/v1/projects.serviceAccounts/generateAccessToken).
+func impersonate(c *sdk.Call) (sdk.Token, error) {
+	if c.Config("scope") == "" {
+		return sdk.Token{}, errors.New("impersonation_url needs scope")
+	}
+	first, err := firstStep(c, "https://www.googleapis.com/auth/cloud-platform")
+	if err != nil {
+		return sdk.Token{}, err
+	}
+	var body sdk.Members
+	body.Raw("scope", sdk.Strings(strings.Fields(c.Config("scope"))))
+	answers, err := c.ExchangeOK("impersonation_url", sdk.Exchange{
+		URL: c.Config("impersonation_url"), Headers: []sdk.Pair{{Name: "Authorization", Value: "Bearer " + first["assertion"]}}, JSON: body.JSON(),
+		Answers: []string{"impersonated", "expire_time"},
+	})
+	return sdk.Token{AccessToken: answers["impersonated"], TokenType: "bearer", ExpiresIn: c.Lifetime(sdk.Answers{"expires_at": answers["expire_time"]}, 0)}, err
+}
+
+// inTwoSteps returns the token that assertion_url has issued for the assertion of token_url. The first endpoint has no dialect.
+func inTwoSteps(c *sdk.Call) (sdk.Token, error) {
+	answers, err := firstStep(c, "")
 	switch {
 	case err != nil:
 		return sdk.Token{}, err

@@ -188,6 +188,46 @@ func TestTwoSteps(t *testing.T) {
 }
 
 // A client's assertion for the second endpoint is for that endpoint. client_assertion_audience counts for the first.
+// Google's service account is impersonated as golang.org/x/oauth2/google does it: the first token has the scope cloud-platform.
+func TestImpersonation(t *testing.T) {
+	const sts, iam = "https://sts.googleapis.com/v1/token", "https://iamcredentials.googleapis.com/v1/projects/-/serviceAccounts/a@b.iam.gserviceaccount.com:generateAccessToken"
+	c := config("token_url", sts, "subject_token_type", types+"jwt", "requested_token_type", types+"access_token", "audience", "//iam.googleapis.com/projects/1",
+		"scope", "https://www.googleapis.com/auth/devstorage.read_only https://www.googleapis.com/auth/pubsub", "impersonation_url", iam)
+	run.Case(t, "an account", func(t *testing.T, h *hosttest.Harness) {
+		h.TokenEndpoint(sts, hosttest.JSON(200, `{"access_token":"federated","issued_token_type":"`+types+`access_token","token_type":"Bearer","expires_in":3600}`))
+		ends := h.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+		h.TokenEndpoint(iam, hosttest.JSON(200, `{"accessToken":"of-the-account","expireTime":"`+ends+`"}`))
+		for range 2 {
+			plugintest.Sends(t, h, c, get(), "Bearer of-the-account")
+		}
+		exchanges := h.Exchanges()
+		if len(exchanges) != 2 {
+			t.Fatalf("there are %d token requests", len(exchanges))
+		}
+		check(t, exchanges[0], sts, "", url.Values{
+			"grant_type": {grantType}, "subject_token": {"token-of-the-user"}, "subject_token_type": {types + "jwt"}, "requested_token_type": {types + "access_token"},
+			"audience": {"//iam.googleapis.com/projects/1"}, "scope": {"https://www.googleapis.com/auth/cloud-platform"},
+		})
+		const body = `{"scope":["https://www.googleapis.com/auth/devstorage.read_only","https://www.googleapis.com/auth/pubsub"]}`
+		if got := exchanges[1]; got.URL != iam || got.Header.Get("Authorization") != "Bearer federated" || got.Body != body {
+			t.Errorf("the second request is %s %v %s", got.URL, got.Header, got.Body)
+		}
+		h.Advance(time.Hour - 59*time.Second) // a minute before its end, it is not used again
+		plugintest.Sends(t, h, c, get(), "Bearer of-the-account")
+		if n := len(h.Exchanges()); n != 4 {
+			t.Errorf("there are %d token requests, want 4", n)
+		}
+	})
+	run.Case(t, "no scope", func(t *testing.T, h *hosttest.Harness) {
+		plugintest.Refuses(t, h, config("impersonation_url", iam), get(), host.StagePlugin, "impersonation_url needs scope")
+	})
+	run.Case(t, "a refusal", func(t *testing.T, h *hosttest.Harness) {
+		h.TokenEndpoint(sts, hosttest.Token("federated", 3600))
+		h.TokenEndpoint(iam, hosttest.JSON(403, `{"error":{"message":"Permission 'iam.serviceAccounts.getAccessToken' denied"}}`))
+		plugintest.Refuses(t, h, c, get(), host.StageToken, "impersonation_url answered 403")
+	})
+}
+
 func TestPrivateKeyJWTInTwoSteps(t *testing.T) {
 	run(t, func(t *testing.T, h *hosttest.Harness) {
 		h.Key("key", "ES256")
@@ -300,6 +340,7 @@ func TestProblems(t *testing.T) {
 			"private_key: is missing, and assertion_client_auth is private_key_jwt: Key that signs assertions, in PEM, or the HMAC secret":                config("assertion_url", second, "assertion_client_auth", "private_key_jwt", "assertion_client_id", "too"),
 			"parameters.subject_token: is set by the type or by another field, remove it":                                                                 config("parameters", map[string]any{"subject_token": "a"}),
 			"assertion_parameters.assertion: is set by the type or by another field, remove it":                                                           config("assertion_url", second, "assertion_parameters", map[string]any{"assertion": "a"}),
+			"impersonation_url: is there beside assertion_url: remove one of them":                                                                        config("impersonation_url", second, "assertion_url", second, "scope", "a"),
 			"grant_type: is none of token_exchange, on_behalf_of":                                                                                         config("grant_type", "obo"),
 		} {
 			plugintest.Problem(t, h, c, want)
