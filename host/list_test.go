@@ -240,3 +240,20 @@ func TestExplainedList(t *testing.T) {
 		t.Errorf("the error of a connector that nobody made is %v", err)
 	}
 }
+
+// One authentication of a list may have states or consent. A client certificate that is the same for all tenants does not go to the token
+// endpoint of a tenant's host, whichever of them has it.
+func TestListLimits(t *testing.T) {
+	w := newWorld(t, listed("login.test"), withState(t, &failingStore{}), func(c *host.Config) { c.BuiltIns = allBuiltIns(t) })
+	refresh := host.Auth{Type: "oauth_refresh_token", Config: config{"token_url": tokenURL, "client_id": "me", "client_auth": "none", "refresh_token": "{{ get_secret('s') }}"}}
+	w.refuseConnector(host.ConnectorConfig{Auth: []host.Auth{refresh, headerAuth, refresh}}, "auth", "one may have these")
+	w.open(host.ConnectorConfig{Auth: []host.Auth{headerAuth, refresh}})
+	tenants := host.Auth{Type: "oauth_client_credentials", Config: config{
+		"token_url": "https://{{ tenant_id }}.zendesk.test/token", "client_id": "me", "client_secret": "{{ get_secret('own', 'tenant') }}",
+	}}
+	c := host.ConnectorConfig{Hosts: []string{"*.zendesk.test"}, Auth: []host.Auth{headerAuth, tenants}}
+	w.open(c)
+	tenants.Config["client_secret"] = "{{ get_secret('s') }}"
+	w.refuseConnector(c, "auth[1].config.client_secret", "is the same for all tenants")
+	w.refuseConnector(host.ConnectorConfig{Hosts: c.Hosts, Auth: []host.Auth{headerAuth, queryAuth}}, "hosts", "has no effect")
+}

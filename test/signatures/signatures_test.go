@@ -152,12 +152,18 @@ func (w *signer) RoundTrip(r *http.Request) (*http.Response, error) {
 // send sends a request through a new connector, and returns it as the API receives it.
 func (w *signer) send(authType string, config map[string]any, r *http.Request) signed {
 	w.t.Helper()
+	return w.sendWith(r, host.Auth{Type: authType, Config: config})
+}
+
+// sendWith is like send, for a list of authentications.
+func (w *signer) sendWith(r *http.Request, auths ...host.Auth) signed {
+	w.t.Helper()
 	connector := testworld.Must(w.host.NewConnector(w.t.Context(), host.ConnectorConfig{
-		Name: "api", Origins: []string{"https://" + r.URL.Host}, Auth: []host.Auth{{Type: authType, Config: config}},
+		Name: "api", Origins: []string{"https://" + r.URL.Host}, Auth: auths,
 	}))(w.t)
 	response, err := connector.Transport(w).RoundTrip(r)
 	if err != nil {
-		w.t.Fatalf("%s %s, %v: err = %v", r.Method, r.URL, config, err)
+		w.t.Fatalf("%s %s, %v: err = %v", r.Method, r.URL, auths, err)
 	}
 	_ = response.Body.Close()
 	return w.received
