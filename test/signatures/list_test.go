@@ -19,17 +19,17 @@ func TestSignatureBehindAToken(t *testing.T) {
 	} {
 		r := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodPost, "https://api.test/sell?q=1", strings.NewReader("{}")))(t)
 		r.Header.Set("X-Mine", "1")
-		sent := w.sendWith(r,
+		received := w.sendWith(r,
 			host.Auth{Type: "api_key", Config: map[string]any{"key": "X-Token", "value": "{{ get_secret('token') }}", "in": "header"}},
 			host.Auth{Type: "api_key", Config: map[string]any{"key": "key", "value": "{{ get_secret('p') }}", "in": "query"}},
 			host.Auth{Type: "http_signature", Config: map[string]any{"private_key": "{{ get_secret('k') }}", "algorithm": "ed25519", "components": components}},
 		)
-		sent.Judge, sent.Algorithm, sent.Key = "http-message-signatures", "ed25519", public
-		changed := sent
-		changed.Headers = sent.Headers.Clone()
+		received.Judge, received.Algorithm, received.Key = "http-message-signatures", "ed25519", public
+		changed := received
+		changed.Headers = received.Headers.Clone()
 		changed.Headers.Set("X-Token", "another")
-		changed.URL = strings.Replace(sent.URL, "key=a", "key=b", 1)
-		requests = append(requests, sent, changed)
+		changed.URL = strings.Replace(received.URL, "key=a", "key=b", 1)
+		requests = append(requests, received, changed)
 	}
 	for i, verdict := range verify(t, requests) {
 		if (verdict == "valid") != (i%2 == 0) {

@@ -264,7 +264,7 @@ func pluginMembers(path string, p *host.PluginInfo) members {
 
 // shownTexts are the members whose texts cannot be credentials: names, hosts and addresses, and what callers know.
 var shownTexts = []string{
-	"method", "paths", "auth.type", "auth.0.type", "auth.1.type", "auth.2.type", "auth.3.type", "response.headers", "tls.for", "gateway.hosts", "gateway.origins", "gateway.user.type",
+	"method", "paths", "hosts", "auth.type", "auth.0.type", "auth.1.type", "auth.2.type", "auth.3.type", "response.headers", "tls.for", "gateway.hosts", "gateway.origins", "gateway.user.type",
 	"gateway.user.jwt.audiences", "gateway.user.jwt.algorithms", "gateway.user.jwt.token_hosts", "gateway.user.jwt.issuer",
 	"gateway.user.header.proxies", "gateway.audit.on_error",
 }

@@ -21,6 +21,8 @@ var rules = []rule{
 	{"method", more("callers may use %s", equal)},
 	{"paths", more("callers may reach %s", below)},
 	{"url", address},
+	{"hosts", more("a tenant's host may be %s", equal)},
+	{"hosts_share_secrets", enabled("hosts of tenants may get secrets of all tenants")},
 	{"auth.type", changed("another plugin makes the credential")},
 	{"auth.config.*", credential},
 	{"auth.?.type", changed("another plugin makes the credential")},
