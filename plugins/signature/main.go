@@ -74,23 +74,29 @@ func (plugin) Validate(c *sdk.Config) []sdk.Problem {
 }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
-	r := signing{Call: c}
-	r.count()
-	r.out.Form = r.pairs("form")
-	r.values = append(r.values, r.pairs("parts")...)
-	signed := r.pairs("signed")
+	form, parts, more := c.Config("form"), c.Config("parts"), c.Config("signed")
+	query, headers, message, value := c.Config("query"), c.Config("headers"), c.Config("message"), c.Config("value")
+	r := signing{Call: c, values: count(c, message, headers, form, parts, more, query, value)}
+	r.out.Form = r.pairs(form, false)
+	r.values = append(r.values, r.pairs(parts, true)...)
+	signed := r.pairs(more, false)
 	for i := range signed {
 		signed[i].Value = r.sign(signed[i].Value)
 	}
 	r.values = append(r.values, signed...)
-	r.out.Query = r.pairs("query")
-	r.out.Headers = r.pairs("headers")
-	values := append(r.values, sdk.Pair{Name: "signature", Value: r.sign(c.ComposeWith(c.Config("message"), r.out, r.values...))})
-	signature := []sdk.Pair{{Name: c.Config("key"), Value: c.ComposeWith(c.Config("value"), r.out, values...)}}
-	if c.Config("in") == "query" {
-		r.out.Query = append(r.out.Query, signature...)
+	r.out.Query = r.pairs(query, false)
+	r.out.Headers = r.pairs(headers, false)
+	signature := sdk.Pair{Name: "signature", Value: r.sign(c.ComposeWith(message, r.out, r.values...))}
+	if value == "{signature}" { // as most are, and compose takes its time
+		value = signature.Value
 	} else {
-		r.out.Headers = append(r.out.Headers, signature...)
+		value = c.ComposeWith(value, r.out, append(r.values, signature)...)
+	}
+	addition := sdk.Pair{Name: c.Config("key"), Value: value}
+	if c.Config("in") == "query" {
+		r.out.Query = append(r.out.Query, addition)
+	} else {
+		r.out.Headers = append(r.out.Headers, addition)
 	}
 	return r.out, r.err
 }
@@ -104,14 +110,14 @@ type signing struct {
 	err    error
 }
 
-// count takes the turn of the request if a template names its number.
-func (r *signing) count() {
-	for _, field := range []string{"message", "headers", "form", "parts", "signed", "query", "value"} {
-		if strings.Contains(r.Config(field), "{counter") {
-			r.values = []sdk.Pair{{Name: "counter", Value: strconv.FormatInt(r.Counter(r.NowMillis()+1000*r.ClockOffset()), 10)}}
-			return
+// count returns the number of the request, which has its turn then, if one of the texts names it.
+func count(c *sdk.Call, texts ...string) []sdk.Pair {
+	for _, text := range texts {
+		if strings.Contains(text, "{counter") {
+			return []sdk.Pair{{Name: "counter", Value: strconv.FormatInt(c.Counter(c.NowMillis()+1000*c.ClockOffset()), 10)}}
 		}
 	}
+	return nil
 }
 
 // sign returns the signature of a text in its encoding.
@@ -130,16 +136,16 @@ func sign(c *sdk.Call, text string) string {
 	return c.MAC(sdk.MACHash("HS"+hash), secret, text)
 }
 
-// pairs returns the members of an object field with their placeholders replaced. Those of parts are placeholders of the ones behind them.
-func (r *signing) pairs(field string) []sdk.Pair {
-	pairs, err := sdk.Pairs(r.Config(field))
+// pairs returns the members of an object with their placeholders replaced. With chain, each is a placeholder of those behind it.
+func (r *signing) pairs(object string, chain bool) []sdk.Pair {
+	pairs, err := sdk.Pairs(object)
 	if err != nil {
 		r.err = err
 	}
 	for i := range pairs {
 		if strings.ContainsAny(pairs[i].Value, sdk.TemplateEscape) { // an object may have thousands of others
 			values := r.values
-			if field == "parts" {
+			if chain {
 				values = append(values, pairs[:i]...)
 			}
 			pairs[i].Value = r.ComposeWith(pairs[i].Value, r.out, values...)
