@@ -185,7 +185,7 @@ func TestTenantHostProblems(t *testing.T) {
 		hosts                           []string
 	}{
 		"no list":           {"https://*.x.test", "", "origins[0]", "it needs hosts", nil},
-		"no list for token": {"", "https://{{ tenant_id }}.x.test/token", "auth.config.token_url", "it needs hosts", nil},
+		"no list for token": {"", "https://{{ tenant_id }}.x.test/token", "auth.config.token_url", "may stand only behind the host", nil},
 		"a user's host":     {"", "https://{{ user.id }}.x.test/", "auth.config.token_url", "may stand only behind the host", []string{"*.x.test"}},
 		"a tenant's secret": {"", "https://{{ get_secret('s', 'tenant') }}.x.test/", "auth.config.token_url", "may stand only behind the host", []string{"*.x.test"}},
 		"a part of a label": {"", "https://a-{{ tenant_id }}.x.test", "auth.config.token_url", "may stand only behind the host", []string{"*.x.test"}},

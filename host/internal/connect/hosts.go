@@ -117,13 +117,13 @@ func (k *checker) openOrigins() {
 
 // openHost checks the pattern of a URL whose host the tenant chooses.
 func (k *checker) openHost(pattern string) error {
+	if len(k.in.Hosts) == 0 {
+		return errors.New("has a star in its host: it needs hosts, which lists where that may lead, since whoever chooses the host gets the credential")
+	}
 	k.tenants = true
 	pattern, _, _ = strings.Cut(pattern, "{{")
 	u, err := url.Parse(pattern)
-	switch {
-	case len(k.in.Hosts) == 0:
-		return errors.New("has an expression in its host: it needs hosts, which lists where that may lead, since whoever chooses the host gets the credential")
-	case err != nil:
+	if err != nil {
 		return errors.New("is not a URL")
 	}
 	for host := range k.plan.hosts {
@@ -137,7 +137,7 @@ func (k *checker) openHost(pattern string) error {
 
 // fieldHost checks the host of a field of kind url.
 func (k *checker) fieldHost(f *hostfn.Field, text string) {
-	if pattern, open := urlcheck.HostPattern(text); open {
+	if pattern, open := urlcheck.HostPattern(text); open && len(k.in.Hosts) > 0 {
 		if err := k.openHost(pattern); err != nil {
 			k.wrong(k.plan.Path(f.Name), err)
 		}
@@ -152,7 +152,7 @@ func (k *checker) fieldHost(f *hostfn.Field, text string) {
 
 // openHosts checks the list of hosts against the connector. A host that strangers can choose gets no secret that is the same for all tenants.
 func (k *checker) openHosts() {
-	if len(k.plan.hosts) > 0 && !k.tenants && len(k.Problems) == 0 {
+	if len(k.plan.hosts) > 0 && !k.tenants && len(k.Problems) == 0 && k.in.Member == "auth" { // of several, another may use it
 		k.Wrong("hosts", "has no effect: no URL of the connector has an expression in its host. Remove it")
 	}
 	k.plan.Names.Tenant = k.plan.Names.Tenant || k.tenants
