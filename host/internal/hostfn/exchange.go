@@ -267,25 +267,13 @@ func (c *exchanging) endRepeated(r *http.Request, reply *answer.Reply, found map
 			text, _ := io.ReadAll(body)
 			request = append(request, string(text))
 		}
-		s := answer.NewSent(credentials, request, claims(c.inputs.Identities))
+		s := answer.NewSent(credentials, request)
 		s.Names, s.Now = true, c.plan.Clock()
 		return s
 	}
 	if name := reply.Repeated(found, newSent); name != "" {
 		c.end(StageToken, fmt.Errorf("the endpoint's answer repeats in %s a text of its request, or a sealed answer, and the plugin would see it", name))
 	}
-}
-
-// claims returns the claims of tokens of the process, as they stand there. An answer may repeat them, and often does: its time is that of a token which was
-// just issued, and it ends when that does. Of a token, its signature is secret.
-func claims(tokens []string) map[string]string {
-	all := map[string]string{}
-	for _, token := range tokens {
-		if parts := strings.Split(token, "."); len(parts) == 3 {
-			all[token] = parts[1]
-		}
-	}
-	return all
 }
 
 // TokenRequest sends a contract.TokenRequest to a token endpoint (RFC 6749 section 3.2), and returns a contract.TokenReply. The
