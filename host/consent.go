@@ -104,15 +104,16 @@ func (c *Connector) BeginConsent(ctx context.Context, r ConsentRequest) (authori
 func (c *Connector) authorization(ctx context.Context, own hostfn.Consent) (a hostfn.Authorization, pending pendingConsent, err error) {
 	var server string
 	var promised bool
+	clock := c.plan.ServerOffset(c.runner.Reader.Subject(ctx).TenantID)
 	for attempt := range 2 {
-		offset := c.plan.Offset.Seconds()
+		offset := clock.Seconds()
 		err = c.runConsent(ctx, contract.ExportConsent, nil, nil, func(call *hostfn.Call, output []byte) (failure *hostfn.Failure) {
 			if server, promised, failure = c.runner.Reader.AuthorizationServer(ctx, call.Inputs()); failure == nil {
 				a, failure = call.Authorization(output, own)
 			}
 			return failure
 		})
-		if err == nil || attempt > 0 || c.plan.Offset.Seconds() == offset {
+		if err == nil || attempt > 0 || clock.Seconds() == offset {
 			break
 		}
 	}

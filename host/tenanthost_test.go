@@ -8,8 +8,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -78,6 +81,7 @@ func TestTenantHosts_threats_480(t *testing.T) {
 	for _, url := range []string{
 		"https://acme1.zendesk.test:8443/x", "http://acme1.zendesk.test/x", "https://a.acme1.zendesk.test/x", "https://acme1.zendesk.test.evil/x",
 		"https://zendesk.test/x", "https://-a.zendesk.test/x", "https://xn--a.zendesk.test/x", "https://.zendesk.test/x",
+		"https://*.zendesk.test/x",
 	} {
 		testworld.WantError(t, url, sendTo(ofTenant("acme"), c, url), "is not an origin of this connector")
 	}
@@ -133,6 +137,28 @@ func TestTenantHostRedirects_threats_480(t *testing.T) {
 	}
 }
 
+// The host of a tenant sets the time of that tenant's signatures only (threats.md 99).
+func TestTenantHostClocks_threats_99(t *testing.T) {
+	about := challenged
+	about.Fields = []abi.Field{{Name: "url", Kind: abi.KindURL}}
+	offset := int64(0)
+	w := newWorld(t, withoutBuiltIns, withGuest(&guest{about: about, authenticate: func(env contract.Env) (string, error) {
+		offset = env.ClockOffset()
+		return header("X-Offset", "x"), nil
+	}}))
+	c := w.open(host.ConnectorConfig{
+		Origins: []string{"https://*.zendesk.test"}, Hosts: []string{"*.zendesk.test"}, Auth: host.Auth{Type: "custom", Config: config{"url": tokenURL}},
+	})
+	w.api.Answer(respond(http.StatusForbidden, "", "Date", start.Add(time.Hour).UTC().Format(http.TimeFormat)))
+	check(t, sendTo(ofTenant("globex"), c, "https://globex.zendesk.test/x"))
+	for tenant, want := range map[string]int64{"globex": 3600, "acme": 0} {
+		w.api.Answer(status(http.StatusOK))
+		if check(t, sendTo(ofTenant(tenant), c, "https://"+tenant+".zendesk.test/x")); offset != want {
+			t.Errorf("the offset of tenant %s is %d, want %d", tenant, offset, want)
+		}
+	}
+}
+
 // No value of a tenant leads out of the listed hosts, in the API's URL and in that of the token endpoint (threats.md 481).
 func TestTenantHostSpellings_threats_481(t *testing.T) {
 	for _, spelling := range testworld.HostSpellings() {
@@ -155,13 +181,16 @@ func TestTenantHostSpellings_threats_481(t *testing.T) {
 
 // A tenant with a host below a listed domain would get a secret that all tenants share (threats.md 482).
 func TestTenantHostSharedSecrets_threats_482(t *testing.T) {
-	w, _ := tenantWorld(t)
+	w, _ := tenantWorld(t, func(c *host.Config) { c.Identities = &issuers{hosts: map[string][]string{"login": {"login.test"}}} })
 	const shared, path = "{{ get_secret('s') }}", "auth.config.client_secret"
 	c := tenantConnector(shared)
 	w.refuseConnector(c, path, "is the same for all tenants, and the tenant chooses the host")
 	c.HostsShareSecrets = true
 	w.open(c)
 	w.refuseConnector(tenantConnector("literal"), path, "is the same for all tenants")
+	c = tenantConnector("")
+	c.Auth = host.Auth{Type: "oauth_jwt_bearer", Config: config{"token_url": tokenURL, "client_auth": "none", "assertion": "{{ identity('pod', 'login') }}"}}
+	w.refuseConnector(c, "auth.config.assertion", "is the same for all tenants") // and so is the token that is issued for it
 	c = host.ConnectorConfig{
 		Origins: []string{"https://*.myshopify.com"}, Hosts: []string{"*.myshopify.com"}, Auth: []host.Auth{{Type: "api_key", Config: key(shared)}},
 	}
@@ -195,6 +224,7 @@ func TestTenantHostProblems(t *testing.T) {
 		"another endpoint":  {"https://*.x.test", "https://{{ tenant_id }}.y.test/", "auth.config.token_url", "leads to no host", []string{"*.x.test"}},
 		"plain http":        {"http://*.x.test", "", "origins[0]", "is plain http", []string{"*.x.test"}},
 		"a registry":        {"https://*.x.test", "", "hosts", "for sale", []string{"*.co.uk", "*.x.test"}},
+		"another alphabet":  {"https://*.x.test", "", "hosts", "for sale", []string{"*.公司.cn", "*.x.test"}},
 		"a registry's rule": {"https://*.x.test", "", "hosts", "for sale", []string{"*.foo.ck", "*.x.test"}},
 		"a top domain":      {"https://*.x.test", "", "hosts", "only one label", []string{"*.com", "*.x.test"}},
 		"two stars":         {"https://*.x.test", "", "hosts", "not the name of a host", []string{"*.x.test", "*.*.x.test"}},

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -119,7 +120,31 @@ func splitList(value string) (items []string) {
 
 // Offset is the time that the clocks of an API and of its token endpoint are ahead of the host's. Where they differ, it is that of
 // the one that refused a request last. It is safe for concurrent use.
-type Offset struct{ seconds atomic.Int64 }
+type Offset struct {
+	seconds atomic.Int64
+
+	mu sync.Mutex
+	// tenants has the offsets of tenants with servers of their own.
+	tenants map[string]*Offset
+}
+
+// maxTenants limits the tenants whose offsets are known. Beyond it, all of them are learnt again.
+const maxTenants = 4096
+
+// TenantOffset returns the offset of a tenant that has servers of its own.
+func (o *Offset) TenantOffset(tenant string) *Offset {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	one := o.tenants[tenant]
+	if one == nil {
+		if o.tenants == nil || len(o.tenants) == maxTenants {
+			o.tenants = map[string]*Offset{}
+		}
+		one = &Offset{}
+		o.tenants[tenant] = one
+	}
+	return one
+}
 
 // Seconds returns the offset in seconds.
 func (o *Offset) Seconds() int64 { return o.seconds.Load() }

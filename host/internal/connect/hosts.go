@@ -26,25 +26,25 @@ type HostList map[string]bool
 func ParseHostList(list []string) (HostList, error) {
 	hosts := HostList{}
 	for _, text := range list {
-		if err := hosts.add(text, ""); err != nil {
+		if _, err := hosts.add(text, ""); err != nil {
 			return nil, err
 		}
 	}
 	return hosts, nil
 }
 
-// add adds a host. star is put in front of its name.
-func (h HostList) add(text, star string) error {
+// add adds a host, and returns its name in ASCII. star is put in front of it.
+func (h HostList) add(text, star string) (name string, err error) {
 	var o request.Origin
 	u, err := urlcheck.ParseHost(text)
 	if err == nil {
 		o, err = request.OriginOf(u)
 	}
 	if err != nil {
-		return fmt.Errorf("%q %w", printableText(star+text), err)
+		return "", fmt.Errorf("%q %w", printableText(star+text), err)
 	}
 	h[net.JoinHostPort(star+o.Host, u.Port())] = true
-	return nil
+	return o.Host, nil
 }
 
 // Lists reports whether the host of a URL is one of h.
@@ -81,9 +81,9 @@ func (k *checker) hostList() {
 	k.plan.hosts = HostList{}
 	for _, text := range k.in.Hosts {
 		name, star := strings.CutPrefix(text, "*.")
-		err := k.plan.hosts.add(name, text[:len(text)-len(name)])
+		domain, err := k.plan.hosts.add(name, text[:len(text)-len(name)])
 		if star && err == nil {
-			err = k.behindStar(text, name)
+			err = k.behindStar(text, domain)
 		}
 		if err != nil {
 			k.Wrong("hosts", "%v", err)
@@ -91,10 +91,9 @@ func (k *checker) hostList() {
 	}
 }
 
-// behindStar checks the domain behind a star, with its port. Below some domains everybody can get a name, by the list of
+// behindStar checks the domain behind a star. Below some domains everybody can get a name, by the list of
 // publicsuffix.org, from a registry or from a product. Some rules of the list are for all names below a domain.
 func (k *checker) behindStar(text, domain string) error {
-	domain, _, _ = strings.Cut(strings.ToLower(domain), ":")
 	if !strings.Contains(domain, ".") {
 		return fmt.Errorf("%q has only one label behind its star: name the domain of the API, as in *.example.com", printableText(text))
 	}
@@ -155,7 +154,7 @@ func (k *checker) openHosts() {
 	if len(k.plan.hosts) > 0 && !k.tenants && len(k.Problems) == 0 && k.in.Member == "auth" { // of several, another may use it
 		k.Wrong("hosts", "has no effect: no URL of the connector has an expression in its host. Remove it")
 	}
-	k.plan.Names.Tenant = k.plan.Names.Tenant || k.tenants
+	k.plan.Names.Tenant, k.plan.TenantHosts = k.plan.Names.Tenant || k.tenants, k.tenants
 	risk := ""
 	switch {
 	case k.in.HostsShareSecrets:
@@ -172,7 +171,8 @@ func (k *checker) openHosts() {
 	}
 }
 
-// sharedSecrets returns the paths of the credentials that are not of a tenant or a user.
+// sharedSecrets returns the paths of the credentials that are not of a tenant or a user. An identity of the process is one: the
+// token that is issued for it has the rights of the process.
 func (p *Plan) sharedSecrets() (paths []string) {
 	for _, secret := range p.Names.Secrets {
 		if !expr.Owned(secret) {
@@ -180,7 +180,8 @@ func (p *Plan) sharedSecrets() (paths []string) {
 		}
 	}
 	for name, f := range p.Fields {
-		if f.Text != nil && (f.Sealed || f.Kind == abi.KindKey) && f.Kind != abi.KindCertificate && !f.Text.Secret() { // it is literal, or a key of a store
+		if f.Text != nil && (f.Sealed || f.Kind == abi.KindKey) && f.Kind != abi.KindCertificate &&
+			(!f.Text.Secret() || len(f.Text.Names().Identities) > 0) { // it is literal, a key of a store, or an identity
 			paths = append(paths, p.Path(name))
 		}
 	}

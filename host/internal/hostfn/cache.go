@@ -282,7 +282,7 @@ func (c *Call) Challenge() []byte {
 		c.impure = true
 		reply.Status = earlier.Status
 		if earlier.offset != nil {
-			reply.ClockChange = c.plan.Offset.Seconds() - *earlier.offset
+			reply.ClockChange = c.plan.ServerOffset(c.inputs.TenantID).Seconds() - *earlier.offset
 		}
 		maps.Copy(reply.Answers, earlier.found)
 	}

@@ -346,7 +346,7 @@ func (c *core) TimeMillis() int64 {
 func (c *core) ClockOffset() int64 {
 	c.requireGroup(contract.UserClockOffset)
 	c.impure = true
-	offset := c.plan.Offset.Seconds()
+	offset := c.plan.ServerOffset(c.inputs.TenantID).Seconds()
 	c.offset = &offset
 	return offset
 }

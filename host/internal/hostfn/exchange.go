@@ -369,7 +369,7 @@ func (c *exchanging) question(number func(*tokencache.Handle) uint64) (key [32]b
 func (c *exchanging) recordRefusal(question *tokens.Question, e *TokenError, header http.Header, host string) {
 	offset, _ := answer.OffsetOf(header, c.plan.Clock())
 	e.Offset = time.Duration(offset) * time.Second
-	c.plan.Offset.Learn(e.Status, header, c.plan.Clock())
+	c.plan.ServerOffset(c.inputs.TenantID).Learn(e.Status, header, c.plan.Clock())
 	retryAfter := answer.RetryAfter(header, c.plan.Clock())
 	if retryAfter == 0 && e.Passing() && e.Status != http.StatusTooManyRequests {
 		return

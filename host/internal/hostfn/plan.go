@@ -156,6 +156,8 @@ type Plan struct {
 	AsksKeys bool
 	// Offset is the time that the clocks of the API and of the token endpoint are ahead of Clock.
 	Offset answer.Offset
+	// TenantHosts is set if tenants choose hosts, which each have a clock of their own.
+	TenantHosts bool
 	// Log writes a log line of the guest.
 	Log func(ctx context.Context, level contract.Level, text string)
 	// Warn writes a warning of the host about a field. It writes the same one once for a connector.
@@ -177,6 +179,14 @@ type Plan struct {
 	Revealed func(text string)
 	// RandomText, if not nil, supplies the result of Random in tests. "" falls back to Random.
 	RandomText func(bytes int64) string
+}
+
+// ServerOffset returns the Offset for a tenant.
+func (p *Plan) ServerOffset(tenant string) *answer.Offset {
+	if p.TenantHosts {
+		return p.Offset.TenantOffset(tenant)
+	}
+	return &p.Offset
 }
 
 // Inputs holds the values for one request that the templates name. They are read before the guest runs. So a call sees

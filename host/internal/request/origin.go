@@ -135,10 +135,11 @@ func (o *Origins) CheckURL(r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("the request's URL %w", err)
 	}
+	star := strings.Contains(origin.Host, "*") // it stands for a label of a tenant, and is none: DNS may have it
 	switch {
-	case o.all[origin]:
+	case o.all[origin] && !star:
 		o.last.Store(&schemeHost{u.Scheme, u.Host})
-	case o.Listed == nil || !o.Listed(u):
+	case star || o.Listed == nil || !o.Listed(u):
 		return fmt.Errorf("%s is not an origin of this connector, so it gets no credential", printable.Text(origin.String(), 1024))
 	case !sameOrigin(r, origin):
 		return errors.New("a redirect leads to the host of another tenant, so it gets no credential")

@@ -335,7 +335,7 @@ func (t *Transport) checkRetry(attempt exchanged, earlier []string, canRetry fun
 		plan := t.Runners[i].Plan
 		declared := slices.Contains(plan.Challenge.Statuses, response.StatusCode)
 		if plan.Challenge.Applies {
-			plan.Offset.Learn(response.StatusCode, response.Header, plan.Clock())
+			plan.ServerOffset(part.Call.Inputs().TenantID).Learn(response.StatusCode, response.Header, plan.Clock())
 		}
 		if !plan.Challenge.Applies || !declared && plan.Challenge.Keep == 0 {
 			continue

@@ -3,10 +3,12 @@ package identities
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/netip"
 	"net/textproto"
@@ -201,7 +203,7 @@ func (r *Request) ask(ctx context.Context, target *url.URL, egress host.Egress) 
 	}
 	response, err := answers.Final(transport.RoundTrip(request)) // which follows no redirect
 	if err != nil {
-		return nil, fmt.Errorf("the source cannot be reached: %w", err)
+		return nil, fmt.Errorf("the source cannot be reached: %w", connectionError(err))
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
@@ -210,12 +212,22 @@ func (r *Request) ask(ctx context.Context, target *url.URL, egress host.Egress) 
 	return readAnswer(response.Body)
 }
 
+// connectionError returns an error of net/http, which keeps its text if it is one of the connection. Others quote what the source has sent.
+func connectionError(err error) error {
+	switch {
+	case errors.As(err, new(*net.OpError)), errors.Is(err, host.ErrAddressRefused), errors.Is(err, context.DeadlineExceeded), errors.Is(err, answers.ErrSwitched),
+		errors.As(err, new(*tls.CertificateVerificationError)):
+		return err
+	}
+	return errors.New("it breaks off, or does not speak HTTP as it should")
+}
+
 // readAnswer returns what a source has answered.
 func readAnswer(r io.Reader) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(r, MaxToken+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("the answer of the source cannot be read: %w", err)
+		return nil, fmt.Errorf("the answer of the source cannot be read: %w", connectionError(err))
 	case len(body) > MaxToken:
 		return nil, errors.New("the answer of the source has more than 16 KiB")
 	}

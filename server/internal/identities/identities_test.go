@@ -288,7 +288,13 @@ func TestRequests(t *testing.T) {
 		"an error":   {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "secret-text", http.StatusForbidden) }, "answered 403"},
 		"a page":     {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>secret-text")) }, "no JSON"},
 		"no token":   {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"a":{"token":"secret-text"}}`)) }, "has no text at json:/a/access_token"},
-		"too long":   {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, MaxToken+1)) }, "more than 16 KiB"},
+		"no HTTP": {func(w http.ResponseWriter, _ *http.Request) {
+			if connection, _, err := http.NewResponseController(w).Hijack(); err == nil {
+				_, _ = connection.Write([]byte("secret-text\r\n\r\n"))
+				_ = connection.Close()
+			}
+		}, "does not speak HTTP"},
+		"too long": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, MaxToken+1)) }, "more than 16 KiB"},
 	} {
 		answer = c.answer
 		_, err := get()

@@ -253,7 +253,7 @@ type keysExcept struct {
 
 // Describe implements [host.Keys].
 func (k keysExcept) Describe(ctx context.Context, key host.Key) (host.KeyInfo, error) {
-	if key.Name == k.name {
+	if strings.EqualFold(key.Name, k.name) { // services such as Azure's take names in any case
 		return host.KeyInfo{}, fmt.Errorf("%w: it is that of the issuer of identities, and serves nothing else", host.ErrKeyRefused)
 	}
 	return k.Keys.Describe(ctx, key)

@@ -77,7 +77,7 @@ func call(ctx context.Context, socket, method string, message []byte) ([]byte, e
 	request.Header = http.Header{"Content-Type": {"application/grpc"}, "Te": {"trailers"}, "Workload.spiffe.io": {"true"}}
 	response, err := answers.Final(transport.RoundTrip(request))
 	if err != nil {
-		return nil, fmt.Errorf("the Workload API cannot be reached: %w", err)
+		return nil, fmt.Errorf("the Workload API cannot be reached: %w", connectionError(err))
 	}
 	defer response.Body.Close()
 	body, err := readAnswer(response.Body)

@@ -129,6 +129,8 @@ func (k *keyStore) ask(ctx context.Context, r *Request, key host.Key, p placehol
 		return nil, err
 	case r.isMissing(status, body):
 		return nil, fmt.Errorf("%w: the service has none of that name", host.ErrKeyNotFound)
+	case hasCode(status, body, "ThrottlingException"): // of AWS, with 400 (docs.aws.amazon.com/kms/latest/developerguide/throttling.html)
+		return nil, errors.New("the service of keys has had too many requests")
 	case status == http.StatusBadRequest || status == http.StatusForbidden:
 		return nil, fmt.Errorf("%w: the service refuses to use it (%d): check its state, its algorithms and the rights of the gateway", host.ErrKeyRefused, status)
 	case status != http.StatusOK:

@@ -107,6 +107,7 @@ func TestFailuresOfKeyAPIs(t *testing.T) {
 		{"a point beside the curve", `{"kty":"EC","crv":"P-256","x":"AQ","y":"Ag"}`, "ES256", host.Key{Name: "orders"}, 0, "", "no public half", host.ErrKeyRefused},
 		{"a refusal", good, "ES256", host.Key{Name: "orders"}, 400, canary, "refuses to use it (400)", host.ErrKeyRefused},
 		{"a key that is gone", good, "ES256", host.Key{Name: "orders"}, 404, canary, "none of that name", host.ErrKeyNotFound},
+		{"too many requests to AWS", good, "ES256", host.Key{Name: "orders"}, 400, `{"__type":"ThrottlingException","message":"` + canary + `"}`, "too many requests", nil},
 		{"an error", good, "ES256", host.Key{Name: "orders"}, 503, canary, "status 503", nil},
 		{"no signature", good, "ES256", host.Key{Name: "orders"}, 200, `{"sig":"` + canary + `"}`, "no signature", nil},
 		{"a signature that is not DER", good, "ES256", host.Key{Name: "orders"}, 200, `{"signature":"AAAA"}`, "no signature in the form", nil},
@@ -114,7 +115,7 @@ func TestFailuresOfKeyAPIs(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			store := secretstore.Keys(keyAPI(c.public, func(string) (int, string) { return c.status, c.answer }))
 			_, _, err := store.Sign(t.Context(), c.key, c.algorithm, []byte("data"))
-			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), canary) || c.is != nil && !errors.Is(err, c.is) {
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), canary) || c.is != nil && !errors.Is(err, c.is) || c.is == nil && errors.Is(err, host.ErrKeyRefused) {
 				t.Errorf("the error is %v, want %q in it", err, c.want)
 			}
 		})

@@ -40,7 +40,7 @@ type Request struct {
 	// Encoding is the encoding of the value: text or base64.
 	Encoding string `default:"text"`
 	// Missing has the answers that mean that there is no such secret: statuses, and codes in the members __type, code or errorCode. A
-	// value that is not in an answer of status 200 counts as well. Any other answer means that the store cannot answer now.
+	// value that is not in an answer of JSON with status 200 counts as well. Any other answer means that the store cannot answer now.
 	Missing []string
 }
 
@@ -149,6 +149,8 @@ func (s *connectorStore) ask(ctx context.Context, r *Request, p placeholders) (s
 	}
 	value, found := answers.Text(answers.ValueAt(body, r.From))
 	switch {
+	case status == http.StatusOK && !jsontext.Value(body).IsValid():
+		return "", errors.New("the answer of the store is no JSON")
 	case r.isMissing(status, body), status == http.StatusOK && !found:
 		return "", fmt.Errorf("%w: the store has none of that name", host.ErrSecretNotFound)
 	case status != http.StatusOK:
@@ -224,9 +226,11 @@ func inJSON(text string) string {
 
 // isMissing reports whether an answer means that there is no such secret.
 func (r *Request) isMissing(status int, body []byte) bool {
-	if slices.Contains(r.Missing, strconv.Itoa(status)) {
-		return true
-	}
+	return slices.Contains(r.Missing, strconv.Itoa(status)) || hasCode(status, body, r.Missing...)
+}
+
+// hasCode reports whether an answer is an error with one of these codes.
+func hasCode(status int, body []byte, list ...string) bool {
 	var codes struct {
 		Type      string `json:"__type"`
 		Code      string `json:"code"`
@@ -237,6 +241,6 @@ func (r *Request) isMissing(status int, body []byte) bool {
 	}
 	kind := codes.Type[strings.LastIndexByte(codes.Type, '#')+1:] // AWS may put a name space in front
 	return slices.ContainsFunc([]string{kind, codes.Code, codes.ErrorCode}, func(code string) bool {
-		return code != "" && slices.Contains(r.Missing, code)
+		return code != "" && slices.Contains(list, code)
 	})
 }

@@ -52,7 +52,7 @@ func TestConnectorAnswers(t *testing.T) {
 		{"no value", read("/v", ""), 200, `{"w":"` + canary + `"}`, "has none of that name", true},
 		{"null", read("/v", ""), 200, `{"v":null}`, "has none", true},
 		{"a number", read("/v", ""), 200, `{"v":7}`, "has none", true},
-		{"a page", read("/v", ""), 200, `<html>` + canary, "has none", true},
+		{"a page", read("/v", ""), 200, `<html>` + canary, "is no JSON", false},
 		{"404 that means none", read("/v", "", "404"), 404, canary, "has none", true},
 		{"404 that means nothing", read("/v", ""), 404, canary, "status 404", false},
 		{"a code of AWS", read("/v", "", "NotFound"), 400, `{"__type":"com.amazonaws#NotFound","message":"` + canary + `"}`, "has none", true},
