@@ -147,7 +147,7 @@ func TestTenantHostClocks_threats_99(t *testing.T) {
 		return header("X-Offset", "x"), nil
 	}}))
 	c := w.open(host.ConnectorConfig{
-		Origins: []string{"https://*.zendesk.test"}, Hosts: []string{"*.zendesk.test"}, Auth: host.Auth{Type: "custom", Config: config{"url": tokenURL}},
+		Origins: []string{"https://*.zendesk.test"}, Hosts: []string{"*.zendesk.test"}, Auth: host.Auths{{Type: "custom", Config: config{"url": tokenURL}}},
 	})
 	w.api.Answer(respond(http.StatusForbidden, "", "Date", start.Add(time.Hour).UTC().Format(http.TimeFormat)))
 	check(t, sendTo(ofTenant("globex"), c, "https://globex.zendesk.test/x"))
@@ -189,7 +189,7 @@ func TestTenantHostSharedSecrets_threats_482(t *testing.T) {
 	w.open(c)
 	w.refuseConnector(tenantConnector("literal"), path, "is the same for all tenants")
 	c = tenantConnector("")
-	c.Auth = host.Auth{Type: "oauth_jwt_bearer", Config: config{"token_url": tokenURL, "client_auth": "none", "assertion": "{{ identity('pod', 'login') }}"}}
+	c.Auth = host.Auths{{Type: "oauth_jwt_bearer", Config: config{"token_url": tokenURL, "client_auth": "none", "assertion": "{{ identity('pod', 'login') }}"}}}
 	w.refuseConnector(c, "auth.config.assertion", "is the same for all tenants") // and so is the token that is issued for it
 	c = host.ConnectorConfig{
 		Origins: []string{"https://*.myshopify.com"}, Hosts: []string{"*.myshopify.com"}, Auth: []host.Auth{{Type: "api_key", Config: key(shared)}},
