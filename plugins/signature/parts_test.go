@@ -44,14 +44,17 @@ func TestNumberInForm(t *testing.T) {
 		h.Secret("key", exchangeKey)
 		setTime(h, 1616492376594)
 		key, _ := base64.StdEncoding.DecodeString(exchangeKey)
-		for i, number := range []string{"1616492376594", "1616492376596", "1616492376598"} {
-			r := hosttest.POST("https://api.kraken.com/0/private/AddOrder?a=b", []string{"", "pair=X%2BBT&", "pair=XBTUSD"}[i])
+		for i, number := range []string{"1616492376594", "1616492376596", "1616492376598", "1616492376600"} {
+			r := hosttest.POST("https://api.kraken.com/0/private/AddOrder?a=b", []string{"", "pair=X%2BBT&", "pair=XBTUSD", "pair=XBTUSD"}[i])
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-			if i == 2 { // its length is not known until it is read
+			if i >= 2 { // its length is not known until it is read
 				r.GetBody, r.ContentLength = nil, -1
 			}
+			if i == 3 { // and it is sent without one
+				r.Trailer = http.Header{"X-Sum": nil}
+			}
 			got := h.Authenticate(exchange(), r)
-			body := []string{"", "pair=X%2BBT&&", "pair=XBTUSD&"}[i] + "nonce=" + number
+			body := []string{"", "pair=X%2BBT&&", "pair=XBTUSD&", "pair=XBTUSD&"}[i] + "nonce=" + number
 			text, err := io.ReadAll(got.Request.Body)
 			inner := sha256.Sum256([]byte(number + body))
 			want := base64.StdEncoding.EncodeToString(mac(sha512.New, string(key), "/0/private/AddOrder"+string(inner[:])))

@@ -209,7 +209,10 @@ func (c composing) Shows(header string) bool          { return c.inputs.Earlier.
 func (c composing) ContentLength() (n int64, ok bool) { return c.contentLength() }
 func (c composing) HasBody() bool {
 	n, ok := c.contentLength()
-	if !ok && c.mode != Explaining {
+	switch {
+	case c.inputs.Body != nil: // also with trailers, which are sent without a length
+		n = c.inputs.BodySize
+	case !ok && c.mode != Explaining:
 		c.runAgain(Restart{Body: true})
 	}
 	return n != 0
