@@ -18,6 +18,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/state"
 	"github.com/keywright/keywright/internal/contract"
 )
 
@@ -207,6 +208,33 @@ func TestEndOfTurn(t *testing.T) {
 			t.Errorf("after %s: %d, and it was %d before", name, n, last)
 		}
 		last = n
+	}
+}
+
+// A turn that a panic of the store ends is over. threats.md 501
+func TestEndOfTurnByPanic(t *testing.T) {
+	panics := false
+	store := &failingStore{Store: state.NewMemory(time.Now)}
+	store.got = func(row state.Row) state.Row {
+		if panics {
+			panic("of a test")
+		}
+		return row
+	}
+	w := newWorld(t, withoutBuiltIns, withGuest(rising(nothing, nil)), withState(t, store))
+	c := w.connect("custom", secretValue)
+	number(t, w.get(c)) // so that there is a row
+	panics = true
+	func() {
+		defer func() { _ = recover() }()
+		_, _ = w.try(c, get(t.Context()))
+		t.Error("the store did not panic")
+	}()
+	panics = false
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if code, err := w.try(c, get(ctx)); err != nil || code != http.StatusOK {
+		t.Errorf("the next request got %d, %v", code, err)
 	}
 }
 

@@ -81,11 +81,16 @@ func (s *Serials) Begin(ctx context.Context, partition [32]byte, floor int64, pa
 	defer cancel()
 	leave, err := l.place.Enter(waitCtx, patience, "")
 	if err == nil {
-		turn := &Serial{end: leave}
+		turn, begun := &Serial{end: leave}, false
+		defer func() {
+			if !begun { // also if the store panics
+				leave()
+			}
+		}()
 		if err = s.count(waitCtx, partition, l, turn, min(floor, mostFloor)); err == nil {
+			begun = true
 			return turn, nil
 		}
-		leave()
 	}
 	if ctx.Err() == nil && (waitCtx.Err() != nil || errors.Is(err, fairqueue.ErrNone)) {
 		err = ErrBusy
