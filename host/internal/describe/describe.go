@@ -92,9 +92,7 @@ func Check(d *abi.Description, exports func(name string) bool) (*Type, error) {
 	if d.Version == "" || d.Summary == "" {
 		wrong("version and summary must not be empty")
 	}
-	if err := checkAbout(d); err != nil {
-		problems = append(problems, err)
-	}
+	problems = append(problems, checkAbout(d))
 	for _, group := range d.Uses {
 		t.Uses[group] = true
 		if !slices.Contains(contract.Groups, group) {
@@ -118,9 +116,7 @@ func Check(d *abi.Description, exports func(name string) bool) (*Type, error) {
 		}
 		t.Fields = append(t.Fields, field)
 	}
-	if err := checkAliases(d); err != nil {
-		problems = append(problems, err)
-	}
+	problems = append(problems, checkAliases(d))
 	var err error
 	if t.Answers, err = checkAnswers(d, d.Answers, patterns); err != nil {
 		wrong("answers: %w", err)

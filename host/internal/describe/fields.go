@@ -64,33 +64,27 @@ func checkRules(d *abi.Description, f *abi.Field) (reach, error) {
 			return reach{}, fmt.Errorf("algorithms: %q is not in the enum, or does not stand for an algorithm of a key", printableText(name))
 		}
 	}
-	switch {
-	case f.Kind != abi.KindKey && (f.AlgorithmField != "" || f.EncodingField != "" || len(f.Purposes) > 0 || f.Generate):
-		return reach{}, errors.New("only a key has an algorithm_field, an encoding_field or purposes, or is generated")
-	case f.Generate && (f.Required || len(f.RequiredIf) > 0):
-		return reach{}, errors.New("a key that is generated if it is absent is not required")
-	case f.Kind != abi.KindString && len(f.Enum) > 0:
-		return reach{}, errors.New("only a string has an enum")
-	case f.Kind != abi.KindInteger && (f.Minimum != nil || f.Maximum != nil):
-		return reach{}, errors.New("only an integer has a minimum or a maximum")
-	case f.Minimum != nil && f.Maximum != nil && *f.Minimum > *f.Maximum:
-		return reach{}, errors.New("its minimum is above its maximum, so that no value is allowed")
-	case f.Kind == abi.KindObject && (f.Sealed || f.Default != ""):
-		return reach{}, errors.New("an object is neither sealed as a whole nor has it a default")
-	case f.Kind == abi.KindURL && f.Default != "":
-		return reach{}, errors.New("a url has no default: it is for the configuration to say where credentials go")
-	case f.Kind == abi.KindKey && f.Default != "":
-		return reach{}, errors.New("a key has no default: it is the operator's")
-	case (f.Required || len(f.RequiredIf) > 0) && f.Default != "":
-		return reach{}, errors.New("a required field has no default")
-	case f.Required && len(f.RequiredIf) > 0:
-		return reach{}, errors.New("it is required in any case, so that required_if has no effect: leave one of them out")
-	case f.Required && len(f.OnlyIf) > 0:
-		return reach{}, errors.New("it is required in any case, and only_if refuses it: leave one of them out")
-	case strings.Contains(f.Default, "{{"):
-		return reach{}, errors.New("its default holds {{, but a default is no template and would be used as it is written: require the field, and say in doc what to configure")
-	case f.Sealed && (f.Kind == abi.KindInteger || f.Kind == abi.KindBoolean || len(f.Enum) > 0):
-		return reach{}, errors.New("it is sealed, but integers, booleans and values of an enum come to the plugin in plain: leave sealed out, or make it a string without an enum")
+	for _, rule := range []struct {
+		broken  bool
+		problem string
+	}{
+		{f.Kind != abi.KindKey && (f.AlgorithmField != "" || f.EncodingField != "" || len(f.Purposes) > 0 || f.Generate), "only a key has an algorithm_field, an encoding_field or purposes, or is generated"},
+		{f.Generate && (f.Required || len(f.RequiredIf) > 0), "a key that is generated if it is absent is not required"},
+		{f.Kind != abi.KindString && len(f.Enum) > 0, "only a string has an enum"},
+		{f.Kind != abi.KindInteger && (f.Minimum != nil || f.Maximum != nil), "only an integer has a minimum or a maximum"},
+		{f.Minimum != nil && f.Maximum != nil && *f.Minimum > *f.Maximum, "its minimum is above its maximum, so that no value is allowed"},
+		{f.Kind == abi.KindObject && (f.Sealed || f.Default != ""), "an object is neither sealed as a whole nor has it a default"},
+		{f.Kind == abi.KindURL && f.Default != "", "a url has no default: it is for the configuration to say where credentials go"},
+		{f.Kind == abi.KindKey && f.Default != "", "a key has no default: it is the operator's"},
+		{(f.Required || len(f.RequiredIf) > 0) && f.Default != "", "a required field has no default"},
+		{f.Required && len(f.RequiredIf) > 0, "it is required in any case, so that required_if has no effect: leave one of them out"},
+		{f.Required && len(f.OnlyIf) > 0, "it is required in any case, and only_if refuses it: leave one of them out"},
+		{strings.Contains(f.Default, "{{"), "its default holds {{, but a default is no template and would be used as it is written: require the field, and say in doc what to configure"},
+		{f.Sealed && (f.Kind == abi.KindInteger || f.Kind == abi.KindBoolean || len(f.Enum) > 0), "it is sealed, but integers, booleans and values of an enum come to the plugin in plain: leave sealed out, or make it a string without an enum"},
+	} {
+		if rule.broken {
+			return reach{}, errors.New(rule.problem)
+		}
 	}
 	if err := checkEscape(f); err != nil {
 		return reach{}, err
