@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -177,24 +176,11 @@ func isInteger(text string) bool {
 
 // AppendString appends a JSON string. A text that is not UTF-8 is an error, which does not quote it.
 func AppendString(dst []byte, text string) ([]byte, error) {
-	if standsForItself(text) {
-		return append(append(append(dst, '"'), text...), '"'), nil
-	}
 	dst, err := jsontext.AppendQuote(dst, text)
 	if err != nil {
 		return nil, errors.New("a string is not UTF-8") // jsontext's error may quote the string
 	}
 	return dst, nil
-}
-
-// standsForItself reports whether a text is ASCII that needs no escape in JSON.
-func standsForItself(text string) bool {
-	for i := range len(text) {
-		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
 }
 
 // MapStrings replaces each string value in a tree of map[string]any and []any by the result of f, in place, and calls
