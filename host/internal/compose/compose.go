@@ -177,17 +177,6 @@ func (t *composition) format(word, value string) (_ string, valid bool) {
 	return t.call.Encode(word, value), true
 }
 
-// valueOf returns the value of a name.
-func (t *composition) valueOf(name string) (value string, is bool) {
-	t.count(len(t.Values))
-	for _, v := range t.Values {
-		if v.Name == name {
-			return v.Value, true
-		}
-	}
-	return "", false
-}
-
 // problem returns what is wrong with a placeholder that is unknown or has an unknown format.
 func (t *composition) problem(placeholder string) string {
 	var names []string
@@ -199,15 +188,19 @@ func (t *composition) problem(placeholder string) string {
 
 // appendPart appends the value of a placeholder without its formats. found reports whether the request has what it stands for.
 func (t *composition) appendPart(b []byte, word string) (_ []byte, found, valid bool) {
-	if value, is := t.valueOf(word); is {
-		return append(b, value...), true, true
+	t.count(len(t.Values))
+	for _, v := range t.Values {
+		if v.Name == word {
+			return append(b, v.Value...), true, true
+		}
 	}
 	if name, argument, ok := strings.Cut(word, ":"); ok {
 		return t.appendNamed(b, name, argument)
 	}
 	switch word {
 	case "body":
-		return t.appendForm(append(b, t.call.Body()...)), true, true
+		b = append(b, t.call.Body()...)
+		return t.appendPairs(b, t.Form, contract.FormatForm, len(t.Form) > 0 && t.call.HasBody()), true, true
 	case "timestamp":
 		return strconv.AppendInt(b, t.now()/1000, 10), true, true
 	case "timestamp_ms":
@@ -223,14 +216,14 @@ func (t *composition) appendPart(b []byte, word string) (_ []byte, found, valid 
 	return t.appendRequest(b, word)
 }
 
-// appendForm appends the members that the composition adds to the body, as they are sent.
-func (t *composition) appendForm(b []byte) []byte {
-	for i, member := range t.Form {
-		if i > 0 || t.call.HasBody() {
+// appendPairs appends what the composition adds to the query or to the body, as it is sent. behind is set if there is something before it.
+func (t *composition) appendPairs(b []byte, pairs []abi.Pair, format string, behind bool) []byte {
+	for i, p := range pairs {
+		if i > 0 || behind {
 			b = append(b, '&')
 		}
-		b = append(append(b, t.call.Encode(contract.FormatForm, member.Name)...), '=')
-		b = append(b, t.call.Encode(contract.FormatForm, member.Value)...)
+		b = append(append(b, t.call.Encode(format, p.Name)...), '=')
+		b = append(b, t.call.Encode(format, p.Value)...)
 	}
 	return b
 }

@@ -179,15 +179,7 @@ func (t *composition) query() (query string, ok bool) {
 		return r.query, r.hasQuery
 	}
 	if t.longer == "" {
-		b := []byte(r.query)
-		for _, p := range t.Query {
-			if len(b) > 0 {
-				b = append(b, '&')
-			}
-			b = append(append(b, t.call.Encode(contract.FormatPercent, p.Name)...), '=')
-			b = append(b, t.call.Encode(contract.FormatPercent, p.Value)...)
-		}
-		t.longer = string(b)
+		t.longer = string(t.appendPairs([]byte(r.query), t.Query, contract.FormatPercent, r.query != ""))
 	}
 	return t.longer, true
 }
@@ -217,10 +209,9 @@ func (t *composition) header(name string) (value string, found bool) {
 	switch lower := strings.ToLower(name); {
 	case lower == "host":
 		return r.host, true
-	case lower == "content-length" && r.length != "0":
-		return r.length, r.length != ""
 	case lower == "content-length":
-		return "", false
+		value = nonzero(r.length)
+		return value, value != ""
 	}
 	fields := r.headers()
 	if contract.Unseen(name) {
