@@ -150,7 +150,9 @@ func (b *body) open(op byte) {
 	}
 	b.popAll(start)
 	if op == opLoop {
-		b.beginLoop()
+		b.branch(loopBranches)
+		b.depth++
+		b.deepest = max(b.deepest, b.depth)
 	} else {
 		b.branch(1)
 	}
@@ -203,7 +205,8 @@ func (b *body) close() block {
 func (b *body) endBlock() {
 	in := b.close()
 	if in.op == opLoop {
-		b.endLoop(in.copies, len(in.start))
+		b.depth--
+		b.looped += min(b.copies-in.copies, len(b.locals)) + len(in.start)
 	}
 	if in.op == opIf && in.start != in.end {
 		b.fail(b.pos, "an if without an else has results")

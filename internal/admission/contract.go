@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/keywright/keywright/internal/contract"
@@ -166,11 +167,9 @@ func (c ruleset) checkImport(i Import, kind byte, t Signature) string {
 
 // checkContract refuses a module without a required export, or with one of another type, or without memory for WASI.
 func (m *module) checkContract() {
-	for _, i := range m.imports {
-		if i.Module == contract.ModuleWASI && m.exports["memory"].kind != kindMemory {
-			m.refuse(`it imports WASI, so it has to export its memory as "memory"`)
-			break
-		}
+	usesWASI := slices.ContainsFunc(m.imports, func(i Import) bool { return i.Module == contract.ModuleWASI })
+	if usesWASI && m.exports["memory"].kind != kindMemory {
+		m.refuse(`it imports WASI, so it has to export its memory as "memory"`)
 	}
 	for _, e := range m.rules.exports {
 		found, ok := m.exports[e.name]

@@ -266,10 +266,10 @@ func (b *body) stateful(instruction string) {
 // more validates the instructions whose opcode follows the prefix 0xfc.
 func (b *body) more(where int) {
 	op := b.u32()
-	if uint64(op) < uint64(len(saturating)) {
+	if op/2 < uint32(len(saturating)) {
 		b.work++
-		b.popAll(saturating[op].Params)
-		b.push(saturating[op].Results)
+		b.popAll(saturating[op/2].Params)
+		b.push(saturating[op/2].Results)
 		return
 	}
 	switch op {
@@ -291,6 +291,7 @@ func (b *body) more(where int) {
 		b.table()
 		b.push(ofI32)
 	case moreTableInit, moreElemDrop, moreTableCopy, moreTableGrow, moreTableFill:
+		b.stateful(tableOperations[op])
 		b.tableOperation(op, where)
 	default:
 		b.fail(where, fmt.Sprintf("there is no instruction 0xfc %#x", op))
@@ -309,35 +310,33 @@ func (b *body) memoryOperation(where, memories int) {
 	b.byLength(where, ofBytes, weightBulk)
 }
 
+// tableOperations has the names of the instructions that change tables.
+var tableOperations = map[uint32]string{
+	moreElemDrop: "elem.drop", moreTableInit: "table.init", moreTableCopy: "table.copy", moreTableFill: "table.fill", moreTableGrow: "table.grow",
+}
+
 func (b *body) tableOperation(op uint32, where int) {
 	switch op {
 	case moreElemDrop:
-		b.stateful("elem.drop")
 		b.index(len(b.m.elements), "element segment")
+		return
 	case moreTableInit:
-		b.stateful("table.init")
 		segment := b.index(len(b.m.elements), "element segment")
 		if t := b.table(); !b.failed() && t.element != b.m.elements[segment] {
 			b.fail(where, "an element segment is of another type than the table")
 		}
 		b.popAll(ofI32 + ofI32 + ofI32)
-		b.byLength(where, ofElements, weightBulk)
 	case moreTableCopy:
-		b.stateful("table.copy")
 		if to, from := b.table(), b.table(); to.element != from.element {
 			b.fail(where, "a table is copied to one of another type")
 		}
 		b.popAll(ofI32 + ofI32 + ofI32)
-		b.byLength(where, ofElements, weightBulk)
 	case moreTableFill:
-		b.stateful("table.fill")
 		t := b.table()
 		b.pop(i32)
 		b.pop(t.element)
 		b.pop(i32)
-		b.byLength(where, ofElements, weightBulk)
 	case moreTableGrow:
-		b.stateful("table.grow")
 		index := b.index(len(b.m.tables), "table")
 		if b.failed() {
 			return
@@ -347,5 +346,7 @@ func (b *body) tableOperation(op uint32, where int) {
 		b.pop(b.m.tables[index].element)
 		b.push(ofI32)
 		b.byLength(where, units{maxTableElements, opI64Shl, 1}, weightHost)
+		return
 	}
+	b.byLength(where, ofElements, weightBulk)
 }

@@ -1,8 +1,6 @@
 package admission
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // edit is a change that metering makes in a function's code.
 type edit struct {
@@ -90,17 +88,15 @@ func (b *body) withLocal(begin, code int, out []byte) []byte {
 
 // appendCharge appends code that takes units from the fuel and traps if the fuel runs out.
 func (m *module) appendCharge(out []byte, units uint64) []byte {
-	fuel := m.fuel()
-	out = appendNumber(append(out, opGlobalGet), fuel)
+	out = appendNumber(append(out, opGlobalGet), m.fuel())
 	out = appendSigned(append(out, opI64Const), units)
 	return m.appendDeduct(out)
 }
 
 // appendDeduct appends code that sets the fuel to that on the stack less the units on top, and traps below zero.
 func (m *module) appendDeduct(out []byte) []byte {
-	fuel := m.fuel()
-	out = appendNumber(append(out, opI64Sub, opGlobalSet), fuel)
-	out = appendNumber(append(out, opGlobalGet), fuel)
+	out = appendNumber(append(out, opI64Sub, opGlobalSet), m.fuel())
+	out = appendNumber(append(out, opGlobalGet), m.fuel())
 	return append(out, opI64Const, 0, opI64LtS, opIf, emptyBlock, opUnreachable, opEnd)
 }
 
@@ -147,7 +143,7 @@ func (m *module) meteredRef(function uint32) uint32 {
 	case byLength:
 		code = m.appendUnits(code, cost.param, units{0, opI64Shl, cost.shift})
 	case byVectors:
-		code = m.appendVectors(code, cost, uint32(len(t.Params)))
+		code = m.appendVectors(code, cost, byte(len(t.Params)))
 	}
 	for i := range t.Params {
 		code = append(code, opLocalGet, byte(i))
@@ -158,10 +154,9 @@ func (m *module) meteredRef(function uint32) uint32 {
 }
 
 // appendVectors appends code that charges for the lengths in a list of pairs (address, length) of eight bytes each. The
-// code traps if the list is outside of memory. i is the index of a local that is 0.
-func (m *module) appendVectors(out []byte, cost meter, i uint32) []byte {
+// code traps if the list is outside of memory. index is that of a local that is 0.
+func (m *module) appendVectors(out []byte, cost meter, index byte) []byte {
 	list, count := byte(cost.param-1), byte(cost.param)
-	index := byte(i)
 	out = append(out, opBlock, emptyBlock, opLoop, emptyBlock)
 	out = append(out, opLocalGet, index, opLocalGet, count, opI32GeU, opBrIf, 1)
 	out = m.appendCharge(out, 20)
@@ -231,18 +226,6 @@ func (b *body) branch(n int) {
 
 // carry counts a call or a target of a branch that passes this many values.
 func (b *body) carry(values int) { b.work += 1 + values/4 }
-
-func (b *body) beginLoop() {
-	b.branch(loopBranches)
-	b.depth++
-	b.deepest = max(b.deepest, b.depth)
-}
-
-// endLoop leaves a loop. copies is the value of b.copies at its beginning, and params the number of its parameters.
-func (b *body) endLoop(copies, params int) {
-	b.depth--
-	b.looped += min(b.copies-copies, len(b.locals)) + params
-}
 
 // set counts an instruction that sets a local. It is not a copy if the preceding instruction has computed the value.
 func (b *body) set() {

@@ -109,17 +109,8 @@ type plain struct {
 // plains holds the plain instructions by opcode. Entries without a weight are not plain instructions.
 var plains = makePlains()
 
-// saturating holds the instructions 0 to 7 behind opMore: conversions of floats to integers that saturate.
-var saturating = [8]Signature{
-	{ofF32, ofI32},
-	{ofF32, ofI32},
-	{ofF64, ofI32},
-	{ofF64, ofI32},
-	{ofF32, ofI64},
-	{ofF32, ofI64},
-	{ofF64, ofI64},
-	{ofF64, ofI64},
-}
+// saturating holds the instructions 0 to 7 behind opMore, two of each: conversions of floats to integers that saturate, signed and not.
+var saturating = [4]Signature{{ofF32, ofI32}, {ofF64, ofI32}, {ofF32, ofI64}, {ofF64, ofI64}}
 
 func makePlains() (table [256]plain) {
 	fill := func(first, last int, operands, result string) {

@@ -228,8 +228,7 @@ func (m *module) readElementSegment(r *reader, p *patch) {
 		r.fail(where, "an element segment is of a kind that a plugin does not need")
 		return
 	}
-	var into uint32
-	var offset uint32
+	var into, offset uint32
 	var constant bool
 	active := flags&1 == 0
 	if active {
