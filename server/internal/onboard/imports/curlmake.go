@@ -348,7 +348,7 @@ func (b *curlMaker) form() {
 // place makes the first key the auth, unless there is one, and adds the others.
 func (b *curlMaker) place() {
 	c := b.result.Connector
-	cookies := []string{}
+	var cookies []string
 	for _, k := range b.keys {
 		template := b.secret(k.name, fmt.Sprintf("the %s %s", parts[k.in], k.name))
 		switch {

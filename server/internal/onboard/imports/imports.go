@@ -117,10 +117,15 @@ func (m *maker) secret(suffix, what string) string {
 	for i := 2; slices.ContainsFunc(m.result.Secrets, func(v Value) bool { return v.Name == name && v.What != what }); i++ {
 		name = secretName(m.prefix, fmt.Sprintf("%s-%d", suffix, i))
 	}
-	if !slices.Contains(m.result.Secrets, Value{name, what}) {
-		m.result.Secrets = append(m.result.Secrets, Value{name, what})
-	}
+	addNew(&m.result.Secrets, Value{name, what})
 	return "{{ get_secret('" + name + "') }}"
+}
+
+// addNew adds a value to a list that does not have it.
+func addNew[T comparable](list *[]T, value T) {
+	if !slices.Contains(*list, value) {
+		*list = append(*list, value)
+	}
 }
 
 // auth sets the auth type, and adds its fields that are secrets: names, each with what the secret is.
@@ -141,9 +146,7 @@ func (m *maker) apiKey(in, key, value string) {
 // variable returns a template for a setting that is not secret.
 func (m *maker) variable(suffix, what string) string {
 	name := strings.ReplaceAll(secretName(m.prefix, suffix), "-", "_")
-	if !slices.Contains(m.result.Variables, Value{name, what}) {
-		m.result.Variables = append(m.result.Variables, Value{name, what})
-	}
+	addNew(&m.result.Variables, Value{name, what})
 	return "{{ get_variable('" + name + "') }}"
 }
 
@@ -162,16 +165,11 @@ func (m *maker) note(format string, args ...any) {
 	case maxNotes - 1:
 		text = "there is more to say, which is left out"
 	}
-	if !slices.Contains(m.result.Notes, text) {
-		m.result.Notes = append(m.result.Notes, text)
-	}
+	addNew(&m.result.Notes, text)
 }
 
 func (m *maker) miss(format string, args ...any) {
-	text := host.Printable(fmt.Sprintf(format, args...))
-	if !slices.Contains(m.missing, text) {
-		m.missing = append(m.missing, text)
-	}
+	addNew((*[]string)(&m.missing), host.Printable(fmt.Sprintf(format, args...)))
 }
 
 func (m *maker) done() (*Result, error) {

@@ -311,16 +311,14 @@ func (d *document) paths(m *maker) {
 		methods := slices.DeleteFunc(slices.Clone(path.members()), func(name string) bool {
 			return !slices.Contains(verbs, name) || name == "trace" || !all && name != "get" && name != "head"
 		})
-		pattern := patternOf(name)
-		if len(methods) == 0 || pattern == "" {
+		route := strings.Trim(name[:strings.IndexAny(name+"?", "?#")], "/")
+		if len(methods) == 0 || route == "" {
 			continue
 		}
 		for _, method := range methods {
-			if method = strings.ToUpper(method); !slices.Contains(c.Methods, method) {
-				c.Methods = append(c.Methods, method)
-			}
+			addNew(&c.Methods, strings.ToUpper(method))
 		}
-		c.Paths = append(c.Paths, pattern)
+		c.Paths = append(c.Paths, pattern(route, shows))
 	}
 	slices.Sort(c.Methods)
 	slices.Sort(c.Paths)
@@ -339,17 +337,6 @@ func (d *document) paths(m *maker) {
 	default:
 		m.note("callers of the gateway may read the paths of the document: --paths all lets them write, too, and --paths none nothing")
 	}
-}
-
-// patternOf returns the pattern of a path of a document, in which * stands for its variables.
-func patternOf(path string) string {
-	path, _, _ = strings.Cut(path, "?")
-	path, _, _ = strings.Cut(path, "#")
-	path = strings.Trim(path, "/")
-	if path == "" {
-		return ""
-	}
-	return pattern(path, shows)
 }
 
 // pattern returns a path as a pattern, in which * stands for variables, and for segments that may be a credential or an ID.
