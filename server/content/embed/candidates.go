@@ -99,13 +99,9 @@ func soleText(line []*html.Node) string {
 
 // leadsTo reports whether a link's target is the URL in text, in which the sanitiser may have changed escapes.
 func leadsTo(link *html.Node, text string) bool {
-	for _, a := range link.Attr {
-		if a.Key == "href" {
-			u, err := url.Parse(text)
-			return err == nil && (a.Val == text || a.Val == u.String())
-		}
-	}
-	return false
+	target, there := attribute(link, "href")
+	u, err := url.Parse(text)
+	return there && err == nil && (target == text || target == u.String())
 }
 
 func blank(n *html.Node) bool { return n.Type == html.TextNode && strings.TrimSpace(n.Data) == "" }

@@ -75,7 +75,10 @@ func (r *Resolver) fetch(ctx context.Context, c candidate) string {
 		embed, err = r.show(ctx, a)
 	}
 	if err != nil {
-		r.logger.LogAttrs(ctx, slog.LevelInfo, "a URL is not embedded", slog.String("provider", c.endpoint.provider), slog.Any("error", withoutURL(err)))
+		if failed, ok := errors.AsType[*url.Error](err); ok { // it has the URL, and the log must not contain parts of a document
+			err = failed.Err
+		}
+		r.logger.LogAttrs(ctx, slog.LevelInfo, "a URL is not embedded", slog.String("provider", c.endpoint.provider), slog.Any("error", err))
 		r.cache.put(c.url, "", failureAge)
 		return ""
 	}
@@ -117,14 +120,6 @@ func (r *Resolver) ask(ctx context.Context, c candidate) (*answer, error) {
 
 // jsonType matches the media types of JSON. Some providers use application/json+oembed.
 var jsonType = regexp.MustCompile(`^(application|text)/([^/]+\+)?json(\+oembed)?$`)
-
-// withoutURL returns err without the requested URL, because the log must not contain parts of a document.
-func withoutURL(err error) error {
-	if failed, ok := errors.AsType[*url.Error](err); ok {
-		return failed.Err
-	}
-	return err
-}
 
 // checkedTransport refuses an answer that redirects to what is no URL, since the error of net/http quotes its Location, which may
 // contain the requested URL.

@@ -68,8 +68,8 @@ func parseProviders(document []byte) (*providers, error) {
 	p := &providers{schemes: map[string][]scheme{}, domains: map[string]bool{}}
 	for _, provider := range list {
 		for _, e := range provider.Endpoints {
-			target, err := endpointURL(e.URL)
-			if err != nil || len(e.Formats) > 0 && !slices.Contains(e.Formats, "json") {
+			target := endpointURL(e.URL)
+			if target == nil || len(e.Formats) > 0 && !slices.Contains(e.Formats, "json") {
 				continue
 			}
 			for _, text := range e.Schemes {
@@ -97,17 +97,14 @@ func (p *providers) know(host string) {
 	}
 }
 
-// endpointURL parses the URL of an endpoint. It replaces http by https and {format} by json.
-func endpointURL(text string) (*url.URL, error) {
+// endpointURL parses the URL of an endpoint, or returns nil. It replaces http by https and {format} by json.
+func endpointURL(text string) *url.URL {
 	u, err := url.Parse(strings.ReplaceAll(text, "{format}", "json"))
-	if err != nil {
-		return nil, err
-	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, errors.New("this is no URL of http or https")
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil
 	}
 	u.Scheme = "https"
-	return u, nil
+	return u
 }
 
 var (

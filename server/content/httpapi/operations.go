@@ -91,9 +91,6 @@ type result struct {
 func (h *handler) productUpdate(ctx context.Context, args *arguments) (body []byte, next string, err error) {
 	moderator := args.query.text(moderatorID)
 	resolve := args.query.boolean("resolveEmbeds")
-	if err := args.query.problem(); err != nil {
-		return nil, "", err
-	}
 	audience, err := h.audience(ctx, args, moderator)
 	if err != nil {
 		return nil, "", err
@@ -185,9 +182,6 @@ func (h *handler) following(ctx context.Context, q *query) (articles []content.A
 
 func (h *handler) reply(ctx context.Context, args *arguments) (body []byte, next string, err error) {
 	moderator := args.query.text(moderatorID)
-	if err := args.query.problem(); err != nil {
-		return nil, "", err
-	}
 	audience, err := h.audience(ctx, args, moderator)
 	if err != nil {
 		return nil, "", err
@@ -204,8 +198,12 @@ func (h *handler) openAPI(context.Context, *arguments) (body []byte, next string
 	return h.document, "", nil
 }
 
-// audience returns the audience of a request. It ignores the moderatorId of a caller that may not moderate.
+// audience returns the audience of a request, or what is wrong with its parameters. It ignores the moderatorId of a caller that may not
+// moderate.
 func (h *handler) audience(ctx context.Context, args *arguments, moderator string) (content.Audience, error) {
+	if err := args.query.problem(); err != nil {
+		return content.Everybody, err
+	}
 	ok := false
 	if args.moderate && content.CheckID(moderator) == nil {
 		var err error
