@@ -74,8 +74,8 @@ func (h *Harness) AuthenticateError(config Config, r *http.Request) *host.Error 
 	if err == nil || result != nil && result.Attempts > 0 {
 		h.tb.Fatalf("the request was sent, but is one that must not be")
 	}
-	var failure *host.Error
-	if !errors.As(err, &failure) {
+	failure, ok := errors.AsType[*host.Error](err)
+	if !ok {
 		h.tb.Fatalf("the connector itself has problems, which Harness.Problems gives: %v", err)
 	}
 	return failure

@@ -95,8 +95,8 @@ func (s *session) verify(r *http.Request) (map[string]any, error) {
 
 // challenge adds the value of WWW-Authenticate to an error (RFC 6750 section 3), with an error code if there is a token.
 func (s *session) challenge(err error) error {
-	var e *Error
-	if !s.Bearer || !errors.As(err, &e) || errors.Is(err, ErrUnavailable) {
+	e, ok := errors.AsType[*Error](err)
+	if !s.Bearer || !ok || errors.Is(err, ErrUnavailable) {
 		return err
 	}
 	e.Challenge = `Bearer realm="keywright"`

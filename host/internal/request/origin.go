@@ -74,11 +74,9 @@ func OriginOf(u *url.URL) (Origin, error) {
 			return Origin{}, errors.New("has a host name that does not exist")
 		}
 	}
-	host = strings.ToLower(host)
-	if host == "" {
+	if o.Host = strings.ToLower(host); o.Host == "" {
 		return Origin{}, errors.New("has no host")
 	}
-	o.Host = host
 	return o, nil
 }
 

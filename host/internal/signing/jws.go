@@ -73,8 +73,6 @@ type Uses struct {
 // maxUses bounds the keys that are remembered, which may be those of many tenants. The last ones count.
 const maxUses = 1 << 16
 
-func newUses() *Uses { return &Uses{newLRU[string, string](maxUses)} }
-
 // Add records that a connector uses a key beside JWS.
 func (u *Uses) Add(key, connector string) { u.connectors.Add(key, connector) }
 

@@ -70,13 +70,9 @@ func ParsePrivate(text, algorithm string) (key any, pss bool, problem string) {
 	case text == "":
 		return nil, false, problemBlank
 	case strings.HasPrefix(text, "{"):
-		if der, problem = jwkDER(text, algorithm); problem != "" {
-			return nil, false, problem
-		}
+		der, problem = jwkDER(text, algorithm)
 	case strings.Contains(text, begin):
-		if der, problem = privateDER(text); problem != "" {
-			return nil, false, problem
-		}
+		der, problem = privateDER(text)
 	default:
 		if der = fromBase64(strings.Trim(text, "\"'")); algorithm == "EdDSA" && (len(der) == ed25519.SeedSize || len(der) == ed25519.PrivateKeySize) {
 			key, problem = rawEd25519(der)
@@ -85,6 +81,9 @@ func ParsePrivate(text, algorithm string) (key any, pss bool, problem string) {
 		if lengthOf(der) == 0 || lengthOf(der) != len(der) {
 			return nil, false, "is not PEM, nor a JWK, nor Base64 of PKCS #8, PKCS #1 or SEC 1: copy all of it, with the line -----BEGIN … PRIVATE KEY----- if there is one"
 		}
+	}
+	if problem != "" {
+		return nil, false, problem
 	}
 	inner, pss := unwrap(der)
 	if bits := rsaBits(inner); bits != 0 && !isAllowedLength(bits) {

@@ -50,7 +50,7 @@ type fingerprint struct {
 // New returns a Signer that keeps up to keys parsed keys, at least one, and as many generated ones. A key that is no longer
 // used stays in memory until others displace it.
 func New(keys int) *Signer {
-	return &Signer{newUses(), newLRU[fingerprint, *Key](keys), newLRU[fingerprint, string](keys)}
+	return &Signer{&Uses{newLRU[string, string](maxUses)}, newLRU[fingerprint, *Key](keys), newLRU[fingerprint, string](keys)}
 }
 
 func newLRU[K comparable, V any](size int) *lru.Cache[K, V] {
