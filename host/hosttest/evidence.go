@@ -68,13 +68,8 @@ func parts(text string) []string {
 	if !strings.HasPrefix(strings.TrimSpace(text), "-----BEGIN ") {
 		return []string{text}
 	}
-	var lines []string
-	for _, line := range strings.Split(strings.ReplaceAll(text, `\n`, "\n"), "\n") {
-		if line != "" && !strings.HasPrefix(line, "-----") {
-			lines = append(lines, line)
-		}
-	}
-	return lines
+	lines := strings.Split(strings.ReplaceAll(text, `\n`, "\n"), "\n")
+	return slices.DeleteFunc(lines, func(line string) bool { return line == "" || strings.HasPrefix(line, "-----") })
 }
 
 // note records a text and its forms, unless it is known or too short.

@@ -84,13 +84,8 @@ func found(part *regexp.Regexp, value any) (all []string) {
 }
 
 // sealedFields returns the fields whose whole value is a secret text.
-func (c *conformer) sealedFields() (fields []abi.Field) {
-	for _, f := range c.info.Fields {
-		if f.Sealed && f.Kind == abi.KindString {
-			fields = append(fields, f)
-		}
-	}
-	return fields
+func (c *conformer) sealedFields() []abi.Field {
+	return slices.DeleteFunc(slices.Clone(c.info.Fields), func(f abi.Field) bool { return !f.Sealed || f.Kind != abi.KindString })
 }
 
 // add adds a configuration of the checks, and the number of its exchanges, unless it is there.
@@ -181,14 +176,10 @@ func (t *trial) full(config hosttest.Config) hosttest.Config {
 
 // addValues adds a configuration for each value that a field may have.
 func (t *trial) addValues(config hosttest.Config, f *abi.Field) {
-	var all []any
-	for _, value := range f.Enum {
-		all = append(all, value)
+	if len(f.Enum) == 0 && f.Kind != abi.KindBoolean {
+		return
 	}
-	if f.Kind == abi.KindBoolean {
-		all = []any{true, false}
-	}
-	for _, value := range all {
+	for _, value := range t.candidates(f, config) {
 		if solved, got := t.solve("field "+f.Name, setField(config, f.Name, value), f.Name); solved != nil {
 			t.add(solved, got)
 		}

@@ -166,12 +166,7 @@ func AppendValue(dst []byte, value any) (_ []byte, err error) {
 
 // isInteger reports whether text is an integer of JSON without a sign.
 func isInteger(text string) bool {
-	for i := range len(text) {
-		if text[i] < '0' || text[i] > '9' {
-			return false
-		}
-	}
-	return text != "" && (text[0] != '0' || len(text) == 1)
+	return text != "" && strings.Trim(text, "0123456789") == "" && (text[0] != '0' || len(text) == 1)
 }
 
 // AppendString appends a JSON string. A text that is not UTF-8 is an error, which does not quote it.

@@ -183,8 +183,7 @@ func photo(a *answer) string {
 
 func hasVisibleContent(n *html.Node) bool {
 	for d := range n.Descendants() {
-		switch {
-		case d.Type == html.TextNode && strings.TrimSpace(d.Data) != "", d.DataAtom == atom.Img, d.DataAtom == atom.Iframe:
+		if d.Type == html.TextNode && !blank(d) || d.DataAtom == atom.Img || d.DataAtom == atom.Iframe {
 			return true
 		}
 	}
