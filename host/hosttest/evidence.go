@@ -129,12 +129,13 @@ func (e *evidence) memory(memory, blocks []byte) {
 	}
 }
 
-// begin is called before a guest may run. Memory is searched when no guest runs any more, because only then all
+// begin is called before a guest may run, and returns end. Memory is searched when no guest runs any more, because only then all
 // credentials are known that the guest must not have.
-func (e *evidence) begin() {
+func (e *evidence) begin() (end func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.running++
+	return e.end
 }
 
 // end is called after the guest has run. It searches memory if no other guest runs.

@@ -88,8 +88,7 @@ func (h *Harness) Try(config Config, r *http.Request) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	h.evidence.begin()
-	defer h.evidence.end()
+	defer h.evidence.begin()()
 	logged := len(h.Logs())
 	result := &Result{}
 	api := func(r *http.Request) (*http.Response, error) { return h.receive(r, result) }
@@ -120,8 +119,7 @@ func (h *Harness) Explain(config Config, r *http.Request) *host.Explanation {
 	if err != nil {
 		h.tb.Fatalf("%v", err)
 	}
-	h.evidence.begin()
-	defer h.evidence.end()
+	defer h.evidence.begin()()
 	explanation, err := connector.Explain(r.WithContext(h.context(r.Context())))
 	if err != nil {
 		h.evidence.failure("Explain's error", err)
@@ -163,8 +161,7 @@ func (h *Harness) connect(config Config, r *http.Request) (*host.Connector, erro
 		return connector, nil
 	}
 	h.literals(&info.Description, config)
-	h.evidence.begin()
-	defer h.evidence.end()
+	defer h.evidence.begin()()
 	connector, err := live.NewConnector(h.context(context.Background()), host.ConnectorConfig{
 		Name: name, Origins: []string{origin}, Auth: []host.Auth{{Type: authType, Config: config}},
 	})
@@ -231,8 +228,7 @@ func (h *Harness) Consent(config Config, server func(request *url.URL) url.Value
 	if err != nil {
 		return err
 	}
-	h.evidence.begin()
-	defer h.evidence.end()
+	defer h.evidence.begin()()
 	const binding = "the cookie of the browser"
 	ctx := h.context(context.Background())
 	target, err := connector.BeginConsent(ctx, host.ConsentRequest{RedirectURI: redirectURI, Binding: binding})
@@ -279,8 +275,7 @@ func (h *Harness) Disconnect(config Config) error {
 	if err != nil {
 		return err
 	}
-	h.evidence.begin()
-	defer h.evidence.end()
+	defer h.evidence.begin()()
 	err = connector.Disconnect(h.context(context.Background()))
 	h.evidence.failure("the error of Disconnect", err)
 	return err
