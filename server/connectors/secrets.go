@@ -119,7 +119,7 @@ func (l *loader) rehearsalUser() host.User {
 // plugin, which may be due to the made-up request. Then it checks the keys that stay in their store, which no explained request uses.
 func (l *loader) rehearse(ctx context.Context, c *definition, connected *host.Connector) {
 	ctx = host.WithUser(ctx, l.rehearsalUser())
-	err := explain(ctx, connected, http.MethodGet, c.url)
+	err := explain(ctx, connected, http.MethodGet, c.sampleURL())
 	if failed, ok := errors.AsType[*host.Error](err); ok && failed.Stage == host.StageMutation {
 		method, target := c.writableRequest()
 		err = explain(ctx, connected, method, target)
@@ -150,7 +150,14 @@ func (c *definition) writableRequest() (method string, target *url.URL) {
 			}
 		}
 	}
-	return append(methods, http.MethodGet)[0], c.url.JoinPath(texts...)
+	return append(methods, http.MethodGet)[0], c.sampleURL().JoinPath(texts...)
+}
+
+// sampleURL returns the connector's URL. If the tenant chooses its host, it has the host of a tenant.
+func (c *definition) sampleURL() *url.URL {
+	sample := *c.url
+	sample.Host = strings.Replace(sample.Host, "*", "tenant", 1)
+	return &sample
 }
 
 // reportRehearsal reports an error of a rehearsal. It returns false if there is nothing to report.

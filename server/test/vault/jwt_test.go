@@ -96,9 +96,9 @@ func TestConnectorReadsAsVault(t *testing.T) {
 		Secrets: host.MapSecrets{"token": s.Root},
 	}))(t)
 	defer func() { _ = h.Close(context.Background()) }()
-	c := testworld.Must(h.NewConnector(t.Context(), host.ConnectorConfig{Name: "vault", Origins: []string{s.URL}, Auth: host.Auth{
+	c := testworld.Must(h.NewConnector(t.Context(), host.ConnectorConfig{Name: "vault", Origins: []string{s.URL}, Auth: host.Auths{{
 		Type: "api_key", Config: map[string]any{"in": "header", "key": "X-Vault-Token", "value": "{{ get_secret('token') }}"},
-	}}))(t)
+	}}}))(t)
 	store := secretstore.Connector(secretstore.ConnectorConfig{
 		URL: s.URL, Transport: c.Transport(nil), Timeout: 10 * time.Second,
 		Read: secretstore.Request{Path: "/v1/kv/data/apps/{name}", From: "json:/data/data/value", Missing: []string{"404"}},
