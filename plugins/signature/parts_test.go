@@ -17,7 +17,12 @@ import (
 func exchange(pairs ...any) hosttest.Config {
 	return config("{path}{inner|sha256}", append([]any{
 		"secret_encoding", "base64", "algorithm", "SHA-512", "encoding", "base64", "key", "API-Sign", "value", "{signature}",
-		"form", map[string]any{"nonce": "{counter}"}, "parts", map[string]any{"inner": "{counter}{body}"}, "headers", map[string]any{"API-Key": "k"},
+		"form",
+		map[string]any{"nonce": "{counter}"},
+		"parts",
+		map[string]any{"inner": "{counter}{body}"},
+		"headers",
+		map[string]any{"API-Key": "k"},
 	}, pairs...)...)
 }
 
