@@ -170,7 +170,8 @@ func TestEndOfTurn(t *testing.T) {
 		},
 		"a panic of the transport": func() {
 			defer func() { _ = recover() }()
-			_, _ = c.Transport(answer(func(*http.Request) (*http.Response, error) { panic("of a test") })).RoundTrip(get(t.Context()))
+			panics := answer(func(*http.Request) (*http.Response, error) { panic("of a test") })
+			_, _ = c.Transport(panics).RoundTrip(get(t.Context())) //nolint:bodyclose // there is none
 		},
 		"an error of the guest": func() {
 			fails = true
@@ -258,7 +259,7 @@ func TestSlowCaller(t *testing.T) {
 		_, _ = io.WriteString(sender, "the body")
 		_ = sender.Close()
 		check(t, <-slow)
-		if got := w.api.Last(); number(t, got) != 3 || string(got.Body) != "the body" {
+		if got := w.api.Last(); number(t, got) != 3 || got.Body != "the body" {
 			t.Errorf("the slow one has %d and %q", number(t, got), got.Body)
 		}
 	})

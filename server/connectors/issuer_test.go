@@ -148,7 +148,7 @@ connectors:
 
 	set := loadGood(t, good+strings.Replace(none, "{type: none}", `{type: jwt, config: {private_key: "{{ get_key('issuer') }}", algorithm: ES256, claims: {sub: x}}}`, 1), connectors.Options{Host: host.Config{Keys: newKeyring(t), Clock: time.Now}})
 	client := http.Client{Transport: set.Connectors[0].Upstream().Transport(nil)}
-	_, err := client.Get("https://api.test/")
+	_, err := client.Get("https://api.test/") //nolint:bodyclose // there is none
 	if !errors.Is(err, host.ErrKeyRefused) {
 		t.Errorf("a connector uses the key of the issuer: %v", err)
 	}

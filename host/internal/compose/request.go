@@ -206,10 +206,10 @@ func (t *composition) below(base string) string {
 // section 5.3).
 func (t *composition) header(name string) (value string, found bool) {
 	r := t.read()
-	switch lower := strings.ToLower(name); {
-	case lower == "host":
+	switch strings.ToLower(name) {
+	case "host":
 		return r.host, true
-	case lower == "content-length":
+	case "content-length":
 		value = nonzero(r.length)
 		return value, value != ""
 	}

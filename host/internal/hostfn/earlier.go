@@ -27,7 +27,7 @@ func (m *Mutation) And(next *Mutation) (*Mutation, error) {
 		parameters: slices.Concat(m.parameters, next.parameters), credentials: slices.Concat(m.credentials, next.credentials),
 		openedTexts: slices.Concat(m.openedTexts, next.openedTexts),
 	}
-	part := ""
+	var part string
 	switch {
 	case all.SealedName && len(m.Headers) > 0 && len(next.Headers) > 0, m.setsOneOf(next.Headers), next.setsOneOf(m.Headers):
 		part = "header"
