@@ -7,7 +7,7 @@ SHELL := bash
 
 PLUGINS := $(patsubst %/main.go,%,$(sort $(wildcard plugins/*/main.go)))
 EXAMPLES := $(sort $(shell find examples -name go.mod -printf "%h\n" 2>/dev/null))
-GUESTS   := server/bench/testdata/guest server/bench/testdata/peer
+GUESTS   := server/bench/guest server/bench/peer
 # The two modules of Keywright.
 MAIN    := . server
 # The test modules. Each has a go.mod of its own, so that its dependencies stay out of those two.

@@ -3,6 +3,7 @@ module github.com/keywright/keywright/server/bench
 go 1.26.0
 
 require (
+	github.com/extism/go-pdk v1.1.3
 	github.com/extism/go-sdk v1.7.1
 	github.com/golang-jwt/jwt/v5 v5.3.1
 	github.com/keywright/keywright v0.0.0

@@ -209,13 +209,13 @@ func exchanges(s session) float64 {
 }
 
 var (
-	// peerWasm is compiled from server/bench/testdata/peer with the same compiler as the built-in plugins.
+	// peerWasm is compiled from server/bench/peer with the same compiler as the built-in plugins.
 	//
-	//go:embed testdata/peer/peer.wasm
+	//go:embed peer/peer.wasm
 	peerWasm []byte
-	// guestWasm is compiled from server/bench/testdata/guest like plugins.
+	// guestWasm is compiled from server/bench/guest like plugins.
 	//
-	//go:embed testdata/guest/guest.wasm
+	//go:embed guest/guest.wasm
 	guestWasm []byte
 )
 
