@@ -209,7 +209,7 @@ func TestWithoutSecrets(t *testing.T) {
 	command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}
 	address, _ := start(t, command)
 
-	failed := callParties(t, address, all, requests)
+	failed := callParties(t, address, requests)
 	memory := testworld.Must(image(command.Process.Pid))(t)
 	cancel()
 	testworld.Check(t, <-rotated)
@@ -226,7 +226,7 @@ func TestWithoutSecrets(t *testing.T) {
 }
 
 // callParties sends requests to the connectors in turn, and returns how many failed, by what was wrong.
-func callParties(t *testing.T, address string, all map[string]*relyingParty, requests int) map[string]int {
+func callParties(t *testing.T, address string, requests int) map[string]int {
 	t.Helper()
 	client := &http.Client{Transport: newClient(t)}
 	var next atomic.Int64

@@ -155,7 +155,7 @@ func (k *checker) openHosts() {
 		k.Wrong("hosts", "has no effect: no URL of the connector has an expression in its host. Remove it")
 	}
 	k.plan.Names.Tenant, k.plan.TenantHosts = k.plan.Names.Tenant || k.tenants, k.tenants
-	risk := ""
+	var risk string
 	switch {
 	case k.in.HostsShareSecrets:
 		return

@@ -87,7 +87,7 @@ type issuerLab struct {
 
 func newIssuerLab(t *testing.T) *issuerLab {
 	l := &issuerLab{Clock: testworld.NewClock(time.Unix(1_700_000_000, 0)), keyring: &keyring{}}
-	l.keyring.add(t)
+	l.add(t)
 	l.restart("keywright")
 	return l
 }
@@ -167,7 +167,7 @@ func TestVersionsOfIssuer_threats_511(t *testing.T) {
 	l := newIssuerLab(t)
 	previous := l.jwks(t)
 	token := func() string { return testworld.Must(tokenFor(l.set, audience, true))(t) }
-	l.keyring.add(t)
+	l.add(t)
 	l.Advance(time.Minute)
 	if got := l.jwks(t); len(got) != 2 {
 		t.Errorf("%d keys are listed, want 2", len(got))
@@ -184,7 +184,7 @@ func TestVersionsOfIssuer_threats_511(t *testing.T) {
 	}
 	l.restart("keywright") // a process that starts does not know since when the newest is published
 	verify(t, token(), previous)
-	l.keyring.floor = 2 // the old one is gone
+	l.floor = 2 // the old one is gone
 	l.Advance(2 * time.Minute)
 	if got := l.jwks(t); len(got) != 1 {
 		t.Errorf("%d keys are listed, want 1", len(got))
