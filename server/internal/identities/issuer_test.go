@@ -202,8 +202,11 @@ func TestSubjectOfIssuer_threats_512(t *testing.T) {
 	}
 	subjects := map[string]bool{}
 	for _, who := range [][3]string{
-		{"acme", "1", "tenant:acme:user:1"}, {"acme", "2", "tenant:acme:user:2"}, {"acme:user:1", "1", "tenant:acme%3Auser%3A1:user:1"},
-		{"acme\n", "1", "tenant:acme%0A:user:1"}, {"{{ user.id }}", "1", "tenant:%7B%7B+user.id+%7D%7D:user:1"},
+		{"acme", "1", "tenant:acme:user:1"},
+		{"acme", "2", "tenant:acme:user:2"},
+		{"acme:user:1", "1", "tenant:acme%3Auser%3A1:user:1"},
+		{"acme\n", "1", "tenant:acme%0A:user:1"},
+		{"{{ user.id }}", "1", "tenant:%7B%7B+user.id+%7D%7D:user:1"},
 	} {
 		for range 2 { // made, and remembered
 			body := verify(t, testworld.Must(token(who[0], who[1]))(t), l.jwks(t))

@@ -89,16 +89,22 @@ func TestInventedPlugins(t *testing.T) {
 		requests      []string
 	}{
 		"tc3": {
-			"https://cvm.tencentcloudapi.com", map[string]string{"X-TC-Action": "DescribeInstances", "X-TC-Version": "2017-03-12"},
-			[]string{"secret_id", "service=cvm"}, []string{"secret_key"},
+			"https://cvm.tencentcloudapi.com",
+			map[string]string{"X-TC-Action": "DescribeInstances", "X-TC-Version": "2017-03-12"},
+			[]string{"secret_id", "service=cvm"},
+			[]string{"secret_key"},
 			[]string{"POST /", "POST / {\"Limit\":1,\"Name\":\"é\"}", "GET /?Limit=10&Filters.0.Name=a%20b"},
 		},
 		"edgegrid": {
-			"https://akaa-1.luna.akamaiapis.net", nil, []string{"client_token", "access_token"}, []string{"client_secret"},
+			"https://akaa-1.luna.akamaiapis.net", nil,
+			[]string{"client_token", "access_token"},
+			[]string{"client_secret"},
 			[]string{"GET /papi/v1/contracts", "GET /papi/v1/groups?a=b%20c&d=e", "POST /ccu/v3/invalidate/url {\"objects\":[\"é\"]}", "POST /ccu/v3/x?y=z", "PUT /papi/v1/rules {}"},
 		},
 		"ovh": {
-			"https://eu.api.ovh.com", nil, []string{"application_key"}, []string{"application_secret", "consumer_key"},
+			"https://eu.api.ovh.com", nil,
+			[]string{"application_key"},
+			[]string{"application_secret", "consumer_key"},
 			[]string{"GET /1.0/me", "GET /1.0/domain/zone?a=b%20c", "POST /1.0/domain/zone/x/record {\"target\":\"\\u00e9\"}", "DELETE /1.0/me/api/credential/1"},
 		},
 	} {
