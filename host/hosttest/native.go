@@ -159,21 +159,21 @@ func optional(g *gate, f func(contract.Env, string) (string, bool), name string)
 	return value, ok
 }
 
-func (g *gate) Input() []byte                { return nullary(g, contract.Env.Input) }
-func (g *gate) TimeNow() int64               { return nullary(g, contract.Env.TimeNow) }
-func (g *gate) TimeMillis() int64            { return nullary(g, contract.Env.TimeMillis) }
-func (g *gate) ClockOffset() int64           { return nullary(g, contract.Env.ClockOffset) }
-func (g *gate) Body() string                 { return nullary(g, contract.Env.Body) }
-func (g *gate) Challenge() []byte            { return nullary(g, contract.Env.Challenge) }
-func (g *gate) Counter(floor int64) int64    { return unary(g, contract.Env.Counter, floor) }
-func (g *gate) Random(bytes int64) string    { return unary(g, contract.Env.Random, bytes) }
-func (g *gate) SecretGet(name string) string { return unary(g, contract.Env.SecretGet, name) }
-func (g *gate) CacheDrop(key string) bool    { return unary(g, contract.Env.CacheDrop, key) }
-func (g *gate) Reveal(value string) []byte   { return unary(g, contract.Env.Reveal, value) }
-func (g *gate) JWTSign(j []byte) string      { return unary(g, contract.Env.JWTSign, j) }
-func (g *gate) JWSSign(j []byte) string      { return unary(g, contract.Env.JWSSign, j) }
-func (g *gate) TokenRequest(r []byte) []byte { return unary(g, contract.Env.TokenRequest, r) }
-func (g *gate) Exchange(r []byte) []byte     { return unary(g, contract.Env.Exchange, r) }
+func (g *gate) Input() []byte                       { return nullary(g, contract.Env.Input) }
+func (g *gate) TimeNow() int64                      { return nullary(g, contract.Env.TimeNow) }
+func (g *gate) TimeMillis() int64                   { return nullary(g, contract.Env.TimeMillis) }
+func (g *gate) ClockOffset() int64                  { return nullary(g, contract.Env.ClockOffset) }
+func (g *gate) Body() string                        { return nullary(g, contract.Env.Body) }
+func (g *gate) Challenge() []byte                   { return nullary(g, contract.Env.Challenge) }
+func (g *gate) Counter(floor int64) int64           { return unary(g, contract.Env.Counter, floor) }
+func (g *gate) Random(bytes int64) string           { return unary(g, contract.Env.Random, bytes) }
+func (g *gate) SecretGet(name string) string        { return unary(g, contract.Env.SecretGet, name) }
+func (g *gate) CacheDrop(key string) bool           { return unary(g, contract.Env.CacheDrop, key) }
+func (g *gate) Reveal(value string) []byte          { return unary(g, contract.Env.Reveal, value) }
+func (g *gate) JWTSign(j []byte) string             { return unary(g, contract.Env.JWTSign, j) }
+func (g *gate) JWSSign(j []byte) string             { return unary(g, contract.Env.JWSSign, j) }
+func (g *gate) TokenRequest(r []byte) []byte        { return unary(g, contract.Env.TokenRequest, r) }
+func (g *gate) Exchange(r []byte) []byte            { return unary(g, contract.Env.Exchange, r) }
 func (g *gate) StateGet(name string) (string, bool) { return optional(g, contract.Env.StateGet, name) }
 
 func (g *gate) CacheGet(key string) (string, bool) { return optional(g, contract.Env.CacheGet, key) }

@@ -99,10 +99,10 @@ func (e *env) StateGet(name string) (string, bool) {
 }
 func (e *env) BodyForm() ([]byte, bool) { return answer(e, []byte("form"), "BodyForm"), true }
 
-func (e *env) Input() []byte      { return answer(e, []byte(e.input), "Input") }
-func (e *env) TimeNow() int64     { return answer[int64](e, 1700000000, "TimeNow") }
-func (e *env) TimeMillis() int64  { return answer[int64](e, 1700000000123, "TimeMillis") }
-func (e *env) ClockOffset() int64 { return answer[int64](e, -5, "ClockOffset") }
+func (e *env) Input() []byte             { return answer(e, []byte(e.input), "Input") }
+func (e *env) TimeNow() int64            { return answer[int64](e, 1700000000, "TimeNow") }
+func (e *env) TimeMillis() int64         { return answer[int64](e, 1700000000123, "TimeMillis") }
+func (e *env) ClockOffset() int64        { return answer[int64](e, -5, "ClockOffset") }
 func (e *env) Random(bytes int64) string { return answer(e, "random", "Random", fmt.Sprint(bytes)) }
 
 func (e *env) Counter(floor int64) int64    { return answer[int64](e, 17, "Counter", fmt.Sprint(floor)) }
