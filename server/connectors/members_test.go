@@ -154,6 +154,7 @@ func TestMemberFields(t *testing.T) {
 		"id, email, username, first_name, last_name, tenant_id":                                                           identity.Claims{},
 		"proxies, required, id, email, username, first_name, last_name, tenant_id":                                        identity.Header{},
 		"address, namespace, ca_file, mount, prefix, field, path, transit, token_file, approle, jwt, kubernetes, timeout": secretstore.VaultConfig{},
+
 		"mount, role_id, secret_id_file":              secretstore.VaultAppRole{},
 		"mount, role, identity, audience, token_file": secretstore.VaultJWT{},
 		"mount": secretstore.VaultTransit{},
