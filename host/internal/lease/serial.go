@@ -81,14 +81,14 @@ func (s *Serials) Begin(ctx context.Context, partition [32]byte, floor int64, pa
 	defer cancel()
 	leave, err := l.place.Enter(waitCtx, patience, "")
 	if err == nil {
-		turn, begun := &Serial{end: leave}, false
+		turn, ok := &Serial{end: leave}, false
 		defer func() {
-			if !begun { // also if the store panics
+			if !ok { // also if the store panics
 				leave()
 			}
 		}()
 		if err = s.count(waitCtx, partition, l, turn, min(floor, mostFloor)); err == nil {
-			begun = true
+			ok = true
 			return turn, nil
 		}
 	}
