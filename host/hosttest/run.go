@@ -121,7 +121,7 @@ func readModule(tb TB, path string, fromGo bool) []byte {
 	return wasm
 }
 
-// howToBuild says how to compile the module at path. The tool names a module after its directory, so it says so if path has another name.
+// howToBuild returns how to compile the module at path. The tool names a module after its directory, so it mentions another name of path.
 func howToBuild(path string, fromGo bool) string {
 	if !fromGo {
 		return "compile the plugin"

@@ -27,7 +27,7 @@ type pairLab struct {
 	*httptest.Server
 	t                 *testing.T
 	audience, subject string
-	// wrong has what was not as documented, and exchanges counts what a party has accepted.
+	// wrong lists the requests that were not as documented, and exchanges counts what a party has accepted.
 	wrong     []string
 	exchanges int
 	received  []http.Header

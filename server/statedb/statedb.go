@@ -22,7 +22,7 @@ type Database interface {
 
 // The kinds of errors of a [Database]. An error wraps one of them, unless the caller's context was cancelled.
 var (
-	// ErrUnreachable says that the database cannot be reached, or does not answer in time. A change may have been made or not.
+	// ErrUnreachable means that the database cannot be reached, or does not answer in time. A change may have been made or not.
 	ErrUnreachable = errors.New("the database cannot be reached")
 	// ErrRefused says that the database answers, and refuses: a login, a missing right, a database that is read-only.
 	ErrRefused = errors.New("the database refuses")

@@ -92,7 +92,7 @@ func (s *Issuer) SubjectOf(ctx context.Context) (subject string, err error) {
 	return subject, err
 }
 
-// Get makes a token for an audience.
+// Get returns a new token for an audience.
 func (s *Issuer) Get(ctx context.Context, audience string) (string, error) {
 	subject, err := s.SubjectOf(ctx)
 	if err != nil {

@@ -27,7 +27,7 @@ import (
 type Workload struct {
 	// Socket is the path of the socket. Without it, that of the environment variable SPIFFE_ENDPOINT_SOCKET.
 	Socket string `file:",path"`
-	// Hint says which SVID counts, if the process has several. If expect has sub, that one is asked for alone.
+	// Hint is that of the SVID that counts, if the process has several. If expect has sub, that one is asked for alone.
 	Hint string
 }
 

@@ -20,7 +20,7 @@ import (
 // longest is the number of lines that a plugin for one product may have.
 const longest = 75
 
-// invented says how each auth type is written that others have invented: by an entry of the catalogue, which configures a type that is
+// invented lists how auth types that others have invented are written: by an entry of the catalogue, which configures a type that is
 // there, or by the source of a plugin.
 var invented = map[string]struct{ entry, plugin string }{
 	"Tencent TC3-HMAC-SHA256":  {plugin: "testdata/tc3/main.go"},

@@ -128,7 +128,7 @@ func keyText(t *testing.T, key crypto.Signer) (private, public string) {
 	return encode("PRIVATE KEY", testworld.Must(x509.MarshalPKCS8PrivateKey(key))(t)), encode("PUBLIC KEY", testworld.Must(x509.MarshalPKIXPublicKey(key.Public()))(t))
 }
 
-// judged lets products.mjs make the same credentials with the products' own clients, and compares.
+// judged compares the credentials with those that products.mjs makes with the products' own clients.
 func judged(t *testing.T, requests []signed) {
 	t.Helper()
 	client := exec.CommandContext(t.Context(), "node", "products.mjs")
