@@ -283,6 +283,8 @@ type definer struct {
 	startIssuer func()
 	// above has the secrets of the stores above the one that is being opened.
 	above host.Secrets
+	// placeholders has the texts of that store, by its members in braces.
+	placeholders map[string]string
 }
 
 // A loader holds the state of one Load.

@@ -111,14 +111,14 @@ type identityFile interface {
 }
 
 var identityFiles = []variant[identityFile]{
-	{"file", func() identityFile { return &fileIdentity{} }},
-	{"env", func() identityFile { return &envIdentity{} }},
-	{"issuer", func() identityFile { return &issuerIdentity{} }},
-	{"spiffe", func() identityFile { return &spiffeIdentity{} }},
-	{"http", func() identityFile { return &httpIdentity{} }},
-	{"gcp", func() identityFile { return &httpIdentity{} }},
-	{"azure", func() identityFile { return &httpIdentity{} }},
-	{"github", func() identityFile { return &httpIdentity{} }},
+	{"file", "A file has the token, as in pods of Kubernetes.", func() identityFile { return &fileIdentity{} }},
+	{"env", "An environment variable has the token, as in jobs of GitLab.", func() identityFile { return &envIdentity{} }},
+	{"issuer", "The gateway is the issuer, with a key of a store of keys.", func() identityFile { return &issuerIdentity{} }},
+	{"spiffe", "The Workload API of SPIFFE.", func() identityFile { return &spiffeIdentity{} }},
+	{"http", "A request gets the token.", func() identityFile { return &httpIdentity{} }},
+	{"gcp", "The metadata service of Google Cloud, also in pods of GKE.", func() identityFile { return &httpIdentity{} }},
+	{"azure", "The metadata service of Azure, for a managed identity.", func() identityFile { return &httpIdentity{} }},
+	{"github", "A job of GitHub Actions with the permission id-token: write.", func() identityFile { return &httpIdentity{} }},
 }
 
 type fileIdentity struct {

@@ -237,9 +237,9 @@ func textSchema(t text) schema {
 
 // variantSchema returns the schema of an object whose member type decides about the others. The rules of a type are those of PATH(TYPE).
 func variantSchema[F any](w *schemaWriter, path string, all []variant[F]) schema {
-	types, kind, conditions := rules[path+".type"], schema{}, []schema{}
+	types, kind, conditions := rule{}, schema{}, []schema{}
 	for _, v := range all {
-		types.values = append(types.values, v.name)
+		types.values, types.meanings = append(types.values, v.name), append(types.meanings, v.meaning)
 		one := w.object(path+"("+v.name+")", reflect.TypeOf(v.file()).Elem())
 		members := one["properties"].(schema)
 		kind, members["type"] = members["type"].(schema), schema{}

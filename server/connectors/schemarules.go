@@ -155,12 +155,6 @@ var rules = map[string]rule{
 		"The plugin signs bytes that it chooses, with the keys of its connectors.", "The plugin reads the secrets of its connectors.",
 	}},
 	"secrets": {maximum: maxStores},
-	"secrets[].type": {meanings: []string{
-		"A secret NAME is the environment variable KEYWRIGHT_SECRET_NAME.", "A directory with a file for each secret.",
-		"A file with all secrets, encrypted with age.", "The key-value engine of Vault or OpenBao, version 2.",
-		"An API, which the members read and first describe.", "AWS Secrets Manager.", "The parameter store of AWS Systems Manager.", "Google Secret Manager.",
-		"Azure Key Vault.", "AWS KMS, for keys alone.", "Google Cloud KMS, for keys alone.", "A 1Password Connect server.", "Doppler.", "Infisical.",
-	}},
 	"secrets[](vault)": {all: []schema{
 		oneOf("There must be one of token_file, approle, jwt and kubernetes, which say how to log in.", "token_file", "approle", "jwt", "kubernetes"),
 		conflicts("token_file", "token_file says how to log in: remove one of them.", "approle", "jwt", "kubernetes"),
@@ -169,16 +163,8 @@ var rules = map[string]rule{
 		conflicts("prefix", "This is for secrets that are fields of one path: leave it out, or prefix.", "path"),
 		conflicts("field", "This is for secrets that are fields of one path: leave it out, or field.", "path"),
 	}},
-	"identities": {maximum: maxIdentities},
-	"identities[].type": {meanings: []string{
-		"A file has the token, as in pods of Kubernetes.", "An environment variable has the token, as in jobs of GitLab.",
-		"A request gets the token.", "The metadata service of Google Cloud, also in pods of GKE.",
-		"The metadata service of Azure, for a managed identity.", "A job of GitHub Actions with the permission id-token: write.",
-	}},
-	"identities[](http)": {required: []string{"url"}},
-	"state.type": {meanings: []string{
-		"A file of SQLite, for the processes of one machine.", "A database of PostgreSQL, for any number of nodes.",
-	}},
+	"identities":                  {maximum: maxIdentities},
+	"identities[](http)":          {required: []string{"url"}},
 	"state(sqlite).keys":          {minimum: 1, maximum: maxStateKeys},
 	"state(postgres).keys":        {minimum: 1, maximum: maxStateKeys},
 	"state(postgres).connections": {minimum: 2},

@@ -3,11 +3,12 @@ package connectors
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
-	"encoding/json"
+	_ "embed"
 	"errors"
 	"net/http"
 	"net/url"
+	"reflect"
+	"strings"
 	"time"
 
 	"github.com/keywright/keywright/host"
@@ -137,7 +138,49 @@ func (f *connectorStore) open(ctx context.Context, d *definer, n *node, path str
 	return f.connect(ctx, d, n, path, secretstore.ConnectorConfig{URL: f.URL, First: f.First, Read: f.Read})
 }
 
-// awsStore is AWS Secrets Manager (docs.aws.amazon.com/secretsmanager/latest/apireference/API_GetSecretValue.html).
+//go:embed stores.yaml
+var storesYAML string
+
+// open opens a store of stores.yaml, with its keys if it has some.
+func (f *apiStore) open(ctx context.Context, d *definer, n *node, path string) host.Secrets {
+	return f.openPreset(ctx, d, n, path, true)
+}
+
+// openPreset is like open, and leaves the keys out unless keys is true.
+func (f *apiStore) openPreset(ctx context.Context, d *definer, n *node, path string, keys bool) host.Secrets {
+	var api struct {
+		URL         string
+		First, Read *secretstore.Request
+		Keys        *secretstore.KeyAPI
+	}
+	d.members(parse(context.Background(), storesYAML, &problems{}).get(f.Type).value, path, reflect.ValueOf(&api).Elem())
+	var texts []string
+	for placeholder, text := range d.placeholders {
+		texts = append(texts, placeholder, text)
+	}
+	target := strings.NewReplacer(texts...).Replace(api.URL)
+	if api.Keys != nil && keys {
+		api.Keys.URL, api.Keys.Texts = target, d.placeholders
+		f.connectKeys(ctx, d, n, path, *api.Keys)
+	}
+	if api.Read == nil {
+		return nil
+	}
+	return f.connect(ctx, d, n, path, secretstore.ConnectorConfig{URL: target, First: api.First, Read: *api.Read, Texts: d.placeholders})
+}
+
+// textsOf returns the texts of a store of the file, by its members in braces. A member that is missing has its default.
+func textsOf(store storeFile) map[string]string {
+	all, v := map[string]string{}, reflect.ValueOf(store).Elem()
+	for _, f := range fieldsOf(v.Type()) {
+		if f.Type.Kind() == reflect.String {
+			all["{"+f.name+"}"] = cmp.Or(v.FieldByIndex(f.Index).String(), f.Tag.Get("default"))
+		}
+	}
+	return all
+}
+
+// awsStore is AWS Secrets Manager, and the parameter store of AWS Systems Manager.
 type awsStore struct {
 	// Region is the AWS region.
 	Region string `file:",required"`
@@ -146,46 +189,14 @@ type awsStore struct {
 	apiStore
 }
 
-func (f *awsStore) open(ctx context.Context, d *definer, n *node, path string) host.Secrets {
-	return f.connect(ctx, d, n, path, secretstore.ConnectorConfig{
-		URL:  "https://secretsmanager." + f.Region + ".amazonaws.com",
-		Read: awsRequest("secretsmanager.GetSecretValue", map[string]any{"SecretId": f.Prefix + "{name}"}, "json:/SecretString", "ResourceNotFoundException"),
-	})
-}
-
-// awsRequest returns a request of the JSON protocol of AWS.
-func awsRequest(target string, body map[string]any, from, missing string) secretstore.Request {
-	text, _ := json.Marshal(body) // texts and true always have one
-	return secretstore.Request{
-		Path: "/", Body: string(text), From: from, Missing: []string{missing},
-		Headers: []secretstore.RequestMember{{Name: "X-Amz-Target", Value: target}, {Name: "Content-Type", Value: "application/x-amz-json-1.1"}},
-	}
-}
-
-// ssmStore is the parameter store of AWS Systems Manager (docs.aws.amazon.com/systems-manager/latest/APIReference/API_GetParameter.html).
-type ssmStore struct{ awsStore }
-
-func (f *ssmStore) open(ctx context.Context, d *definer, n *node, path string) host.Secrets {
-	return f.connect(ctx, d, n, path, secretstore.ConnectorConfig{
-		URL:  "https://ssm." + f.Region + ".amazonaws.com",
-		Read: awsRequest("AmazonSSM.GetParameter", map[string]any{"Name": f.Prefix + "{name}", "WithDecryption": true}, "json:/Parameter/Value", "ParameterNotFound"),
-	})
-}
-
-// googleStore is Google Secret Manager (docs.cloud.google.com/secret-manager/docs/reference/rest/v1/projects.secrets.versions/access).
+// googleStore is Google Secret Manager.
 type googleStore struct {
 	// Project is the ID of the project.
 	Project string `file:",required"`
 	apiStore
 }
 
-func (f *googleStore) open(ctx context.Context, d *definer, n *node, path string) host.Secrets {
-	return f.connect(ctx, d, n, path, secretstore.ConnectorConfig{URL: "https://secretmanager.googleapis.com", Read: secretstore.Request{
-		Path: "/v1/projects/" + url.PathEscape(f.Project) + "/secrets/{name}/versions/latest:access", From: "json:/payload/data", Encoding: "base64", Missing: []string{"404"},
-	}})
-}
-
-// azureStore is Azure Key Vault (learn.microsoft.com/rest/api/keyvault/secrets/get-secret).
+// azureStore is Azure Key Vault.
 type azureStore struct {
 	// URL is the URL of the vault, such as https://acme.vault.azure.net.
 	URL string `file:",required"`
@@ -194,37 +205,11 @@ type azureStore struct {
 	apiStore
 }
 
-// azureVersion is a version of Azure's API that has all of this (learn.microsoft.com/rest/api/keyvault/keys/sign/sign).
-var azureVersion = []secretstore.RequestMember{{Name: "api-version", Value: "7.4"}}
-
 func (f *azureStore) open(ctx context.Context, d *definer, n *node, path string) host.Secrets {
-	if f.Keys {
-		f.connectKeys(ctx, d, n, path, secretstore.KeyAPI{
-			URL: f.URL, ID: "json:/key/kid", Encoding: base64.RawURLEncoding,
-			Public: secretstore.Request{Path: "/keys/{name}", Query: azureVersion, From: "json:/key", Missing: []string{"404"}},
-			Signature: secretstore.Request{
-				Path: "/keys/{name}/{id}/sign", Query: azureVersion, Body: `{"alg":"{algorithm}","value":"{digest}"}`, From: "json:/value", Missing: []string{"404"},
-			},
-			Algorithms: algorithmNames(func(name string) string { return name }),
-		})
-	}
-	return f.connect(ctx, d, n, path, secretstore.ConnectorConfig{URL: f.URL, Read: secretstore.Request{
-		Path: "/secrets/{name}", Query: azureVersion, From: "json:/value", Missing: []string{"404"},
-	}})
+	return f.openPreset(ctx, d, n, path, f.Keys)
 }
 
-// algorithmNames returns a service's names of the algorithms RS, PS and ES with each hash.
-func algorithmNames(name func(string) string) map[string]string {
-	all := map[string]string{}
-	for _, family := range []string{"RS", "PS", "ES"} {
-		for _, bits := range []string{"256", "384", "512"} {
-			all[family+bits] = name(family + bits)
-		}
-	}
-	return all
-}
-
-// awsKeys is AWS KMS (docs.aws.amazon.com/kms/latest/APIReference/API_Sign.html, API_GetPublicKey.html).
+// awsKeys is AWS KMS.
 type awsKeys struct {
 	// Region is the AWS region.
 	Region string `file:",required"`
@@ -233,23 +218,7 @@ type awsKeys struct {
 	apiStore
 }
 
-func (f *awsKeys) open(ctx context.Context, d *definer, n *node, path string) host.Secrets {
-	key := cmp.Or(f.Prefix, "alias/") + "{name}"
-	f.connectKeys(ctx, d, n, path, secretstore.KeyAPI{
-		URL: "https://kms." + f.Region + ".amazonaws.com", DER: true, Encoding: base64.StdEncoding,
-		Public: awsRequest("TrentService.GetPublicKey", map[string]any{"KeyId": key}, "json:/PublicKey", "NotFoundException"),
-		Signature: awsRequest("TrentService.Sign", map[string]any{
-			"KeyId": key, "Message": "{digest}", "MessageType": "DIGEST", "SigningAlgorithm": "{algorithm}",
-		}, "json:/Signature", "NotFoundException"),
-		Algorithms: algorithmNames(func(name string) string {
-			family := map[string]string{"RS": "RSASSA_PKCS1_V1_5", "PS": "RSASSA_PSS", "ES": "ECDSA"}[name[:2]]
-			return family + "_SHA_" + name[2:]
-		}),
-	})
-	return nil
-}
-
-// googleKeys is Google Cloud KMS (docs.cloud.google.com/kms/docs/reference/rest/v1/projects.locations.keyRings.cryptoKeys.cryptoKeyVersions).
+// googleKeys is Google Cloud KMS.
 type googleKeys struct {
 	// Project is the ID of the project.
 	Project string `file:",required"`
@@ -260,21 +229,7 @@ type googleKeys struct {
 	apiStore
 }
 
-func (f *googleKeys) open(ctx context.Context, d *definer, n *node, path string) host.Secrets {
-	version := "/v1/projects/" + url.PathEscape(f.Project) + "/locations/" + url.PathEscape(f.Location) + "/keyRings/" + url.PathEscape(f.KeyRing) +
-		"/cryptoKeys/{name}/cryptoKeyVersions/{version}"
-	f.connectKeys(ctx, d, n, path, secretstore.KeyAPI{
-		URL: "https://cloudkms.googleapis.com", Versions: true, DER: true, Encoding: base64.StdEncoding,
-		Public: secretstore.Request{Path: version + "/publicKey", From: "json:/pem", Missing: []string{"404"}},
-		Signature: secretstore.Request{
-			Path: version + ":asymmetricSign", Body: `{"digest":{"{hash}":"{digest}"}}`, From: "json:/signature", Missing: []string{"404"},
-		},
-		Algorithms: algorithmNames(func(name string) string { return name }), // the version of the key has its own
-	})
-	return nil
-}
-
-// onePasswordStore is a 1Password Connect server (developer.1password.com/docs/connect/api-reference).
+// onePasswordStore is a 1Password Connect server.
 type onePasswordStore struct {
 	// URL is the URL of the server, without /v1.
 	URL string `file:",required"`
@@ -285,16 +240,7 @@ type onePasswordStore struct {
 	apiStore
 }
 
-func (f *onePasswordStore) open(ctx context.Context, d *definer, n *node, path string) host.Secrets {
-	items := "/v1/vaults/" + url.PathEscape(f.Vault) + "/items"
-	return f.connect(ctx, d, n, path, secretstore.ConnectorConfig{
-		URL:   f.URL,
-		First: &secretstore.Request{Path: items, Query: []secretstore.RequestMember{{Name: "filter", Value: `title eq "{name}"`}}, From: "json:/0/id"},
-		Read:  secretstore.Request{Path: items + "/{first}", From: "json:/fields/[label=" + cmp.Or(f.Field, "password") + "]/value", Missing: []string{"404"}},
-	})
-}
-
-// dopplerStore is Doppler (docs.doppler.com/reference/secrets-get).
+// dopplerStore is Doppler.
 type dopplerStore struct {
 	// Project is the name of the project.
 	Project string `file:",required"`
@@ -303,14 +249,7 @@ type dopplerStore struct {
 	apiStore
 }
 
-func (f *dopplerStore) open(ctx context.Context, d *definer, n *node, path string) host.Secrets {
-	return f.connect(ctx, d, n, path, secretstore.ConnectorConfig{URL: "https://api.doppler.com", Read: secretstore.Request{
-		Path: "/v3/configs/config/secret", From: "json:/value/computed", Missing: []string{"404"},
-		Query: []secretstore.RequestMember{{Name: "project", Value: f.Project}, {Name: "config", Value: f.Config}, {Name: "name", Value: "{name}"}},
-	}})
-}
-
-// infisicalStore is Infisical (infisical.com/docs/api-reference/endpoints/secrets/read).
+// infisicalStore is Infisical.
 type infisicalStore struct {
 	// URL is the URL of the server.
 	URL string `default:"https://us.infisical.com"`
@@ -321,13 +260,4 @@ type infisicalStore struct {
 	// Folder is the path of the folder.
 	Folder string `default:"/"`
 	apiStore
-}
-
-func (f *infisicalStore) open(ctx context.Context, d *definer, n *node, path string) host.Secrets {
-	return f.connect(ctx, d, n, path, secretstore.ConnectorConfig{URL: cmp.Or(f.URL, "https://us.infisical.com"), Read: secretstore.Request{
-		Path: "/api/v4/secrets/{name}", From: "json:/secret/secretValue", Missing: []string{"404"},
-		Query: []secretstore.RequestMember{
-			{Name: "projectId", Value: f.Project}, {Name: "environment", Value: f.Environment}, {Name: "secretPath", Value: cmp.Or(f.Folder, "/")},
-		},
-	}})
 }

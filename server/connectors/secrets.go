@@ -239,7 +239,7 @@ func (d *definer) openStores(ctx context.Context) {
 			continue
 		}
 		if file, ok := decodeVariant(d, n, path, "store", storeFiles); ok {
-			d.above = d.firstOf(all)
+			d.above, d.placeholders = d.firstOf(all), textsOf(file)
 			if store := file.open(ctx, d, n, path); store != nil {
 				all = append(all, store)
 			}
@@ -274,20 +274,20 @@ type storeFile interface {
 }
 
 var storeFiles = []variant[storeFile]{
-	{"env", func() storeFile { return &envFile{} }},
-	{"dir", func() storeFile { return &dirFile{} }},
-	{"age", func() storeFile { return &ageFile{} }},
-	{"vault", func() storeFile { return &vaultFile{} }},
-	{"connector", func() storeFile { return &connectorStore{} }},
-	{"aws_secrets_manager", func() storeFile { return &awsStore{} }},
-	{"aws_ssm", func() storeFile { return &ssmStore{} }},
-	{"gcp_secret_manager", func() storeFile { return &googleStore{} }},
-	{"azure_key_vault", func() storeFile { return &azureStore{} }},
-	{"aws_kms", func() storeFile { return &awsKeys{} }},
-	{"gcp_kms", func() storeFile { return &googleKeys{} }},
-	{"onepassword_connect", func() storeFile { return &onePasswordStore{} }},
-	{"doppler", func() storeFile { return &dopplerStore{} }},
-	{"infisical", func() storeFile { return &infisicalStore{} }},
+	{"env", "A secret NAME is the environment variable KEYWRIGHT_SECRET_NAME.", func() storeFile { return &envFile{} }},
+	{"dir", "A directory with a file for each secret.", func() storeFile { return &dirFile{} }},
+	{"age", "A file with all secrets, encrypted with age.", func() storeFile { return &ageFile{} }},
+	{"vault", "The key-value engine of Vault or OpenBao, version 2.", func() storeFile { return &vaultFile{} }},
+	{"connector", "An API, which the members read and first describe.", func() storeFile { return &connectorStore{} }},
+	{"aws_secrets_manager", "AWS Secrets Manager.", func() storeFile { return &awsStore{} }},
+	{"aws_ssm", "The parameter store of AWS Systems Manager.", func() storeFile { return &awsStore{} }},
+	{"gcp_secret_manager", "Google Secret Manager.", func() storeFile { return &googleStore{} }},
+	{"azure_key_vault", "Azure Key Vault.", func() storeFile { return &azureStore{} }},
+	{"aws_kms", "AWS KMS, for keys alone.", func() storeFile { return &awsKeys{} }},
+	{"gcp_kms", "Google Cloud KMS, for keys alone.", func() storeFile { return &googleKeys{} }},
+	{"onepassword_connect", "A 1Password Connect server.", func() storeFile { return &onePasswordStore{} }},
+	{"doppler", "Doppler.", func() storeFile { return &dopplerStore{} }},
+	{"infisical", "Infisical.", func() storeFile { return &infisicalStore{} }},
 }
 
 type envFile struct{ storeType }
@@ -321,8 +321,8 @@ func (f *ageFile) open(_ context.Context, d *definer, _ *node, _ string) host.Se
 
 // A variant is a type of store, of secrets or of state, or of identity.
 type variant[F any] struct {
-	// name is the value of the member type.
-	name string
+	// name is the value of the member type, and meaning a sentence about it.
+	name, meaning string
 	// file returns a pointer to the struct with the members of this type.
 	file func() F
 }

@@ -154,8 +154,8 @@ const (
 type stateFile interface{ settings() StateSettings }
 
 var stateFiles = []variant[stateFile]{
-	{StateSQLite, func() stateFile { return &sqliteFile{} }},
-	{StatePostgres, func() stateFile { return &postgresFile{} }},
+	{StateSQLite, "A file of SQLite, for the processes of one machine.", func() stateFile { return &sqliteFile{} }},
+	{StatePostgres, "A database of PostgreSQL, for any number of nodes.", func() stateFile { return &postgresFile{} }},
 }
 
 // stateKeys holds the members that all stores of state have.

@@ -37,14 +37,16 @@ type KeyAPI struct {
 	// Signature makes a signature. In its texts {digest} stands for the digest, {hash} for the name of the hash, such as sha256, and {algorithm} for
 	// that of Algorithms.
 	Signature Request
-	// Algorithms has the service's names of algorithms, by those of RFC 7518.
-	Algorithms map[string]string
+	// Algorithms are the service's names of algorithms, without the number of the hash.
+	Algorithms Families
 	// Versions reports whether a key has versions, one of which must be named.
 	Versions bool
 	// DER reports whether ECDSA signatures are in DER, in place of the form of RFC 7518 section 3.4.
 	DER bool
-	// Encoding encodes digests and signatures.
-	Encoding *base64.Encoding
+	// Encoding is the encoding of digests and signatures: base64 or base64url.
+	Encoding string
+	// Texts are those that stand for placeholders of the service.
+	Texts map[string]string
 	// Transport authenticates requests and sends them.
 	Transport http.RoundTripper
 	// Timeout limits one request.
@@ -53,9 +55,22 @@ type KeyAPI struct {
 	Clock func() time.Time
 }
 
+// Families are the beginnings of a service's names of algorithms, by those of RFC 7518. One that is empty stands for none.
+type Families struct{ RS, PS, ES string }
+
+// name returns the service's name of an algorithm, or "".
+func (f Families) name(algorithm string) string {
+	bits := strings.TrimLeft(algorithm, "RSPE")
+	family := map[string]string{"RS": f.RS, "PS": f.PS, "ES": f.ES}[strings.TrimSuffix(algorithm, bits)]
+	if family == "" {
+		return ""
+	}
+	return family + bits
+}
+
 // Keys returns a store of the keys of a service.
 func Keys(api KeyAPI) host.Keys {
-	store := connectorStore{ConnectorConfig{URL: api.URL, Timeout: api.Timeout}, clientOf(api.Transport)}
+	store := connectorStore{ConnectorConfig{URL: api.URL, Timeout: api.Timeout, Texts: api.Texts}, clientOf(api.Transport)}
 	return &keyStore{api, store, memory[keyOfAPI]{ttl: time.Minute, clock: api.Clock}}
 }
 
@@ -141,26 +156,30 @@ func (k *keyStore) ask(ctx context.Context, r *Request, key host.Key, p placehol
 
 // Sign implements [host.Keys].
 func (k *keyStore) Sign(ctx context.Context, key host.Key, algorithm string, data []byte) (signature []byte, version int, err error) {
-	name, found := k.Algorithms[algorithm]
+	name := k.Algorithms.name(algorithm)
 	hash, ok := hashes[strings.TrimLeft(algorithm, "RSPE")]
-	if !found || !ok {
+	if name == "" || !ok {
 		return nil, 0, fmt.Errorf("%w: the service has no algorithm %s", host.ErrKeyRefused, host.Printable(algorithm))
 	}
 	description, err := k.describe(ctx, key)
 	if err != nil {
 		return nil, 0, err
 	}
+	encoding := base64.StdEncoding
+	if k.Encoding == "base64url" {
+		encoding = base64.RawURLEncoding
+	}
 	digest := hash.hash.New()
 	digest.Write(data)
 	body, err := k.ask(ctx, &k.Signature, key, placeholders{
-		"{id}": description.id, "{digest}": k.Encoding.EncodeToString(digest.Sum(nil)), "{hash}": strings.Replace(hash.name, "sha2-", "sha", 1), "{algorithm}": name,
+		"{id}": description.id, "{digest}": encoding.EncodeToString(digest.Sum(nil)), "{hash}": strings.Replace(hash.name, "sha2-", "sha", 1), "{algorithm}": name,
 	})
 	if err != nil {
 		k.descriptions.forget(nameOf(key))
 		return nil, 0, err
 	}
 	text, _ := answers.Text(answers.ValueAt(body, k.Signature.From))
-	signature, err = k.Encoding.DecodeString(text)
+	signature, err = encoding.DecodeString(text)
 	if public, ok := description.public.(*ecdsa.PublicKey); ok && k.DER && err == nil {
 		signature, err = rawSignature(signature, public)
 	}

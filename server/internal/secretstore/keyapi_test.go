@@ -26,8 +26,8 @@ import (
 // keyAPI returns a service whose key is public, and which signs by answering sign.
 func keyAPI(public string, sign func(body string) (int, string)) secretstore.KeyAPI {
 	return secretstore.KeyAPI{
-		URL: "https://keys.test", ID: "json:/kid", DER: true, Encoding: base64.StdEncoding, Timeout: time.Minute, Clock: time.Now,
-		Algorithms: map[string]string{"ES256": "EC-256", "RS256": "RSA-256", "HS256": "HMAC"},
+		URL: "https://keys.test", ID: "json:/kid", DER: true, Timeout: time.Minute, Clock: time.Now,
+		Algorithms: secretstore.Families{ES: "EC-", RS: "RSA-"},
 		Public:     secretstore.Request{Path: "/{name}", From: "json:/key", Missing: []string{"404"}},
 		Signature:  secretstore.Request{Path: "/{name}/{id}", Body: `{"alg":"{algorithm}","{hash}":"{digest}"}`, From: "json:/signature", Missing: []string{"404"}},
 		Transport: exchangeFunc(func(r *http.Request) (int, string) {

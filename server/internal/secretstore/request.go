@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -75,6 +76,8 @@ type ConnectorConfig struct {
 	Read Request
 	// Names has the names of secrets at the store, by those here. Other secrets have their own names.
 	Names map[string]string
+	// Texts are those that stand for further placeholders, such as {region}.
+	Texts map[string]string
 	// Transport authenticates requests and sends them.
 	Transport http.RoundTripper
 	// Timeout limits one lookup.
@@ -125,6 +128,7 @@ func (s *connectorStore) timed(ctx context.Context) (context.Context, context.Ca
 
 // send sends a request, and returns the status and the body of the answer.
 func (s *connectorStore) send(ctx context.Context, r *Request, p placeholders) (status int, body []byte, err error) {
+	maps.Copy(p, s.Texts)
 	request, err := r.fill(ctx, s.URL, p)
 	if err != nil {
 		return 0, nil, errors.New("the store cannot be asked: its URL, path or method is not one")
@@ -147,7 +151,7 @@ func (s *connectorStore) ask(ctx context.Context, r *Request, p placeholders) (s
 	if err != nil {
 		return "", err
 	}
-	value, found := answers.Text(answers.ValueAt(body, r.From))
+	value, found := answers.Text(answers.ValueAt(body, p.in(r.From, inPointer)))
 	switch {
 	case status == http.StatusOK && !jsontext.Value(body).IsValid():
 		return "", errors.New("the answer of the store is no JSON")
@@ -179,28 +183,30 @@ func cause(ctx context.Context, err error) error {
 	return err
 }
 
+// in returns a text with what its placeholders stand for, each escaped.
+func (p placeholders) in(text string, escape func(string) string) string {
+	var all []string
+	for name, value := range p {
+		all = append(all, name, escape(value))
+	}
+	return strings.NewReplacer(all...).Replace(text)
+}
+
 // fill returns the request with texts in place of the placeholders.
 func (r *Request) fill(ctx context.Context, base string, p placeholders) (*http.Request, error) {
-	with := func(text string, escape func(string) string) string {
-		var all []string
-		for name, value := range p {
-			all = append(all, name, escape(value))
-		}
-		return strings.NewReplacer(all...).Replace(text)
-	}
 	asText := func(text string) string { return text }
 	var query []string
-	for _, p := range r.Query {
-		query = append(query, url.QueryEscape(p.Name)+"="+url.QueryEscape(with(p.Value, asText)))
+	for _, q := range r.Query {
+		query = append(query, url.QueryEscape(q.Name)+"="+url.QueryEscape(p.in(q.Value, asText)))
 	}
-	target := strings.TrimSuffix(base, "/") + with(r.Path, url.PathEscape)
+	target := strings.TrimSuffix(base, "/") + p.in(r.Path, url.PathEscape)
 	if query != nil {
 		target += "?" + strings.Join(query, "&")
 	}
 	method := r.Method
 	var body io.Reader
 	if r.Body != "" {
-		body = strings.NewReader(with(r.Body, inJSON))
+		body = strings.NewReader(p.in(r.Body, inJSON))
 		if method == "" {
 			method = http.MethodPost
 		}
@@ -213,7 +219,7 @@ func (r *Request) fill(ctx context.Context, base string, p placeholders) (*http.
 		request.Header.Set("Content-Type", "application/json")
 	}
 	for _, h := range r.Headers {
-		request.Header.Set(h.Name, with(h.Value, asText))
+		request.Header.Set(h.Name, p.in(h.Value, asText))
 	}
 	return request, nil
 }
@@ -223,6 +229,9 @@ func inJSON(text string) string {
 	quoted, _ := jsontext.AppendQuote(nil, text) // fails for what is not UTF-8 only, and replaces that
 	return string(quoted[1 : len(quoted)-1])
 }
+
+// inPointer returns a text as it stands within a JSON pointer (RFC 6901 section 3).
+func inPointer(text string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(text) }
 
 // isMissing reports whether an answer means that there is no such secret.
 func (r *Request) isMissing(status int, body []byte) bool {
