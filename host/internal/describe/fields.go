@@ -47,35 +47,31 @@ func checkRules(d *abi.Description, f *abi.Field) (reach, error) {
 	if !slices.Contains(contract.Kinds, f.Kind) {
 		return reach{}, fmt.Errorf("there is no kind %q; there are %s", printableText(f.Kind), strings.Join(contract.Kinds, ", "))
 	}
-	if f.Kind == abi.KindKey {
-		if r.sinks&^seal.Sign != 0 {
-			return reach{}, errors.New("a key has no sink but sign: derived says where signatures go")
-		}
-		r.sinks = 0 // it signs by its field, for its purposes and with its algorithm; mac would know neither (threats.md 105)
-		if !slices.ContainsFunc(d.Fields, func(a abi.Field) bool { return a.Name == f.AlgorithmField && len(a.Enum) > 0 }) {
-			return reach{}, errors.New("a key needs an algorithm_field that names a field with an enum")
-		}
-		if f.EncodingField != "" && !slices.ContainsFunc(d.Fields, func(e abi.Field) bool { return e.Name == f.EncodingField && isEncoding(e.Enum) }) {
-			return reach{}, fmt.Errorf("its encoding_field names no field whose enum has some of %s, and nothing else", strings.Join(secretEncodings, ", "))
-		}
-	}
 	for name, algorithm := range f.Algorithms {
 		if !slices.Contains(f.Enum, name) || algorithm != contract.SignRS1 && jws.Method(algorithm) == nil {
 			return reach{}, fmt.Errorf("algorithms: %q is not in the enum, or does not stand for an algorithm of a key", printableText(name))
 		}
 	}
+	isKey := f.Kind == abi.KindKey
+	names := func(name string, fits func(enum []string) bool) bool {
+		return slices.ContainsFunc(d.Fields, func(a abi.Field) bool { return a.Name == name && len(a.Enum) > 0 && fits(a.Enum) })
+	}
 	for _, rule := range []struct {
 		broken  bool
 		problem string
 	}{
-		{f.Kind != abi.KindKey && (f.AlgorithmField != "" || f.EncodingField != "" || len(f.Purposes) > 0 || f.Generate), "only a key has an algorithm_field, an encoding_field or purposes, or is generated"},
+		{isKey && r.sinks&^seal.Sign != 0, "a key has no sink but sign: derived says where signatures go"},
+		{isKey && !names(f.AlgorithmField, func([]string) bool { return true }), "a key needs an algorithm_field that names a field with an enum"},
+		{isKey && f.EncodingField != "" && !names(f.EncodingField, areEncodings), "its encoding_field names no field whose enum has some of " + strings.Join(secretEncodings, ", ") + ", and nothing else"},
+		{slices.Contains(f.Purposes, contract.PurposeJWS) && len(f.Purposes) > 1, "a key with the purpose jws has no other: what it signs could pass for what another purpose is for"},
+		{!isKey && (f.AlgorithmField != "" || f.EncodingField != "" || len(f.Purposes) > 0 || f.Generate), "only a key has an algorithm_field, an encoding_field or purposes, or is generated"},
 		{f.Generate && (f.Required || len(f.RequiredIf) > 0), "a key that is generated if it is absent is not required"},
 		{f.Kind != abi.KindString && len(f.Enum) > 0, "only a string has an enum"},
 		{f.Kind != abi.KindInteger && (f.Minimum != nil || f.Maximum != nil), "only an integer has a minimum or a maximum"},
 		{f.Minimum != nil && f.Maximum != nil && *f.Minimum > *f.Maximum, "its minimum is above its maximum, so that no value is allowed"},
 		{f.Kind == abi.KindObject && (f.Sealed || f.Default != ""), "an object is neither sealed as a whole nor has it a default"},
 		{f.Kind == abi.KindURL && f.Default != "", "a url has no default: it is for the configuration to say where credentials go"},
-		{f.Kind == abi.KindKey && f.Default != "", "a key has no default: it is the operator's"},
+		{isKey && f.Default != "", "a key has no default: it is the operator's"},
 		{(f.Required || len(f.RequiredIf) > 0) && f.Default != "", "a required field has no default"},
 		{f.Required && len(f.RequiredIf) > 0, "it is required in any case, so that required_if has no effect: leave one of them out"},
 		{f.Required && len(f.OnlyIf) > 0, "it is required in any case, and only_if refuses it: leave one of them out"},
@@ -98,9 +94,9 @@ func checkRules(d *abi.Description, f *abi.Field) (reach, error) {
 		if !slices.Contains(contract.Purposes, purpose) {
 			return reach{}, fmt.Errorf("there is no purpose %q; there are %s", printableText(purpose), strings.Join(contract.Purposes, ", "))
 		}
-		if purpose == contract.PurposeJWS && len(f.Purposes) > 1 {
-			return reach{}, errors.New("a key with the purpose jws has no other: what it signs could pass for what another purpose is for")
-		}
+	}
+	if isKey {
+		r.sinks = 0 // it signs by its field, for its purposes and with its algorithm; mac would know neither (threats.md 105)
 	}
 	return r, nil
 }
@@ -108,9 +104,9 @@ func checkRules(d *abi.Description, f *abi.Field) (reach, error) {
 // secretEncodings are the ways in which the secret of an HMAC may be written.
 var secretEncodings = []string{"text", contract.FormatBase64, contract.FormatBase64URL, contract.FormatBase32, contract.FormatHex}
 
-// isEncoding reports whether an enum has ways in which a secret may be written, and nothing else.
-func isEncoding(enum []string) bool {
-	return len(enum) > 0 && !slices.ContainsFunc(enum, func(name string) bool { return !slices.Contains(secretEncodings, name) })
+// areEncodings reports whether all names of an enum are ways in which a secret may be written.
+func areEncodings(enum []string) bool {
+	return !slices.ContainsFunc(enum, func(name string) bool { return !slices.Contains(secretEncodings, name) })
 }
 
 // checkEscape returns an error if a field has an Escape that the host cannot honor.
