@@ -218,9 +218,8 @@ const (
 	ConsentDenied ConsentReason = "denied"
 	// ConsentFailed means that the authorization server has answered with another error.
 	ConsentFailed ConsentReason = "failed"
-	// ConsentForged means that the answer is not what the authorization server of the connector answers: its iss (RFC 9207) or
-	// the nonce of its ID token is wrong or missing, it came back to another URL, it has a parameter twice, or it has neither a
-	// code nor an error.
+	// ConsentForged means that the answer is not what the authorization server of the connector answers: its iss (RFC 9207) or the nonce of
+	// its ID token is wrong or missing, it came back to another URL, it has a parameter twice, or it has neither a code nor an error.
 	ConsentForged ConsentReason = "forged"
 )
 

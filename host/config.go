@@ -104,8 +104,7 @@ type tokenCache struct {
 	tokens *tokens.Store
 	// turns are those of requests whose numbers rise.
 	turns *lease.Serials
-	// salt is part of the hash of each partition, so that the partitions of one process, or of one store of state, mean nothing
-	// elsewhere.
+	// salt is part of the hash of each partition, so that the partitions of one process, or of one store of state, mean nothing elsewhere.
 	salt [32]byte
 	// keySecret is the secret from which the keys of fields with Generate are derived.
 	keySecret [32]byte
@@ -185,8 +184,7 @@ type Limits struct {
 	// ones wait: those come first whose connector and token endpoint have the fewest, each of these has half of them at most, and
 	// the last quarter goes to those without one. In addition, a quarter as many calls may replace tokens ahead of their end.
 	ConcurrentExchanges int `default:"64"`
-	// ConcurrentKeys limits in the same way the calls of connectors with a key of the store of keys that request tokens or use
-	// that key.
+	// ConcurrentKeys limits in the same way the calls of connectors with a key of the store of keys that request tokens or use that key.
 	ConcurrentKeys int `default:"64"`
 }
 

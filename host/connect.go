@@ -21,9 +21,8 @@ import (
 	"github.com/keywright/keywright/plugins"
 )
 
-// NewConnector checks a configuration and returns a connector for it. It makes no request to the API or a token endpoint,
-// and reads no secret. If the configuration is invalid, the error is a [ConfigError] that lists all problems. After
-// [Host.Close], it is [ErrClosed].
+// NewConnector checks a configuration and returns a connector for it. It makes no request to the API or a token endpoint, and reads no
+// secret. If the configuration is invalid, the error is a [ConfigError] that lists all problems. After [Host.Close], it is [ErrClosed].
 func (h *Host) NewConnector(ctx context.Context, config ConnectorConfig) (*Connector, error) {
 	if err := h.shared.Gate.Enter(); err != nil {
 		return nil, err

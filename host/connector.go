@@ -45,9 +45,8 @@ type ConnectorConfig struct {
 	// Egress limits where this connector connects to, in place of [Config].Egress. It needs the host's own transport: with
 	// [Config].Base it is an error. A transport that is given to [Connector.Transport] is not limited.
 	Egress *Egress
-	// Timeout limits a token exchange, including its wait for a place, which takes half of it at most, and so the wait of each call
-	// for that token.
-	// 0 means CallTime of the host's [Limits]. A lower CallTime of the plugin's limits applies in any case.
+	// Timeout limits a token exchange, including its wait for a place, which takes half of it at most, and so the wait of each call for
+	// that token. 0 means CallTime of the host's [Limits]. A lower CallTime of the plugin's limits applies in any case.
 	Timeout time.Duration
 	// RefreshAhead is the time before the end of a cached token at which the host begins to replace it: with the first request
 	// that uses the token from then on, on one node, while requests go on with the token that they have. If the token lives for
@@ -62,8 +61,7 @@ type ConnectorConfig struct {
 	// User-Agent. It is a GET or HEAD without a body, to https, after 10 redirects at most. Its redirects back to the connector's
 	// origins have no credential either, and a redirect whose URL holds the credential is an error. The gateway follows no redirects.
 	CrossOriginRedirects bool
-	// BodyBytes limits the size of a request body that the host keeps, see [Connector.Transport]. 0 means BodyBytes of
-	// the host's Limits.
+	// BodyBytes limits the size of a request body that the host keeps, see [Connector.Transport]. 0 means BodyBytes of the host's Limits.
 	BodyBytes int64
 }
 
@@ -83,9 +81,8 @@ func (a Auths) Type() string {
 type Auth struct {
 	// Type is the auth type of the API, or an alias of it.
 	Type string `json:"type"`
-	// Config has the fields of the auth type, by name. Its values are string, bool, numbers (json.Number keeps their
-	// text), nil, []any and map[string]any. It may have up to 50,000 values, 4 MiB of texts and names, and 512 KiB of
-	// texts with expressions.
+	// Config has the fields of the auth type, by name. Its values are string, bool, numbers (json.Number keeps their text), nil, []any and
+	// map[string]any. It may have up to 50,000 values, 4 MiB of texts and names, and 512 KiB of texts with expressions.
 	Config map[string]any `json:"config,omitempty"`
 }
 
@@ -261,12 +258,11 @@ func (c *Connector) failure(f *hostfn.Failure) error {
 // its body can be replayed: if there is no body, if the request has GetBody, or if the body is kept. Other cache
 // entries that the plugin read remain, unless it also read the request.
 //
-// A body streams, unless the plugin reads the request, and with it the body's digest, to sign it. Then the host reads a
-// body from GetBody. If GetBody is nil, the host reads the body itself and keeps it until the request has ended: up to
-// 64 KiB in memory, and a longer one in a file in [os.TempDir] that only this process can open. A kept body is sent
-// with a Content-Length, unless the request has trailers. If the body is longer than BodyBytes of the
-// [ConnectorConfig], nothing is sent and the error wraps [http.MaxBytesError]. If its length differs from
-// ContentLength, nothing is sent either.
+// A body streams, unless the plugin reads the request, and with it the body's digest, to sign it. Then the host reads a body from GetBody.
+// If GetBody is nil, the host reads the body itself and keeps it until the request has ended: up to 64 KiB in memory, and a longer one in a
+// file in [os.TempDir] that only this process can open. A kept body is sent with a Content-Length, unless the request has trailers. If the
+// body is longer than BodyBytes of the [ConnectorConfig], nothing is sent and the error wraps [http.MaxBytesError]. If its length differs
+// from ContentLength, nothing is sent either.
 func (c *Connector) Transport(base http.RoundTripper) http.RoundTripper {
 	return c.roundTripper(base, false)
 }
@@ -340,9 +336,8 @@ func (u unconnected) RoundTrip(r *http.Request) (*http.Response, error) {
 // The URL and headers of the clone contain the credential: do not log it, and do not send it with a client that follows
 // redirects. If the connector has TLS for the API, send it through [Connector.Base].
 //
-// The clone shares the body of the request, unless the host keeps it, see [Connector.Transport]. In that case, the
-// request's own body has been read and closed, even if there is an error, and the caller must close the clone's body if
-// it does not send it.
+// The clone shares the body of the request, unless the host keeps it, see [Connector.Transport]. In that case, the request's own body has
+// been read and closed, even if there is an error, and the caller must close the clone's body if it does not send it.
 func (c *Connector) Authenticate(r *http.Request) (*http.Request, error) {
 	if c.transport == nil {
 		return nil, c.fail(StageOrigin, errNotConnected)
@@ -361,8 +356,7 @@ func (c *Connector) Base() http.RoundTripper {
 }
 
 // WithCredentials returns a context whose requests carry further credentials, from templates that the embedder renders.
-// [Connector.GuardedTransport] searches answers for them as for those of the connector. Texts without a secret are
-// ignored.
+// [Connector.GuardedTransport] searches answers for them as for those of the connector. Texts without a secret are ignored.
 func WithCredentials(ctx context.Context, texts ...Text) context.Context {
 	var all []string
 	for _, text := range texts {

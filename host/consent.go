@@ -61,9 +61,8 @@ type pendingConsent struct {
 }
 
 // BeginConsent begins the consent of the context's user, or of the operator if the context has no user. It returns the URL of the
-// authorization server to which the user's browser must go (RFC 6749 section 4.1.1). The server sends the browser back to the
-// redirect URI, and what it sends along is for [Host.Callback]. The consent ends after 10 minutes. The IDs of the user and of the
-// tenant must be UTF-8.
+// authorization server to which the user's browser must go (RFC 6749 section 4.1.1). The server sends the browser back to the redirect URI,
+// and what it sends along is for [Host.Callback]. The consent ends after 10 minutes. The IDs of the user and of the tenant must be UTF-8.
 func (c *Connector) BeginConsent(ctx context.Context, r ConsentRequest) (authorizationURL string, err error) {
 	redirectURI, binding := r.RedirectURI, r.Binding
 	if u, err := url.Parse(redirectURI); err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http" {

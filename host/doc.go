@@ -20,11 +20,10 @@
 // invalid connector with a [ConfigError], which lists all its problems.
 //
 // Auth types with grants, such as oauth_refresh_token, need Config.State: [NewState] makes it of a store of package
-// [github.com/keywright/keywright/host/state]. For oauth_authorization_code, each user has to give consent.
-// [Connector.BeginConsent] returns the URL to which the user's browser goes. [Host.Callback] takes the request with which the
-// browser comes back. A request of a user who has not given consent fails with a [GrantError]. Neither type is among the
-// five that a host has unless it is configured otherwise; see Config.Plugins and package
-// [github.com/keywright/keywright/plugins].
+// [github.com/keywright/keywright/host/state]. For oauth_authorization_code, each user has to give consent. [Connector.BeginConsent]
+// returns the URL to which the user's browser goes. [Host.Callback] takes the request with which the browser comes back. A request of a
+// user who has not given consent fails with a [GrantError]. Neither type is among the five that a host has unless it is configured
+// otherwise; see Config.Plugins and package [github.com/keywright/keywright/plugins].
 //
 // Config.Observe and Config.Tracer are for metrics and spans of requests. [WithTrace] shows one request in full, masked.
 //

@@ -21,8 +21,7 @@ type Egress struct {
 	// PlainHTTP lists the hosts, such as keycloak or 127.0.0.1:8080, whose origins and token URLs may be of plain http. Without a port,
 	// a host is meant with any. Their addresses have to be allowed all the same.
 	PlainHTTP []string
-	// AllowPrivate allows loopback, private and carrier NAT addresses. Link-local and cloud metadata addresses stay
-	// refused.
+	// AllowPrivate allows loopback, private and carrier NAT addresses. Link-local and cloud metadata addresses stay refused.
 	AllowPrivate bool
 	// Allow lists further addresses that the host may dial, of any kind. A cloud metadata address is allowed only by a prefix that is
 	// this address alone.
@@ -36,10 +35,9 @@ type Egress struct {
 	TLS *tls.Config
 }
 
-// Transport returns a transport that connects only to the allowed addresses, for requests that no connector sends. It
-// checks each address after name resolution, just before it connects, so no host name and no redirect can lead to an
-// internal address. It neither asks for compression nor decompresses. It does not enforce AllowsHTTP; callers check
-// URLs. It returns an error if e is invalid.
+// Transport returns a transport that connects only to the allowed addresses, for requests that no connector sends. It checks each address
+// after name resolution, just before it connects, so no host name and no redirect can lead to an internal address. It neither asks for
+// compression nor decompresses. It does not enforce AllowsHTTP; callers check URLs. It returns an error if e is invalid.
 func (e Egress) Transport() (*http.Transport, error) {
 	transport, err := e.policy().Transport()
 	if err != nil {
@@ -129,8 +127,7 @@ type TLS struct {
 	//
 	// If it is empty, the client certificates of [Egress].TLS are used.
 	Certificate string
-	// Key is its private key in PEM, without a passphrase: RSA, EC or Ed25519, in PKCS #8, PKCS #1 or SEC 1. It names a
-	// secret.
+	// Key is its private key in PEM, without a passphrase: RSA, EC or Ed25519, in PKCS #8, PKCS #1 or SEC 1. It names a secret.
 	Key string `file:",secret"`
 	// PKCS12 is a file of PKCS #12 (.p12, .pfx) with one key, in Base64 (base64 -w0 FILE), in place of Certificate and Key: up
 	// to 64 KiB and 100,000 iterations. It names a secret.
@@ -182,8 +179,7 @@ func (c *ClientCertificate) Ended(now time.Time) error {
 	return hostfn.FieldErrorf(c.Path, "%w", &CertificateError{c.NotAfter})
 }
 
-// CertificateError is the error for a client certificate that has ended. An [Error] of [StageConfig] wraps it; find it with
-// [errors.As].
+// CertificateError is the error for a client certificate that has ended. An [Error] of [StageConfig] wraps it; find it with [errors.As].
 type CertificateError struct{ NotAfter time.Time }
 
 func (e *CertificateError) Error() string {

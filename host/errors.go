@@ -22,8 +22,7 @@ type Stage string
 
 // The stages, in the order in which a request passes them.
 const (
-	// StageOrigin means that the request is for an origin that is not the connector's, or that another program could
-	// take it for one.
+	// StageOrigin means that the request is for an origin that is not the connector's, or that another program could take it for one.
 	StageOrigin Stage = "origin"
 	// StageTemplate means that a template cannot be rendered, because a secret or a field of the user is missing.
 	StageTemplate Stage = "template"
@@ -100,11 +99,9 @@ func (e *Error) Retryable() bool {
 type TokenError struct {
 	// Status is the HTTP status.
 	Status int
-	// Code is a registered error code such as invalid_client. It is "other" for any other code, and "" if there is no
-	// code.
+	// Code is a registered error code such as invalid_client. It is "other" for any other code, and "" if there is no code.
 	Code string
-	// Problem says what is wrong with an answer that is no error, such as "without an access_token". It is "" if Status is
-	// 400 or more.
+	// Problem says what is wrong with an answer that is no error, such as "without an access_token". It is "" if Status is 400 or more.
 	Problem string
 	// RetryAfter is the time in which requests with the same secrets, variables, user and configuration get this error
 	// without a request to the endpoint. It is the endpoint's Retry-After, RFC 9110 section 10.2.3, from one second to
@@ -124,8 +121,7 @@ func (e *TokenError) Error() string {
 	return (*hostfn.TokenError)(e).Error()
 }
 
-// Condition is the condition of a grant: of what a connector has from a user or an operator to get tokens with, such as a
-// refresh token.
+// Condition is the condition of a grant: of what a connector has from a user or an operator to get tokens with, such as a refresh token.
 type Condition string
 
 // The conditions.

@@ -104,11 +104,10 @@ func (c *Connector) explanation(call *hostfn.Call, output []byte, err error) str
 	return text + "the request gets\n" + added(masked).String()
 }
 
-// Explain runs the plugin without token endpoints and without the cache, and does not send the request. It reads the metadata of
-// issuers that discover names. If the plugin answers challenges of the API, the request is shown as it would be sent after one,
-// such as with a nonce. If the plugin would pass that challenge on to the caller, the request is shown as it is sent at first.
-// Explain returns an error if authenticating the request would fail before a token endpoint is asked, such as for a missing secret
-// or an invalid key.
+// Explain runs the plugin without token endpoints and without the cache, and does not send the request. It reads the metadata of issuers
+// that discover names. If the plugin answers challenges of the API, the request is shown as it would be sent after one, such as with a
+// nonce. If the plugin would pass that challenge on to the caller, the request is shown as it is sent at first. Explain returns an error if
+// authenticating the request would fail before a token endpoint is asked, such as for a missing secret or an invalid key.
 func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 	if c.transport == nil {
 		return nil, c.fail(StageOrigin, errNotConnected)

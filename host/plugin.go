@@ -51,20 +51,17 @@ type PluginInfo struct {
 	Limits PluginLimits
 	// BuiltIn reports whether the plugin is one of [Config].BuiltIns.
 	BuiltIn bool
-	// NotPooled is the reason why each call gets a new instance. It is empty if calls share instances, which are reset
-	// after each call.
+	// NotPooled is the reason why each call gets a new instance. It is empty if calls share instances, which are reset after each call.
 	NotPooled string
-	// Imports are the functions that the module imports, as module.name, and Exports those that it exports, in the order of
-	// the module.
+	// Imports are the functions that the module imports, as module.name, and Exports those that it exports, in the order of the module.
 	Imports, Exports []string
 	// DescribeFuel is the number of units of fuel that describe used, with the initialisation of the module.
 	DescribeFuel int64
 }
 
-// Schema returns a JSON Schema (draft 2020-12) of the auth object, {"type", "config"}, of connectors with this auth
-// type. It is for editors and forms. It accepts what [Host.NewConnector] accepts, as far as a schema can express it: it also
-// accepts a text with a template in place of an integer, a boolean or a URL. It accepts the aliases of the type and
-// lists them in the description of "type" as deprecated.
+// Schema returns a JSON Schema (draft 2020-12) of the auth object, {"type", "config"}, of connectors with this auth type. It is for editors
+// and forms. It accepts what [Host.NewConnector] accepts, as far as a schema can express it: it also accepts a text with a template in
+// place of an integer, a boolean or a URL. It accepts the aliases of the type and lists them in the description of "type" as deprecated.
 func (p PluginInfo) Schema() ([]byte, error) { return describe.Schema(&p.Description) }
 
 // SealedFields returns the names of the fields whose values the plugin gets sealed: secrets and keys.
@@ -91,8 +88,7 @@ func (p *plugin) limitError(field string, err error) error {
 	return &LimitError{Plugin: p.info.Name, Member: f.Tag.Get("file"), Err: err}
 }
 
-// setLimits sets the limits of the plugin. It returns a [LimitError] if one of its own is above that of the host, or cannot be a
-// limit.
+// setLimits sets the limits of the plugin. It returns a [LimitError] if one of its own is above that of the host, or cannot be a limit.
 func (p *plugin) setLimits(own PluginLimits, host Limits) error {
 	p.info.Limits, p.limits = own, host
 	owns, all := reflect.ValueOf(own), reflect.ValueOf(&p.limits).Elem()

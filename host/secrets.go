@@ -149,16 +149,14 @@ func (f firstOf) Secret(ctx context.Context, name string) (string, error) {
 // Keys is a store of keys that signs with them itself, such as the transit engine of Vault. So the keys never enter the
 // process. A field of a configuration names such a key with get_key('name'), or a version of it with get_key('name', 2).
 //
-// The host calls the methods while no guest runs in their place, within the time of the call. It keeps no signature. An
-// error wraps [ErrKeyNotFound] or [ErrKeyRefused] if a person has to fix it. Any other error means that the store cannot
-// answer now.
+// The host calls the methods while no guest runs in their place, within the time of the call. It keeps no signature. An error wraps
+// [ErrKeyNotFound] or [ErrKeyRefused] if a person has to fix it. Any other error means that the store cannot answer now.
 type Keys interface {
 	// Describe returns the description of a key. An implementation may remember it for a short time.
 	Describe(ctx context.Context, key Key) (KeyInfo, error)
-	// Sign returns the signature of data in the form of RFC 7518 section 3, and the version of the key that made it. Algorithms
-	// are those of RFC 7518 section 3.1 and EdDSA (RFC 8037), HS1 (HMAC with SHA-1), and RS1 (RFC 8812 section 2). For all but
-	// HMACs, the host has checked that the algorithm fits what Describe returned, and verifies the signature with the public half.
-	// data has 256 KiB at most.
+	// Sign returns the signature of data in the form of RFC 7518 section 3, and the version of the key that made it. Algorithms are those
+	// of RFC 7518 section 3.1 and EdDSA (RFC 8037), HS1 (HMAC with SHA-1), and RS1 (RFC 8812 section 2). For all but HMACs, the host has
+	// checked that the algorithm fits what Describe returned, and verifies the signature with the public half. data has 256 KiB at most.
 	Sign(ctx context.Context, key Key, algorithm string, data []byte) (signature []byte, version int, err error)
 }
 

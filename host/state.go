@@ -82,9 +82,8 @@ func degraded(c StateConfig) func(error) {
 	}
 }
 
-// Close keeps hosts from sending any more tokens that may be used once, and waits until the store has confirmed what became of
-// those that were sent. It returns an error if ctx is done before: their grants may be lost then. The caller closes the store
-// afterwards.
+// Close keeps hosts from sending any more tokens that may be used once, and waits until the store has confirmed what became of those that
+// were sent. It returns an error if ctx is done before: their grants may be lost then. The caller closes the store afterwards.
 func (s *State) Close(ctx context.Context) error {
 	s.stop()
 	s.writing.Wait()

@@ -10,9 +10,8 @@ import (
 	"github.com/keywright/keywright/host/internal/template"
 )
 
-// A Template is text with expressions, in the language of connector configurations. Embedders use it for the parts of a
-// request beside its authentication, such as a path or a header. Make one with [Host.Template]. It is safe for
-// concurrent use.
+// A Template is text with expressions, in the language of connector configurations. Embedders use it for the parts of a request beside its
+// authentication, such as a path or a header. Make one with [Host.Template]. It is safe for concurrent use.
 type Template struct {
 	host     *Host
 	compiled *template.Template

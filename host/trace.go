@@ -211,8 +211,7 @@ type Attempt struct {
 	// SandboxTime is the time that the guest and its host functions took. It does not include waits for token endpoints, for the
 	// store of keys, and for other guests.
 	SandboxTime time.Duration
-	// Fuel is the work of the guest, in the units of [Limits].Fuel. A call with the same inputs always uses the same
-	// fuel.
+	// Fuel is the work of the guest, in the units of [Limits].Fuel. A call with the same inputs always uses the same fuel.
 	Fuel int64
 	// Runs is the number of times that the guest ran: more than once if it needed an entry of the token cache or the request's
 	// body, and 0 if it did not. MostFuel is the fuel of the run that used most, which [Limits].Fuel bounds.

@@ -70,8 +70,7 @@ func Texts(texts []string) *List {
 	return l
 }
 
-// Decode decodes a JSON document. The document must not change during the run. Duplicate names and text that is not UTF-8
-// are errors.
+// Decode decodes a JSON document. The document must not change during the run. Duplicate names and text that is not UTF-8 are errors.
 func (r *Run) Decode(document []byte) (value any, err *Error) {
 	defer catch(&err)
 	r.column = 0
@@ -89,8 +88,7 @@ func (r *Run) decode(document []byte) any {
 	return value
 }
 
-// DecodeNext decodes the next value from d, which reads document. It takes no steps. Limits.Values applies to this value
-// alone.
+// DecodeNext decodes the next value from d, which reads document. It takes no steps. Limits.Values applies to this value alone.
 func (r *Run) DecodeNext(d *jsontext.Decoder, document []byte) (value any, err *Error) {
 	defer catch(&err)
 	r.column, r.values = 0, 0
@@ -198,8 +196,7 @@ func AtEnd(d *jsontext.Decoder) *Error {
 	return nil
 }
 
-// Malformed returns an error with the kind and the place of a decoder's error. It drops the decoder's text, which quotes the
-// document.
+// Malformed returns an error with the kind and the place of a decoder's error. It drops the decoder's text, which quotes the document.
 func Malformed(err error) *Error {
 	what := "not well-formed JSON"
 	if errors.Is(err, jsontext.ErrDuplicateName) {

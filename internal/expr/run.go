@@ -15,8 +15,7 @@ type Limits struct {
 	// bytes, or a call, among others. TooManySteps is the error message for exceeding it.
 	Steps        int
 	TooManySteps string
-	// Text is the maximum length of a text in bytes, and JSON that of a JSON text. TooLong is the error message for longer
-	// ones.
+	// Text is the maximum length of a text in bytes, and JSON that of a JSON text. TooLong is the error message for longer ones.
 	Text, JSON int
 	TooLong    string
 	// Made is the maximum number of bytes of texts, objects and lists that expressions of bodies make.
@@ -54,8 +53,7 @@ type inBodies struct {
 	// next is the number of steps at which to check ctx again.
 	next int
 	size int
-	// values is the size of the document that is read, counted as for Limits.Values. reads is the number of all values that
-	// have been read.
+	// values is the size of the document that is read, counted as for Limits.Values. reads is the number of all values that have been read.
 	values, reads int
 	// slots holds the values of let, and the elements and indexes of rounds.
 	slots []any

@@ -265,9 +265,8 @@ func EnvName(name string) string {
 	return "KEYWRIGHT_SECRET_" + strings.NewReplacer("-", "_", ".", "_").Replace(strings.ToUpper(name))
 }
 
-// StoredSecret returns the name under which stores have a secret of [Expression].Secrets, for a tenant and a user with these
-// ids. It returns an error if the id is missing or cannot be part of a name. It never changes an id, so no two ids have the same
-// name.
+// StoredSecret returns the name under which stores have a secret of [Expression].Secrets, for a tenant and a user with these ids. It
+// returns an error if the id is missing or cannot be part of a name. It never changes an id, so no two ids have the same name.
 func StoredSecret(name, tenantID, userID string) (string, error) {
 	directory, last, owned := strings.Cut(name, anyone)
 	if !owned {

@@ -73,8 +73,7 @@ type pluginFile struct {
 	Path string
 	// Name is the name of a plugin from a registry. keywright.lock has the plugin under this name.
 	Name string
-	// Ref is the reference of a plugin in a registry, such as registry.example/acme/hmac:1.2.0. keywright plugin add writes
-	// it.
+	// Ref is the reference of a plugin in a registry, such as registry.example/acme/hmac:1.2.0. keywright plugin add writes it.
 	Ref string
 	// SHA256 is the SHA-256 digest that the file of the plugin must have, in hexadecimal.
 	SHA256 string `file:"sha256,digest"`
@@ -110,8 +109,7 @@ type wholeFile struct {
 	// State is the store of tokens and grants beyond the end of the process, which several processes may share. Without it,
 	// they are in memory.
 	State *node
-	// Egress says where all connectors may connect to, with their token endpoints and issuers. Without it, public addresses
-	// only.
+	// Egress says where all connectors may connect to, with their token endpoints and issuers. Without it, public addresses only.
 	Egress *egressFile
 	// Limits has the limits that all connectors share.
 	Limits limitsFile

@@ -107,10 +107,9 @@ func (r *jsonReader) member(to *node, path *problem.Path, depth int) {
 // them. They are counted before the file is parsed. The count must never be less than the parser's.
 const maxMarks = 100_000
 
-// marks counts the characters that can begin, end or separate values in YAML. It counts those in quoted text too, because a
-// file could make it see quotes where the parser sees none. It skips characters that are not structure because of their
-// neighbours, such as the colon of https:// and the hyphen of a word. Two quotes count as one mark. It returns the line of
-// the first mark over maxMarks, or 0.
+// marks counts the characters that can begin, end or separate values in YAML. It counts those in quoted text too, because a file could make
+// it see quotes where the parser sees none. It skips characters that are not structure because of their neighbours, such as the colon of
+// https:// and the hyphen of a word. Two quotes count as one mark. It returns the line of the first mark over maxMarks, or 0.
 func marks(text string) (line int) {
 	line = 1
 	count, quotes := 0, 0

@@ -164,8 +164,7 @@ type stateKeys struct {
 	// Keys are state keys, each a secret of 32 bytes in base64. The first seals what is written, all of them open what is
 	// read. All nodes need the same.
 	Keys []string `file:",required,secret"`
-	// Lease says for what time one node alone may ask a token endpoint for a token, from 3s to 10m. A token request has two
-	// thirds of it.
+	// Lease says for what time one node alone may ask a token endpoint for a token, from 3s to 10m. A token request has two thirds of it.
 	Lease time.Duration `default:"30s"`
 }
 

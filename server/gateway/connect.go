@@ -70,8 +70,7 @@ func (c *Connector) BaseURL() *url.URL {
 	return &base
 }
 
-// Secrets returns the names of the secrets in auth, tls, headers and query, sorted. They are like those of
-// [host.Connector.Secrets].
+// Secrets returns the names of the secrets in auth, tls, headers and query, sorted. They are like those of [host.Connector.Secrets].
 func (c *Connector) Secrets() []string {
 	names := c.upstream.Secrets()
 	for _, p := range slices.Concat(c.headers, c.query) {
@@ -101,9 +100,8 @@ type parameter struct {
 	value *host.Template
 }
 
-// NewConnector checks a definition and connects it with a host. The error is a [host.ConfigError] with all problems, or
-// [host.ErrClosed]. The path of a problem names a member as in connectors.yaml, relative to the definition: url,
-// headers[0].value, auth.config.token_url.
+// NewConnector checks a definition and connects it with a host. The error is a [host.ConfigError] with all problems, or [host.ErrClosed].
+// The path of a problem names a member as in connectors.yaml, relative to the definition: url, headers[0].value, auth.config.token_url.
 func NewConnector(ctx context.Context, h *host.Host, d Definition) (*Connector, error) {
 	if d.Patterns == nil {
 		d.Patterns = &Patterns{}

@@ -40,15 +40,12 @@ type Definition struct {
 	//
 	// CONNECT and TRACE are invalid. Empty means GET.
 	Methods []string `file:"method,method" default:"GET"`
-	// Paths are patterns of the paths that callers may append to the path of the URL, such as /users/* or /open/**. * is any
-	// one segment, *%2F* one that may have encoded slashes, and ** at the end any rest. Without patterns, callers append
-	// nothing.
+	// Paths are patterns of the paths that callers may append to the path of the URL, such as /users/* or /open/**. * is any one segment,
+	// *%2F* one that may have encoded slashes, and ** at the end any rest. Without patterns, callers append nothing.
 	Paths []string `file:",route"`
-	// Headers are headers of the request. Of a caller's headers, only Accept and Content-Type pass, and those that are
-	// overridable here.
+	// Headers are headers of the request. Of a caller's headers, only Accept and Content-Type pass, and those that are overridable here.
 	Headers []Parameter
-	// Query has parameters that are appended to the query of the URL. Of a caller's parameters, only those pass that are
-	// overridable here.
+	// Query has parameters that are appended to the query of the URL. Of a caller's parameters, only those pass that are overridable here.
 	Query []Parameter
 	// Auth is the auth type of the API and its configuration, or a list of up to four that run in order. The type none is for an API that asks nothing.
 	//
@@ -87,8 +84,7 @@ type Definition struct {
 	// Streams configures answers that are streams of events, text/event-stream.
 	Streams Streams
 
-	// Patterns limits the patterns of all definitions that share it. If it is nil, the limit applies to this definition
-	// alone.
+	// Patterns limits the patterns of all definitions that share it. If it is nil, the limit applies to this definition alone.
 	Patterns *Patterns `file:"-"`
 }
 
@@ -126,9 +122,8 @@ type Response struct {
 	// ContentType is the Content-Type of the body that response.body makes, such as text/html; charset=utf-8. Without it,
 	// the type is application/json for an expression whose value is not text, and otherwise the API's.
 	ContentType string `file:",mediatype"`
-	// Headers are further headers of answers that callers get, and that pages of other origins may read, such as
-	// X-RateLimit-*. A * at the end is any rest of a name. Those for one connection, of credentials, of pages and for
-	// proxies never pass.
+	// Headers are further headers of answers that callers get, and that pages of other origins may read, such as X-RateLimit-*. A * at the
+	// end is any rest of a name. Those for one connection, of credentials, of pages and for proxies never pass.
 	Headers []string `file:",header"`
 }
 
@@ -171,8 +166,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// baseURL is the rule for the URL of a definition. It allows plain http, because the host refuses that unless its Egress
-// allows it.
+// baseURL is the rule for the URL of a definition. It allows plain http, because the host refuses that unless its Egress allows it.
 var baseURL = urlcheck.Rule{AllowHTTP: true, Credentials: "put the credential into auth", Example: "https://api.example.com/v1"}
 
 // BaseURL returns the definition's URL up to its first template behind the host. All requests go to its scheme, host and port; a star in

@@ -18,8 +18,7 @@ import (
 type cacheUse struct {
 	*core
 	*exchangeLog
-	// Found holds the cache entries that the caller has already acquired for this call, for example from a lease it
-	// waited for.
+	// Found holds the cache entries that the caller has already acquired for this call, for example from a lease it waited for.
 	Found map[tokencache.Key]tokens.Entry
 	// Used holds the cache entries that the call read, each once.
 	Used []*tokencache.Handle
@@ -29,8 +28,7 @@ type cacheUse struct {
 	usedOrigins *seal.Origins
 }
 
-// CacheGet returns the value that CacheSet stored under key in this call's partition of the cache, and whether there is
-// one.
+// CacheGet returns the value that CacheSet stored under key in this call's partition of the cache, and whether there is one.
 //
 // A miss ends an Inline run with a Restart. The host then takes the lease of the entry, or waits for it, outside of the
 // sandbox, so that ten thousand waiting calls do not occupy a sandbox each.
@@ -173,8 +171,7 @@ func readsEntry(used []*tokencache.Handle, k tokencache.Key) bool {
 	return slices.ContainsFunc(used, func(h *tokencache.Handle) bool { return h.Key == k })
 }
 
-// keptName is the name of the cache entry with the kept answers of a partition. No guest can use it, because it is longer
-// than maxCacheKey.
+// keptName is the name of the cache entry with the kept answers of a partition. No guest can use it, because it is longer than maxCacheKey.
 var keptName = "kept answers" + string(make([]byte, maxCacheKey))
 
 // Learn reads the answers of the challenge from an answer of the API, and keeps those that later calls get. replaced is set

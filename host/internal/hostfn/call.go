@@ -79,14 +79,12 @@ type Mode uint8
 const (
 	// Describing is the mode of describe. The guest may call Log. Input is empty, and any other function ends the call.
 	Describing Mode = iota
-	// Validating is the mode of validate. It is like Describing, but the guest may also call ConfigGet, which returns
-	// literal values only.
+	// Validating is the mode of validate. It is like Describing, but the guest may also call ConfigGet, which returns literal values only.
 	Validating
 	// Inline is the mode of a call on the caller's goroutine. It has no effects: a cache miss, or a function with an
 	// effect, ends it with a Restart.
 	Inline
-	// Detached is the mode of a call that does not end with its caller. It may wait for token endpoints. It may hold a
-	// lease.
+	// Detached is the mode of a call that does not end with its caller. It may wait for token endpoints. It may hold a lease.
 	Detached
 	// Explaining is the mode of a call whose result a person reads. It asks no token endpoint and does not use the cache.
 	Explaining

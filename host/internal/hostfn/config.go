@@ -273,8 +273,7 @@ func CheckValue(f *Field, value string) error {
 	return nil
 }
 
-// maskOf returns the text that a person may see in place of a field's value: its template, but not a credential that is
-// written literally.
+// maskOf returns the text that a person may see in place of a field's value: its template, but not a credential that is written literally.
 func maskOf(f *Field) string {
 	if !f.Text.Secret() { // without get_secret, the credential would have to be literal
 		return "<" + f.Name + ">"

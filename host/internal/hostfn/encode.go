@@ -16,8 +16,7 @@ import (
 	"github.com/keywright/keywright/internal/contract"
 )
 
-// Encode returns text in a format. If text contains sealed values, the result is one sealed value with the sinks that they
-// share.
+// Encode returns text in a format. If text contains sealed values, the result is one sealed value with the sinks that they share.
 func (c *core) Encode(format, text string) string {
 	c.requireGroup(contract.UserEncode)
 	v, sealed := c.concat("the text of encode", text)

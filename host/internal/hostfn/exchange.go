@@ -29,9 +29,8 @@ import (
 	"github.com/keywright/keywright/internal/printable"
 )
 
-// Exchange sends a contract.Exchange to a URL of the configuration, and returns a contract.ExchangeReply. The guest gets only the
-// answers that the plugin's description names, as sealed values, numbers, times and names. Otherwise it is like
-// TokenRequest.
+// Exchange sends a contract.Exchange to a URL of the configuration, and returns a contract.ExchangeReply. The guest gets only the answers
+// that the plugin's description names, as sealed values, numbers, times and names. Otherwise it is like TokenRequest.
 func (c *exchanging) Exchange(document []byte) []byte {
 	c.beginExchange(contract.UserExchange)
 	var request contract.Exchange

@@ -216,8 +216,7 @@ func (e *TokenError) Error() string {
 	return text
 }
 
-// Passing reports whether the answer is a failure of the endpoint, or asks for another try. Then the same request may
-// succeed later.
+// Passing reports whether the answer is a failure of the endpoint, or asks for another try. Then the same request may succeed later.
 func (e *TokenError) Passing() bool {
 	switch e.Status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
@@ -226,8 +225,7 @@ func (e *TokenError) Passing() bool {
 	return e.Status >= http.StatusInternalServerError || slices.Contains(retryCodes, e.Code)
 }
 
-// retryCodes holds the error codes that ask for another try: RFC 8628 section 3.5, RFC 9449 section 8, RFC 6749 section
-// 4.1.2.1.
+// retryCodes holds the error codes that ask for another try: RFC 8628 section 3.5, RFC 9449 section 8, RFC 6749 section 4.1.2.1.
 var retryCodes = []string{"authorization_pending", "slow_down", "use_dpop_nonce", "server_error", "temporarily_unavailable"}
 
 // passing is a temporary error: the same call may succeed later, with nothing changed.

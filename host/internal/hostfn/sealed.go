@@ -209,9 +209,8 @@ func (c *core) ScrubError(err error) error {
 	return &scrubbed{safe, func(target error) bool { return errors.Is(err, target) }}
 }
 
-// scrubbed is an error with a scrubbed text. It has no Unwrap, because that would reveal the text of the original
-// error. Its Is finds sentinels such as context.Canceled. It holds the original error only in a closure, where %#v does
-// not find it either.
+// scrubbed is an error with a scrubbed text. It has no Unwrap, because that would reveal the text of the original error. Its Is finds
+// sentinels such as context.Canceled. It holds the original error only in a closure, where %#v does not find it either.
 type scrubbed struct {
 	text string
 	is   func(target error) bool
@@ -220,8 +219,7 @@ type scrubbed struct {
 func (s *scrubbed) Error() string        { return s.text }
 func (s *scrubbed) Is(target error) bool { return s.is(target) }
 
-// secretForms returns the call's secrets and sealed values in every form that they may have in texts of others, the
-// longest first.
+// secretForms returns the call's secrets and sealed values in every form that they may have in texts of others, the longest first.
 func (c *core) secretForms() []string {
 	return c.formsOf(math.MaxInt, func(string, *seal.Value) bool { return true })
 }
@@ -325,10 +323,9 @@ func (s *sealer) reference(text string) string {
 	return s.references[text]
 }
 
-// sealer returns a sealer for texts of the request, of which the longest has longest bytes. It leaves out short secrets, and all
-// that the guest has made: a caller could have guessed it, and to seal it would confirm the guess, also of a short secret in it.
-// No form of a secret is shorter than the secret, so it also leaves out those that are longer than the longest text. Most keys
-// are.
+// sealer returns a sealer for texts of the request, of which the longest has longest bytes. It leaves out short secrets, and all that the
+// guest has made: a caller could have guessed it, and to seal it would confirm the guess, also of a short secret in it. No form of a secret
+// is shorter than the secret, so it also leaves out those that are longer than the longest text. Most keys are.
 func (c *core) sealer(longest int) *sealer {
 	return &sealer{call: c, forms: c.formsOf(longest, func(secret string, v *seal.Value) bool {
 		return len(secret) >= leakscan.MinText && (v == nil || !v.Raw && v.Size == 0)

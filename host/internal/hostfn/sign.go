@@ -81,9 +81,8 @@ func (c *keyUse) signature(k signingKey, data string) []byte {
 	return signature
 }
 
-// integers returns the names of the claims that become integers, separately for plain claims and for claims with sealed
-// values. An error must not show that one of the latter is too large. Otherwise, a guest could add digits to a sealed
-// value and learn how large it is.
+// integers returns the names of the claims that become integers, separately for plain claims and for claims with sealed values. An error
+// must not show that one of the latter is too large. Otherwise, a guest could add digits to a sealed value and learn how large it is.
 func (c *keyUse) integers(request *contract.JWTRequest[strictjson.Tree]) (plain, sealed []string) {
 	isSealed := func(name string) bool {
 		text, ok := request.Claims[name].(string)

@@ -3,9 +3,8 @@
 //
 // # Tokens that may be fetched again
 //
-// A node reads the row. If there is no value, it acquires the lease of the generation that it has read, exchanges within the
-// time of the lease, and writes. If somebody else holds the lease, it waits and reads again. If the store is down, each node
-// exchanges for itself.
+// A node reads the row. If there is no value, it acquires the lease of the generation that it has read, exchanges within the time of the
+// lease, and writes. If somebody else holds the lease, it waits and reads again. If the store is down, each node exchanges for itself.
 //
 // # Tokens that may be used once
 //

@@ -84,9 +84,8 @@ type requestScanner struct {
 	used atomic.Bool
 }
 
-// cachedMutation is the result of a call that depended only on configuration, secrets, fields of the user and cache
-// entries, and not on its request, the clock or randomness. While these are unchanged, the plugin would return the same
-// mutation, so it need not run.
+// cachedMutation is the result of a call that depended only on configuration, secrets, fields of the user and cache entries, and not on its
+// request, the clock or randomness. While these are unchanged, the plugin would return the same mutation, so it need not run.
 type cachedMutation struct {
 	// values are those of the secrets and endpoints that the connector's templates name, see inputs.Reader.Read.
 	values  []string

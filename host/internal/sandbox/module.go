@@ -149,9 +149,8 @@ func (m *Module) Has(export string) bool {
 	return slices.Contains(contract.Exports, export) && slices.Contains(m.admitted.Exports, export)
 }
 
-// Call runs an export of the contract against env. It first waits for a slot. The guest starts in the state after
-// initialisation, and runs until it returns, has no fuel left, or calls the host after ctx has ended. The error is an
-// *Error, unless the module has no such export.
+// Call runs an export of the contract against env. It first waits for a slot. The guest starts in the state after initialisation, and runs
+// until it returns, has no fuel left, or calls the host after ctx has ended. The error is an *Error, unless the module has no such export.
 func (m *Module) Call(ctx context.Context, export string, env contract.Env) (Result, error) {
 	if !m.Has(export) {
 		return Result{}, fmt.Errorf("the module has no export %q", export)

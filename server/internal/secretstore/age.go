@@ -39,9 +39,8 @@ const (
 // The identity file has one or more identities as age-keygen writes them, and is not encrypted. Only its owner and its
 // group may read it, and only its owner may write it (mode 0640 or less).
 //
-// A changed file is read again within a second. While it is invalid, each of its secrets returns an error with the reason,
-// because a secret that was to be replaced must not stay in use unnoticed. Replace the file by renaming a new one, so that it
-// is never read half-written.
+// A changed file is read again within a second. While it is invalid, each of its secrets returns an error with the reason, because a secret
+// that was to be replaced must not stay in use unnoticed. Replace the file by renaming a new one, so that it is never read half-written.
 func Age(file, identityFile string, clock func() time.Time) host.Secrets {
 	return &ageFile{file: file, identityFile: identityFile, clock: clock}
 }

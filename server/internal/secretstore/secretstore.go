@@ -1,10 +1,8 @@
-// Package secretstore provides stores of secrets for services: a directory, a file encrypted with age, and HashiCorp Vault
-// or OpenBao, with a cache for slow stores. Each is a [host.Secrets]. [host.FirstOf] combines several. Vault is a [host.Keys],
-// too, if it is configured so.
+// Package secretstore provides stores of secrets for services: a directory, a file encrypted with age, and HashiCorp Vault or OpenBao, with
+// a cache for slow stores. Each is a [host.Secrets]. [host.FirstOf] combines several. Vault is a [host.Keys], too, if it is configured so.
 //
-// If a store does not have a name, the error is [host.ErrSecretNotFound]. Other failures, such as a store that is down or an
-// invalid file, are other errors, so that an old value in another store is not used instead. No error contains a secret, a
-// token, or a server's response.
+// If a store does not have a name, the error is [host.ErrSecretNotFound]. Other failures, such as a store that is down or an invalid file,
+// are other errors, so that an old value in another store is not used instead. No error contains a secret, a token, or a server's response.
 package secretstore
 
 import (

@@ -43,9 +43,8 @@ type VaultConfig struct {
 	Mount string `default:"secret"`
 	// Prefix precedes the name of a secret: NAME is a field of the path PREFIX/NAME.
 	//
-	// The value is in the field Field. With the prefix apps/crm, the secret crm-key is written by
-	// "vault kv put secret/apps/crm/crm-key value=…", and that of the tenant acme by
-	// "vault kv put secret/apps/crm/tenants/acme/crm-key value=…".
+	// The value is in the field Field. With the prefix apps/crm, the secret crm-key is written by "vault kv put secret/apps/crm/crm-key
+	// value=…", and that of the tenant acme by "vault kv put secret/apps/crm/tenants/acme/crm-key value=…".
 	Prefix string
 	// Field is the field of that path with the value. It cannot be used with Path.
 	Field string `default:"value"`

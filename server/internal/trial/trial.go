@@ -18,8 +18,7 @@ import (
 	"github.com/keywright/keywright/host/view"
 )
 
-// Package gateway sets these functions. A gateway is a *gateway.Gateway, a connector a *gateway.Connector, and an event a
-// *gateway.Event.
+// Package gateway sets these functions. A gateway is a *gateway.Gateway, a connector a *gateway.Connector, and an event a *gateway.Event.
 var (
 	// Run sends the request of an operator to a connector as if a caller had sent it, and returns what happened. Limits of rates and
 	// of concurrent requests do not apply, and the user is that of t. It must not be reachable for callers. An answer that is longer
