@@ -152,7 +152,11 @@ func (l *pairLab) oauth(w http.ResponseWriter, r *http.Request) {
 		testworld.Check(l.t, r.ParseForm())
 		switch kind := r.PostFormValue("client_assertion_type"); {
 		case kind != "":
-			l.form(r, "client_assertion", map[string]string{"grant_type": "client_credentials", "client_id": "orders", "scope": "https://graph.microsoft.com/.default", "client_assertion_type": kind})
+			want := "urn:ietf:params:oauth:client-assertion-type:jwt-bearer" // Entra's
+			if l.audience == "https://as.test" {
+				want = "urn:ietf:params:oauth:client-assertion-type:jwt-spiffe"
+			}
+			l.form(r, "client_assertion", map[string]string{"grant_type": "client_credentials", "client_id": "orders", "scope": "https://graph.microsoft.com/.default", "client_assertion_type": want})
 		case r.PostFormValue("grant_type") == jwtBearer:
 			l.form(r, "assertion", map[string]string{"grant_type": jwtBearer})
 		default:
@@ -169,6 +173,7 @@ func (l *pairLab) oauth(w http.ResponseWriter, r *http.Request) {
 func (l *pairLab) vault(w http.ResponseWriter, r *http.Request) {
 	var body map[string]string
 	testworld.Check(l.t, json.NewDecoder(r.Body).Decode(&body))
+	l.want("members of the login", fmt.Sprint(len(body)), "2")
 	l.want("role", body["role"], "orders")
 	l.accept(body["jwt"])
 	fmt.Fprint(w, `{"auth":{"client_token":"issued-by-vault","lease_duration":3600,"renewable":false}}`)

@@ -70,7 +70,7 @@ type deployment struct {
 	kept map[string]map[string]string
 }
 
-func newDeployment(t *testing.T, s *store, definitions string, secrets host.Secrets) *deployment {
+func newDeployment(t *testing.T, s *store, definitions string, config host.Config) *deployment {
 	t.Helper()
 	w := &deployment{store: s, t: t, kept: map[string]map[string]string{ours: {}, theirs: {}}}
 	entries := func(names []string) string {
@@ -82,11 +82,12 @@ func newDeployment(t *testing.T, s *store, definitions string, secrets host.Secr
 			t.Log(w.log.String())
 		}
 	})
-	config := daemon.Config{
+	config.Egress = host.Egress{AllowHTTP: true, AllowPrivate: true}
+	run := daemon.Config{
 		File: testworld.File(t, "connectors.yaml", definitions), Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
-		Options: connectors.Options{Host: host.Config{Secrets: secrets, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true}}},
+		Options: connectors.Options{Host: config},
 	}
-	w.gateway, _, _ = testworld.Serve(t, &config.Started, func(ctx context.Context) error { return daemon.Run(ctx, config) })
+	w.gateway, _, _ = testworld.Serve(t, &run.Started, func(ctx context.Context) error { return daemon.Run(ctx, run) })
 	return w
 }
 

@@ -3,6 +3,7 @@ module github.com/keywright/keywright/server/test/s3
 go 1.26.0
 
 require (
+	github.com/golang-jwt/jwt/v5 v5.3.1
 	github.com/keywright/keywright v0.0.0
 	github.com/keywright/keywright/server v0.0.0
 	github.com/minio/madmin-go/v3 v3.0.109
@@ -115,7 +116,6 @@ require (
 	github.com/gofrs/flock v0.13.2 // indirect
 	github.com/gogo/protobuf v1.3.2 // indirect
 	github.com/golang-jwt/jwt/v4 v4.5.2 // indirect
-	github.com/golang-jwt/jwt/v5 v5.3.1 // indirect
 	github.com/golang/protobuf v1.5.4 // indirect
 	github.com/golang/snappy v1.0.0 // indirect
 	github.com/gomodule/redigo v1.9.2 // indirect

@@ -231,7 +231,7 @@ func TestStores(t *testing.T) {
 			for _, bucket := range []string{ours, theirs} {
 				testworld.Check(t, s.MakeBucket(t.Context(), bucket, minio.MakeBucketOptions{Region: region}))
 			}
-			w := newDeployment(t, s, definitions, host.MapSecrets{"s3": secretKey, "another": "bPxRfiCYEXAMPLEKEY/K7MDENG+wJalrXUtnFEMI"})
+			w := newDeployment(t, s, definitions, host.Config{Secrets: host.MapSecrets{"s3": secretKey, "another": "bPxRfiCYEXAMPLEKEY/K7MDENG+wJalrXUtnFEMI"}})
 			for _, key := range keys {
 				t.Run(key, func(t *testing.T) { w.stores(t, key) })
 			}

@@ -74,8 +74,8 @@ type store struct {
 	*minio.Client
 }
 
-// newStore runs a server until the test ends.
-func newStore(t *testing.T, name string) *store {
+// newStore runs a server until the test ends, with further variables of its environment.
+func newStore(t *testing.T, name string, environment ...string) *store {
 	t.Helper()
 	self := testworld.Must(os.Executable())(t)
 	listener := testworld.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -89,6 +89,7 @@ func newStore(t *testing.T, name string) *store {
 	server.Env = append(os.Environ(), "S3_SERVER="+name, "HOME="+dir,
 		"MINIO_ROOT_USER="+accessKey, "MINIO_ROOT_PASSWORD="+secretKey, "MINIO_SITE_REGION="+region,
 		"MINIO_BROWSER=off", "MINIO_UPDATE=off", "MINIO_CI_CD=on") // no console, no look for a newer version, any file system
+	server.Env = append(server.Env, environment...)
 	var said strings.Builder
 	server.Stdout, server.Stderr = &said, &said
 	testworld.Check(t, server.Start())
