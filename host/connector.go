@@ -28,7 +28,7 @@ type ConnectorConfig struct {
 	// fail. A star in place of a label, as in https://*.example.com, is a host that depends on the tenant of the context's [User]: the
 	// program chooses one of Hosts for each request, and redirects to another get no credential.
 	Origins []string
-	// Hosts bounds all hosts of the connector that are not literal, in Origins and in URLs of Auth. It has names such as eu.example.com,
+	// Hosts bounds all hosts of the connector that are not literal: in Origins, in URLs of Auth, and those that an answer names. It has names such as eu.example.com,
 	// and *.example.com, where the star stands for one label. A host without a port has that of https, or http.
 	Hosts []string
 	// HostsShareSecrets allows secrets that are the same for all tenants beside a host that the tenant chooses, or below a domain where

@@ -60,17 +60,22 @@ type Mutation struct {
 	Path []abi.Pair
 	// Form is appended to the body, which is a form.
 	Form string
+	// URL takes the place of scheme and host, and stands in front of the path. It is empty if the plugin leaves them.
+	URL string
 }
 
 // added returns a mutation with masked texts.
 func added(m *hostfn.Mutation) Mutation {
-	return Mutation{Headers: m.Headers, Query: m.Query, Cookies: m.Cookies, Path: m.Path, Form: m.Form}
+	return Mutation{Headers: m.Headers, Query: m.Query, Cookies: m.Cookies, Path: m.Path, Form: m.Form, URL: m.MaskedURL}
 }
 
 // String returns the mutation for people to read, with two spaces before each line.
 func (m Mutation) String() string {
 	var b strings.Builder
 	line := func(text string) { b.WriteString("  " + Printable(text) + "\n") }
+	if m.URL != "" {
+		line("url: " + m.URL)
+	}
 	for _, pair := range m.Headers {
 		line(pair.Name + ": " + pair.Value)
 	}
@@ -144,6 +149,9 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 		if e.URL = before + path; there {
 			e.URL += "?" + query
 		}
+	}
+	if all.MaskedURL != "" {
+		e.URL = all.MaskedURL + strings.TrimPrefix(e.URL, target.Scheme+"://"+target.Host)
 	}
 	for _, name := range slices.Sorted(maps.Keys(clone.Header)) {
 		for _, value := range clone.Header[name] {

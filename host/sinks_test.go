@@ -34,6 +34,9 @@ var places = []struct {
 	{"the form", contract.SinkBody, func(_ contract.Env, v string) string {
 		return marshal(contract.Mutation{Form: []abi.Pair{{Name: "key", Value: v}}})
 	}},
+	{"the URL", contract.SinkURL, func(env contract.Env, v string) string {
+		return marshal(contract.Mutation{URL: v, Headers: []abi.Pair{{Name: "X-Key", Value: value(env, "to_header")}}})
+	}},
 	{"the form of a token request", contract.SinkToken, func(env contract.Env, v string) string {
 		out, _ := tokenRequest(env, value(env, "url"), abi.Pair{Name: "f", Value: v})
 		return out
@@ -225,7 +228,7 @@ func TestHostMadeSinks_threats_15a(t *testing.T) {
 				}
 				_, err := w.try(connector, r)
 				want := slices.Contains(made.sinks, place.sink)
-				if allowed := err == nil; allowed != want {
+				if allowed := err == nil || strings.Contains(err.Error(), "the mutation's url is no https URL"); allowed != want {
 					t.Errorf("allowed: %t, %v", allowed, err)
 				}
 			})

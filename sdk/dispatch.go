@@ -43,6 +43,9 @@ func mutationJSON(m Mutation) string {
 	o.pairs("cookies", m.Cookies)
 	o.pairs("path", m.Path)
 	o.pairs("form", m.Form)
+	if m.URL != "" {
+		o.String("url", m.URL)
+	}
 	o.flag("pass", m.Pass)
 	return o.JSON()
 }

@@ -35,7 +35,7 @@ func TestContractDocuments(t *testing.T) {
 		}}},
 	}
 	pair := []Pair{{Name: "h", Value: "1"}}
-	mutation := Mutation{Headers: pair, Query: pair, Cookies: pair, Path: pair, Form: pair, Pass: true}
+	mutation := Mutation{Headers: pair, Query: pair, Cookies: pair, Path: pair, Form: pair, URL: "u", Pass: true}
 	var described abi.Description
 	var changed contract.Mutation
 	decode(t, descriptionJSON(description), &described)

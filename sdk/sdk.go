@@ -187,7 +187,7 @@ type Field struct {
 	// and a String with an Enum cannot be sealed.
 	Sealed bool
 	// Sinks are the places that the field's sealed values may go to: [ToHeader], [ToQuery], [ToToken], [ToClaim], [ToSign],
-	// [ToDigest], [ToPath], [ToBody].
+	// [ToDigest], [ToPath], [ToBody], [ToURL].
 	Sinks []Sink
 	// Derived are the places that a digest, MAC or signature made with the field's sealed values may go to. If it is empty,
 	// these are Sinks.
@@ -262,6 +262,9 @@ type Mutation struct {
 	Path []Pair
 	// Form members are appended to the body, which must be a form or empty.
 	Form []Pair
+	// URL, if not empty, is one sealed value with the sink [ToURL]: the https URL that an answer names for requests. Its scheme and host take
+	// the place of the request's, and its path stands in front. The connector's hosts must list the host.
+	URL string
 	// Pass passes the API's answer on to the caller, in place of another attempt. It is for calls whose [Challenged] has a
 	// Status, and excludes all other members.
 	Pass bool
@@ -304,6 +307,7 @@ const (
 	ToDigest Sink = contract.SinkDigest // data of digests, MACs and signatures
 	ToPath   Sink = contract.SinkPath   // values in the path of the mutation
 	ToBody   Sink = contract.SinkBody   // form members of the mutation
+	ToURL    Sink = contract.SinkURL    // URL of the mutation
 )
 
 // Group is a group of host functions, for [Description].Uses.

@@ -52,6 +52,8 @@ type Harness struct {
 	user     host.User
 	// endpoints has the answers of token endpoints by URL. Those of anyEndpoint are for all others.
 	endpoints map[string]*[]Answer
+	// hosts bounds the hosts of connectors that are made from now on.
+	hosts []string
 	// connection is the name of connectors that are made from now on.
 	connection string
 	api        []Answer
@@ -163,6 +165,9 @@ func (h *Harness) Type(name string) { h.set(func() { h.authType = name }) }
 func (h *Harness) UserTokenHosts(hosts ...string) {
 	h.prepare("UserTokenHosts", func() { h.config.UserTokenHosts = hosts })
 }
+
+// Hosts sets the hosts of connectors that are made from now on, for a plugin whose answers name one, see [host.ConnectorConfig].
+func (h *Harness) Hosts(hosts ...string) { h.set(func() { h.hosts = hosts }) }
 
 // As sets the user of the following requests. The zero User means no user. The user's Token is a secret, as those of [Harness.Secret] are.
 func (h *Harness) As(u host.User) {

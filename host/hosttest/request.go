@@ -147,7 +147,7 @@ func (h *Harness) connect(config Config, r *http.Request) (*host.Connector, erro
 	live := h.live()
 	info := live.Plugins()[0]
 	h.mu.Lock()
-	authType, name := cmp.Or(h.authType, info.Type), h.connection
+	authType, name, hosts := cmp.Or(h.authType, info.Type), h.connection, h.hosts
 	h.mu.Unlock()
 	document, err := json.Marshal(config)
 	if err != nil {
@@ -163,7 +163,7 @@ func (h *Harness) connect(config Config, r *http.Request) (*host.Connector, erro
 	h.literals(&info.Description, config)
 	defer h.evidence.begin()()
 	connector, err := live.NewConnector(h.context(context.Background()), host.ConnectorConfig{
-		Name: name, Origins: []string{origin}, Auth: []host.Auth{{Type: authType, Config: config}},
+		Name: name, Origins: []string{origin}, Hosts: hosts, Auth: []host.Auth{{Type: authType, Config: config}},
 	})
 	if err != nil {
 		h.evidence.failure("the connector's problems", err)

@@ -242,10 +242,11 @@ const (
 	SinkDigest = "digest" // the data of digest, mac and sign_sealed, and the payload of jws_sign
 	SinkPath   = "path"   // values of the mutation's path
 	SinkBody   = "body"   // members of the form that the mutation adds to the body
+	SinkURL    = "url"    // the mutation's URL
 )
 
 // Sinks lists every sink.
-var Sinks = []string{SinkHeader, SinkQuery, SinkToken, SinkClaim, SinkSign, SinkDigest, SinkPath, SinkBody}
+var Sinks = []string{SinkHeader, SinkQuery, SinkToken, SinkClaim, SinkSign, SinkDigest, SinkPath, SinkBody, SinkURL}
 
 // Purposes of a key. A field of kind [abi.KindKey] lists them.
 const (

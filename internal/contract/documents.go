@@ -14,6 +14,9 @@ type Mutation struct {
 	Path []abi.Pair `json:"path,omitempty"`
 	// Form members are appended to the body, which must be a form or empty.
 	Form []abi.Pair `json:"form,omitempty"`
+	// URL, if not empty, is one sealed value: an https URL without a query, whose host is one of the connector's hosts. Its scheme and host
+	// take the place of the request's, and its path stands in front.
+	URL string `json:"url,omitempty"`
 	// Pass reports whether the host passes the API's answer on to the caller and does not send the request again. It is for
 	// calls that run because of an answer of the API, and excludes all other members.
 	Pass bool `json:"pass,omitempty"`

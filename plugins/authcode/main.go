@@ -22,7 +22,7 @@ const accessToken, noPKCE = "access_token", "none"
 func (plugin) Describe() sdk.Description {
 	client := oauth.Client("", oauth.Ways(oauth.Post, true)...)
 	client[0].Required, client[0].RequiredIf = true, nil // a browser sees it, whatever the client is
-	answers := oauth.Answers(oauth.RefreshAnswer())
+	answers := oauth.Answers(oauth.RefreshAnswer(), oauth.URL())
 	answers[0].State, answers[0].Sinks = accessToken, []sdk.Sink{sdk.ToHeader, sdk.ToDigest, sdk.ToToken} // a state as well, because there may be no other
 	return sdk.Description{
 		ABI:     sdk.ABI,

@@ -39,7 +39,7 @@ func (plugin) Describe() sdk.Description {
 			oauth.TTL(),
 			oauth.Parameters("parameters"),
 		}, oauth.Assertions(oauth.Signs("")), oauth.Dialect(), oauth.Sender(true, oauth.Senders()...), oauth.Bearer()),
-		Answers:   oauth.Answers(),
+		Answers:   oauth.Answers(oauth.URL()),
 		Challenge: oauth.Challenge(),
 	}
 }

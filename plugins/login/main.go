@@ -50,6 +50,7 @@ func (plugin) Describe() sdk.Description {
 			placed("headers", sdk.ToHeader, "Further headers, with {token}, {extra} and {first_answer}."),
 			placed("cookies", sdk.ToHeader, "Further cookies, with the same placeholders."),
 			placed("query", sdk.ToQuery, "Further query parameters, with the same placeholders."),
+			{Name: "url_from", Kind: sdk.String, Doc: "Place in the answer of the API's URL."},
 			{Name: "expires_in_from", Kind: sdk.String, Doc: "Place of the token's lifetime in seconds."},
 			{Name: "expires_at_from", Kind: sdk.String, Doc: "Place of the time at which the token ends."},
 			{Name: "token_ttl", Kind: sdk.Integer, Default: "3600", Minimum: sdk.Limit(1), Doc: "Lifetime of the token in seconds if the answer has none."},
@@ -62,6 +63,7 @@ func (plugin) Describe() sdk.Description {
 			{Name: "first_answer", FromField: "first_answer_from", Kind: sdk.AnswerSealed, Sinks: []sdk.Sink{sdk.ToToken, sdk.ToHeader, sdk.ToQuery}, Required: true},
 			{Name: "token", FromField: "token_from", Kind: sdk.AnswerSealed, Sinks: []sdk.Sink{sdk.ToHeader, sdk.ToQuery}, Required: true},
 			{Name: "extra", FromField: "extra_from", Kind: sdk.AnswerSealed, Sinks: []sdk.Sink{sdk.ToHeader, sdk.ToQuery}, Required: true},
+			{Name: "url", FromField: "url_from", Kind: sdk.AnswerSealed, Sinks: []sdk.Sink{sdk.ToURL}, Required: true},
 			{Name: "expires_in", FromField: "expires_in_from", Kind: sdk.AnswerInteger},
 			{Name: "expires_at", FromField: "expires_at_from", Kind: sdk.AnswerTime},
 		},
@@ -95,14 +97,15 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	if err != nil {
 		return sdk.Mutation{}, err
 	}
-	token, rest, _ := strings.Cut(session, "\n")
-	extra, first, _ := strings.Cut(rest, "\n")
+	parts := strings.Split(session, "\n")
+	token, extra, first := parts[0], parts[1], parts[2]
 	values := []sdk.Pair{{Name: "token", Value: token}, {Name: "extra", Value: extra}, {Name: "first_answer", Value: first}}
 	in := c.Config("in")
 	if in == "header" {
 		token = strings.TrimPrefix(c.Config("prefix")+" "+token, " ")
 	}
 	m := sdk.Place(in, sdk.Pair{Name: c.Config("key"), Value: token})
+	m.URL = parts[3]
 	if name := c.Config("extra_header"); name != "" {
 		m.Headers = append(m.Headers, sdk.Pair{Name: name, Value: extra})
 	}
@@ -126,8 +129,8 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	return m, nil
 }
 
-// login returns a new session: the token, the extra value and the part of the first answer, on a line each. It also returns how long
-// it lasts.
+// login returns a new session: the token, the extra value, the part of the first answer and the API's URL, on a line each. It also returns
+// how long it lasts.
 func login(c *sdk.Call) (session string, lifetime time.Duration, err error) {
 	usual := c.Seconds("token_ttl") // read first: if it is not a number, the call ends before anything is sent
 	step, first := "login", ""
@@ -139,11 +142,13 @@ func login(c *sdk.Call) (session string, lifetime time.Duration, err error) {
 		step, first = "second", answers["first_answer"]
 	}
 	names := []string{"token", "expires_in", "expires_at"}
-	if c.Config("extra_from") != "" {
-		names = append(names, "extra")
+	for _, name := range []string{"extra", "url"} {
+		if c.Config(name+"_from") != "" {
+			names = append(names, name)
+		}
 	}
 	answers, err := exchange(c, step, first, names...)
-	return answers["token"] + "\n" + answers["extra"] + "\n" + first, c.Lifetime(answers, usual), err
+	return answers["token"] + "\n" + answers["extra"] + "\n" + first + "\n" + answers["url"], c.Lifetime(answers, usual), err
 }
 
 // exchange sends the request of a step, login or second, and returns the answers. In the second step, first replaces

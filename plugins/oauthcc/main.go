@@ -20,7 +20,7 @@ func (plugin) Describe() sdk.Description {
 		Summary:   "A bearer token from the OAuth 2.0 client credentials grant, cached until a minute before it expires.",
 		Uses:      []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
 		Fields:    oauth.Fields(nil, oauth.Ways(oauth.Post, false), true),
-		Answers:   oauth.Answers(),
+		Answers:   oauth.Answers(oauth.URL()),
 		Challenge: oauth.Challenge(),
 	}
 }

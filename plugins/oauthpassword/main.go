@@ -26,7 +26,7 @@ func (plugin) Describe() sdk.Description {
 		Summary:   "A bearer token from the OAuth 2.0 password grant, cached until a minute before it expires.",
 		Uses:      []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
 		Fields:    oauth.Fields(owner, oauth.Ways(oauth.Post, true), true),
-		Answers:   oauth.Answers(),
+		Answers:   oauth.Answers(oauth.URL()),
 		Challenge: oauth.Challenge(),
 	}
 }

@@ -40,7 +40,7 @@ func (plugin) Describe() sdk.Description {
 			oauth.Key(oauth.Signs(""), oauth.Signs("assertion_")),
 			oauth.Dialect(), []sdk.Field{oauth.Lifetime()}, oauth.Sender(true, oauth.Senders()...), oauth.Bearer(),
 		),
-		Answers: oauth.Answers(
+		Answers: oauth.Answers(oauth.URL(),
 			sdk.Answer{Name: "assertion", From: "json:/access_token", Kind: sdk.AnswerSealed, Sinks: []sdk.Sink{sdk.ToToken}, Required: true},
 			sdk.Answer{Name: "impersonated", From: "json:/accessToken", Kind: sdk.AnswerSealed, Sinks: []sdk.Sink{sdk.ToHeader, sdk.ToDigest}, Required: true},
 			sdk.Answer{Name: "expire_time", From: "json:/expireTime", Kind: sdk.AnswerTime},

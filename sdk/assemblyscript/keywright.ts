@@ -46,6 +46,7 @@ export const TO_SIGN: string = "sign";
 export const TO_DIGEST: string = "digest";
 export const TO_PATH: string = "path";
 export const TO_BODY: string = "body";
+export const TO_URL: string = "url";
 export const USES_SECRET: string = "secret";
 export const USES_TOKEN: string = "token";
 export const USES_CACHE: string = "cache";
@@ -175,6 +176,7 @@ export class Mutation {
   cookies: Pair[] = [];
   path: Pair[] = [];
   form: Pair[] = [];
+  url: string = ""; // a sealed value with the sink url
   pass: bool = false;
 }
 export function mutate(m: Mutation): i32 {
@@ -184,6 +186,7 @@ export function mutate(m: Mutation): i32 {
   o.pairs("cookies", m.cookies);
   o.pairs("path", m.path);
   o.pairs("form", m.form);
+  o.optional("url", m.url);
   o.flag("pass", m.pass);
   return done(o.json());
 }

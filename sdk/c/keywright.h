@@ -63,6 +63,7 @@ typedef const struct kw_text {
 #define KW_TO_DIGEST KW("digest")
 #define KW_TO_PATH KW("path")
 #define KW_TO_BODY KW("body")
+#define KW_TO_URL KW("url")
 #define KW_USES_SECRET KW("secret")
 #define KW_USES_TOKEN KW("token")
 #define KW_USES_CACHE KW("cache")
@@ -474,6 +475,7 @@ static inline int32_t kw_fail(kw_text message) {
 // struct kw_mutation has the changes to the request. kw_mutate is the end of authenticate.
 struct kw_mutation {
 	struct kw_pairs headers, query, cookies, path, form;
+	kw_text url; // a sealed value with the sink url, or empty
 	bool pass;
 };
 static inline int32_t kw_mutate(struct kw_mutation m) {
@@ -483,6 +485,7 @@ static inline int32_t kw_mutate(struct kw_mutation m) {
 	kw_list(&o, KW("cookies"), m.cookies);
 	kw_list(&o, KW("path"), m.path);
 	kw_list(&o, KW("form"), m.form);
+	kw_optional(&o, KW("url"), m.url);
 	kw_flag(&o, KW("pass"), m.pass);
 	return kw_done(kw_object(&o));
 }

@@ -50,6 +50,7 @@ pub const TO_SIGN: &str = "sign";
 pub const TO_DIGEST: &str = "digest";
 pub const TO_PATH: &str = "path";
 pub const TO_BODY: &str = "body";
+pub const TO_URL: &str = "url";
 pub const USES_SECRET: &str = "secret";
 pub const USES_TOKEN: &str = "token";
 pub const USES_CACHE: &str = "cache";
@@ -270,6 +271,8 @@ pub struct Mutation {
     pub cookies: Vec<Pair>,
     pub path: Vec<Pair>,
     pub form: Vec<Pair>,
+    /// A sealed value with the sink url, or empty.
+    pub url: String,
     pub pass: bool,
 }
 
@@ -281,6 +284,7 @@ impl Outcome for Mutation {
         o.pairs("cookies", &self.cookies);
         o.pairs("path", &self.path);
         o.pairs("form", &self.form);
+        o.optional("url", &self.url);
         o.flag("pass", self.pass);
         o.json().as_str().end()
     }

@@ -39,10 +39,10 @@ func consentsB() map[string]consents {
 			query: []string{"scope", "read"}, target: "POST https://api.linear.app/graphql",
 		},
 		"salesforce-user": {
-			authorize: "https://acme.my.salesforce.com/services/oauth2/authorize", token: "https://acme.my.salesforce.com/services/oauth2/token", auth: post,
+			authorize: "https://login.salesforce.com/services/oauth2/authorize", token: "https://login.salesforce.com/services/oauth2/token", auth: post,
 			query: []string{"scope", "api refresh_token"}, target: "GET https://acme.my.salesforce.com/services/data/v64.0/limits",
-			answer: `{"access_token":"` + apiToken + `","refresh_token":"` + refreshToken + `","instance_url":"https://acme.my.salesforce.com","issued_at":"1700000000000","scope":"api refresh_token","token_type":"Bearer"}`,
-			set:    []string{"your-domain", "acme"}, optional: "token_ttl",
+			answer:   `{"access_token":"` + apiToken + `","refresh_token":"` + refreshToken + `","instance_url":"https://acme.my.salesforce.com","issued_at":"1700000000000","scope":"api refresh_token","token_type":"Bearer"}`,
+			optional: "token_ttl",
 		},
 		"spotify-user": {
 			authorize: "https://accounts.spotify.com/authorize", token: "https://accounts.spotify.com/api/token", auth: basic,

@@ -41,7 +41,7 @@ func consentsC() map[string]consents {
 			authorize: "https://oauth.pipedrive.com/oauth/authorize", token: "https://oauth.pipedrive.com/oauth/token", auth: "client_secret_basic",
 			answer: fmt.Sprintf(`{"access_token":%q,"token_type":"Bearer","refresh_token":%q,"scope":"base","expires_in":3599,"api_domain":"https://acme.pipedrive.com"}`,
 				apiToken, refreshToken),
-			target: "GET https://acme.pipedrive.com/api/v1/users/me", set: []string{"your-company", "acme"},
+			target: "GET https://acme.pipedrive.com/api/v1/users/me",
 		},
 		"shopify-user": {
 			authorize: "https://acme.myshopify.com/admin/oauth/authorize", query: []string{"scope", "read_products"},

@@ -30,8 +30,8 @@ type Definition struct {
 	// URL is the https URL of the API. Its path and query may have templates. With hosts, a label of its host may be
 	// {{ tenant_id }} or {{ get_variable('NAME', 'tenant') }}.
 	URL string `file:",required,url"`
-	// Hosts bounds all hosts of the connector that are not literal, in url and in URLs of auth. It has names such as
-	// eu.example.com, and *.example.com, where the star stands for one label.
+	// Hosts bounds all hosts of the connector that are not literal: in url, in URLs of auth, and those that an answer names.
+	// It has names such as eu.example.com, and *.example.com, where the star stands for one label.
 	Hosts []string `file:",hosts"`
 	// HostsShareSecrets allows secrets that are the same for all tenants beside a host that the tenant chooses, or below a
 	// domain where everybody can get a name, such as myshopify.com.

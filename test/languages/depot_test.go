@@ -43,6 +43,7 @@ func newDepot(t *testing.T, h *hosttest.Harness) *depot {
 	d := &depot{t: t, h: h, password: h.Canary("password")}
 	h.TokenEndpoint(loginURL, d.logIn)
 	h.API(d.orders)
+	h.Hosts("*.api.test")
 	return d
 }
 
@@ -76,7 +77,7 @@ func (d *depot) logIn(r *http.Request) (*http.Response, error) {
 	d.logins++
 	d.device, d.secret = device, []byte(d.new("the secret"))
 	d.session, d.workspace = d.new("the session"), d.new("the workspace")
-	document, err := json.Marshal(map[string]any{"workspace": d.workspace, "secret": base64.StdEncoding.EncodeToString(d.secret), "expires_in": 600})
+	document, err := json.Marshal(map[string]any{"workspace": d.workspace, "api": "https://depot.api.test/v2", "secret": base64.StdEncoding.EncodeToString(d.secret), "expires_in": 600})
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +115,7 @@ func (d *depot) orders(r *http.Request) (*http.Response, error) {
 	if err != nil || !ed25519.Verify(d.device, signed(d.nonce), proof) {
 		d.t.Errorf("the proof does not verify: %v", err)
 	}
-	if want := "/" + d.workspace + "/orders"; r.URL.Path != want || len(r.Header.Get("Depot-Once")) != 16 {
+	if want := "https://depot.api.test/v2/" + d.workspace + "/orders?a=b"; r.URL.String() != want || len(r.Header.Get("Depot-Once")) != 16 {
 		d.t.Errorf("the request is %s %s", r.URL, r.Header)
 	}
 	return hosttest.JSON(http.StatusOK, `{}`)(r)
@@ -218,7 +219,7 @@ func testExplanation(t *testing.T, h *hosttest.Harness) {
 	for _, step := range e.Steps {
 		text += step.String()
 	}
-	for _, want := range []string{"https://api.test/<workspace>/orders", "POST " + loginURL, `"device":{`, "the data of mac HS256", "the data of sign_sealed EdDSA", "<nonce>"} {
+	for _, want := range []string{"<api>/<workspace>/orders", "POST " + loginURL, `"device":{`, "the data of mac HS256", "the data of sign_sealed EdDSA", "<nonce>"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("there is no %q in\n%s", want, text)
 		}

@@ -143,9 +143,9 @@ type checker struct {
 	counts bool
 	// failure is the failure of validate.
 	failure *hostfn.Failure
-	// tenants is set if tenants choose the host of a URL. public is a host of the list that everybody can have, if there is one.
-	tenants bool
-	public  string
+	// tenants is set if tenants choose the host of a URL, and answersHost if an answer does. public is a host of the list that everybody can have.
+	tenants, answersHost bool
+	public               string
 }
 
 // Check returns the plan of a connector. It is valid only if there are no problems.

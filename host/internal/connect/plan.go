@@ -14,6 +14,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/internal/template"
 	"github.com/keywright/keywright/internal/contract"
@@ -175,6 +176,7 @@ func (k *checker) answers() {
 	for i := range plan.Answers {
 		a := &plan.Answers[i]
 		if a.FromField == "" {
+			k.answersHost = k.answersHost || a.Sinks&seal.URL != 0
 			continue
 		}
 		f := plan.Fields[a.FromField]
@@ -192,6 +194,9 @@ func (k *checker) answers() {
 		var err error
 		if a.Source, err = answer.ParseSource(text); err == nil {
 			err = answer.CheckSources(plan.Answers[:i+1])
+		}
+		if k.answersHost = k.answersHost || a.Sinks&seal.URL != 0; err == nil && a.Sinks&seal.URL != 0 && len(k.in.Hosts) == 0 {
+			err = errors.New("names a host, which gets the credential: it needs hosts, which lists where that may lead")
 		}
 		if err != nil {
 			k.wrongField(f, "%v", err)

@@ -1,6 +1,7 @@
 package hostfn
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"net/http"
@@ -25,7 +26,7 @@ func (m *Mutation) And(next *Mutation) (*Mutation, error) {
 		Query: joinMembers(m.Query, next.Query), Form: joinMembers(m.Form, next.Form),
 		SealedName: m.SealedName || next.SealedName, sealedParameter: m.sealedParameter || next.sealedParameter,
 		parameters: slices.Concat(m.parameters, next.parameters), credentials: slices.Concat(m.credentials, next.credentials),
-		openedTexts: slices.Concat(m.openedTexts, next.openedTexts),
+		openedTexts: slices.Concat(m.openedTexts, next.openedTexts), URL: cmp.Or(m.URL, next.URL), MaskedURL: m.MaskedURL + next.MaskedURL,
 	}
 	var part string
 	switch {
@@ -37,6 +38,8 @@ func (m *Mutation) And(next *Mutation) (*Mutation, error) {
 		part = "cookie"
 	case all.sealedParameter && len(m.parameters) > 0 && len(next.parameters) > 0, shareMember(m.Query, next.Query), shareMember(m.Form, next.Form):
 		part = "parameter"
+	case m.URL != nil && next.URL != nil:
+		part = "url"
 	default:
 		return all, nil
 	}
@@ -94,7 +97,7 @@ func (c *core) view() *http.Request {
 			view.Header[name] = []string{c.earlier(strings.Join(view.Header[name], ", "))}
 		}
 	}
-	if len(m.Path) > 0 {
+	if len(m.Path) > 0 || m.URL != nil { // the host is listed, and signatures cover it
 		target.Path, target.RawPath = "/"+c.earlier(strings.TrimPrefix(target.EscapedPath(), "/")), ""
 	}
 	target.RawQuery = c.viewMembers(target.RawQuery, m.Query, func(value string) string { return value })

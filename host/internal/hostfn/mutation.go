@@ -30,6 +30,9 @@ type Mutation struct {
 	Path []abi.Pair
 	// Form is the text to append to the body, which is a form.
 	Form string
+	// URL, if not nil, replaces the scheme and the host of the request, and its path stands in front. MaskedURL is for people.
+	URL       *url.URL
+	MaskedURL string
 	// Pass is set if the request is not to be sent again.
 	Pass bool
 	// SealedName is set if the name of a header contains a sealed value.
@@ -57,7 +60,7 @@ func (c *Call) Masked(output []byte) *Mutation {
 	_ = strictjson.Unmarshal(output, &document) // Mutation has accepted it
 	m := &Mutation{
 		Pass: document.Pass, Headers: c.maskedPairs(document.Headers), Query: c.maskedParameters(document.Query), Form: c.maskedParameters(document.Form),
-		Cookies: c.maskedPairs(document.Cookies), Path: c.maskedPairs(document.Path),
+		Cookies: c.maskedPairs(document.Cookies), Path: c.maskedPairs(document.Path), MaskedURL: c.masked(document.URL),
 	}
 	for i := range m.Headers {
 		m.Headers[i].Name = http.CanonicalHeaderKey(m.Headers[i].Name)
@@ -107,6 +110,7 @@ func (c *Call) mutation(output []byte) *Mutation {
 	m.Form = c.parameters(m, "the mutation's form", document.Form, seal.Body, url.QueryEscape)
 	c.cookies(m, document.Cookies)
 	c.path(m, document.Path)
+	m.URL = c.url(document.URL)
 	if c.openedValues == 0 && !c.revealed && !c.plan.Anonymous {
 		c.end(StageMutation, errors.New("the mutation holds no credential: no sealed value is put to use in it"))
 	}
@@ -241,6 +245,34 @@ func (c *Call) path(m *Mutation, pairs []abi.Pair) {
 			m.credentials = append(m.credentials, value)
 		}
 	}
+}
+
+// url returns the URL that a sealed value is, or nil if there is none. It is all of the value, so that no plugin chooses the host.
+func (c *Call) url(text string) *url.URL {
+	const where = "the mutation's url"
+	if text == "" {
+		return nil
+	}
+	value, count := c.unseal(where, text, seal.URL)
+	if count != 1 || len(text) != len(contract.SealedPrefix)+contract.SealedLength {
+		c.endf(StageMutation, "%s is not one sealed value", where)
+	}
+	return c.hostURL(where, value)
+}
+
+// hostURL parses a URL that an answer names for requests, and ends the call if they may not go there.
+func (c *core) hostURL(where, text string) *url.URL {
+	if c.mode == Explaining { // the answer is made up
+		return nil
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || c.plan.CheckURL(text) != nil || strings.Contains(text, "?") || urlpath.Check(u.EscapedPath()) != nil:
+		c.endf(StageMutation, "%s is no https URL of a host and perhaps a path", where)
+	case c.plan.HostOf(u) == "":
+		c.endf(StageMutation, "%s has a host that hosts does not list", where)
+	}
+	return u
 }
 
 // Echoed reports whether address, a URL from the API, contains a credential of the query, plain or encoded. It ignores

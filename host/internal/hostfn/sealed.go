@@ -167,6 +167,9 @@ func (c *core) sealAnswers(list []answer.Part, found map[string]string) map[stri
 		a := &list[i]
 		value, ok := found[a.Name]
 		if ok && a.Kind == contract.AnswerSealed {
+			if a.Sinks&seal.URL != 0 {
+				c.hostURL("the answer "+a.Name, value)
+			}
 			found[a.Name] = c.seal(a.Value(value))
 		}
 	}

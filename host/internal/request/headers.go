@@ -105,6 +105,12 @@ func (o *Outgoing) Apply(r *http.Request, h Headers, m *hostfn.Mutation) *http.R
 			target.Path, target.RawPath = path, raw
 		}
 	}
+	if m.URL != nil {
+		raw := strings.TrimSuffix(m.URL.EscapedPath(), "/") + target.EscapedPath()
+		target.Scheme, target.Host, authenticated.Host = m.URL.Scheme, m.URL.Host, ""
+		target.RawPath = raw
+		target.Path, _ = url.PathUnescape(raw)
+	}
 	if m.Form != "" && authenticated.Header.Get("Content-Type") == "" {
 		h.set("Content-Type", []string{formType})
 	}

@@ -32,6 +32,7 @@ const (
 	Digest                     // contract.SinkDigest
 	Path                       // contract.SinkPath
 	Body                       // contract.SinkBody
+	URL                        // contract.SinkURL
 	Listed                     // exchanges with the hosts that the operator lists for a token of users or identities
 )
 
@@ -39,7 +40,7 @@ const (
 const Token = unlisted | Listed
 
 // All is the set of all sinks.
-const All = Header | Query | Token | Claim | Sign | Digest | Path | Body
+const All = Header | Query | Token | Claim | Sign | Digest | Path | Body | URL
 
 // sinkNames has the sinks by their names, in the order of their bits.
 var sinkNames = [...]struct {
@@ -54,6 +55,7 @@ var sinkNames = [...]struct {
 	{contract.SinkDigest, Digest},
 	{contract.SinkPath, Path},
 	{contract.SinkBody, Body},
+	{contract.SinkURL, URL},
 }
 
 // ParseSinks returns the set of the sinks with the names in list. An unknown name is an error.

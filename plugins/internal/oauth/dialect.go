@@ -47,6 +47,7 @@ func Bearer() []sdk.Field {
 		},
 		{Name: "key", Kind: sdk.String, OnlyIf: sends(bearerToken), Default: "Authorization", Doc: "Name of the header that the API wants the token in."},
 		{Name: "prefix", Kind: sdk.String, OnlyIf: sends(bearerToken), Default: "Bearer", Doc: "Word in front of the token in the header. Empty: none."},
+		{Name: "url_from", Kind: sdk.String, OnlyIf: sends(bearerToken), Doc: "Place in the answer of the API's URL."},
 	}
 }
 

@@ -37,6 +37,11 @@ func RefreshAnswer() sdk.Answer {
 	return sdk.Answer{Name: RefreshToken, FromField: "refresh_token_from", Kind: sdk.AnswerSealed, Sinks: []sdk.Sink{sdk.ToToken}, State: RefreshToken}
 }
 
+// URL returns the answer that is the API's URL, at the place that a field of [Bearer] says.
+func URL() sdk.Answer {
+	return sdk.Answer{Name: "url", FromField: "url_from", Kind: sdk.AnswerSealed, Sinks: []sdk.Sink{sdk.ToURL}, Required: true}
+}
+
 // Grant is a way to get a token.
 type Grant struct {
 	// Request returns the token request. It is called for each attempt, because servers accept an assertion only once.
@@ -47,7 +52,7 @@ type Grant struct {
 	State bool
 }
 
-// Redeem requests a token. If the endpoint wants its nonce in the DPoP proof, or shows by its Date that the time of an assertion or a
+// Redeem requests a token. Behind it, in a line of its own, may be the API's URL. If the endpoint wants its nonce in the DPoP proof, or shows by its Date that the time of an assertion or a
 // proof is not its own, Redeem asks once more.
 func Redeem(c *sdk.Call, g Grant) (sdk.Token, error) {
 	bound := c.Config("sender") == DPoP
@@ -66,7 +71,8 @@ func Redeem(c *sdk.Call, g Grant) (sdk.Token, error) {
 		if bound {
 			kind = answers["bound"]
 		}
-		return sdk.Token{AccessToken: answers["access_token"], TokenType: kind, ExpiresIn: cmp.Or(c.Lifetime(answers, 0), c.Seconds("token_ttl"))}, nil
+		text := answers["access_token"] + "\n" + answers["url"]
+		return sdk.Token{AccessToken: text, TokenType: kind, ExpiresIn: cmp.Or(c.Lifetime(answers, 0), c.Seconds("token_ttl"))}, nil
 	}
 	if g.Signed || bound {
 		return InTime(c, send)
@@ -77,7 +83,7 @@ func Redeem(c *sdk.Call, g Grant) (sdk.Token, error) {
 // standard reports whether the request and the answer are those of RFC 6749, which the host knows.
 func standard(c *sdk.Call) bool {
 	return c.Config("token_request") == formRequest && c.Config("token_from") == usualToken && c.Config("expires_in_from") == usualLifetime &&
-		c.Config("expires_at_from") == ""
+		c.Config("expires_at_from") == "" && c.Config("url_from") == ""
 }
 
 func requestToken(c *sdk.Call, g Grant) (sdk.Token, error) {
@@ -108,6 +114,9 @@ func post(c *sdk.Call, g Grant, bound bool, nonce string) (sdk.Answers, error) {
 	e.Answers = []string{"access_token", "token_type", "bound", "expires_in", "expires_at", "error", "nonce"}
 	if g.State {
 		e.Answers = append(e.Answers, RefreshToken)
+	}
+	if !bound && c.Config("url_from") != "" {
+		e.Answers = append(e.Answers, "url")
 	}
 	if bound {
 		e.Headers = append(e.Headers, sdk.Pair{Name: "DPoP", Value: c.SignAssertion(proofOf(c, "POST", target(r.URL), "", nonce))})

@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"errors"
 	"strings"
 	"time"
 
@@ -74,10 +75,15 @@ func Authenticate(c *sdk.Call, issue func() (sdk.Token, error)) (sdk.Mutation, e
 		text = token.AccessToken
 		c.CacheToken(entry, text, token.ExpiresIn)
 	}
+	token, url, _ := strings.Cut(text, "\n")
 	if bound {
-		return prove(c, text), nil
+		return prove(c, token), nil
 	}
-	return sdk.Header(c.Config("key"), strings.TrimPrefix(c.Config("prefix")+" "+text, " ")), nil
+	m := sdk.Header(c.Config("key"), strings.TrimPrefix(c.Config("prefix")+" "+token, " "))
+	if m.URL = url; url == "" && c.Config("url_from") != "" {
+		return m, errors.New("the grant has no URL of the API: it needs a refresh token, whose answers name one")
+	}
+	return m, nil
 }
 
 // isRefused reports whether the API has refused the token, and not the proof.

@@ -1,5 +1,5 @@
 // Plugin depot_as authenticates requests to Depot, a made-up API that has a bit of everything. A login sends a digest of the
-// password and the public half of a key that the host makes. It answers with a session, a workspace and a shared secret. Each
+// password and the public half of a key that the host makes. It answers with a session, a workspace, a shared secret and the URL of the API. Each
 // request has the session in a cookie, the workspace in its path, and is signed with the secret and with the key. The API's
 // nonces are part of what is signed.
 //
@@ -21,6 +21,7 @@ const DESCRIPTION = `{"abi":1,"type":"depot_as","version":"1.0.0","summary":"A s
 "answers":[
 {"name":"session","from":"cookie:SESSION","kind":"sealed","sinks":["header"],"required":true},
 {"name":"workspace","from":"json:/workspace","kind":"sealed","sinks":["path"],"required":true},
+{"name":"api","from":"json:/api","kind":"sealed","sinks":["url"],"required":true},
 {"name":"secret","from":"json:/secret","kind":"sealed","sinks":["sign"],"derived":["header"],"required":true},
 {"name":"expires_in","from":"json:/expires_in","kind":"integer","required":true}],
 "challenge":{"statuses":[401],"keep":300,"answers":[
@@ -42,7 +43,7 @@ export function authenticate(): i32 {
   if (session === null) {
     const reply = logIn();
     if (reply.status / 100 != 2) return sdk.fail("the login was answered with " + reply.status.toString());
-    session = [reply.get("session"), reply.get("workspace"), reply.get("secret")].join(" ");
+    session = [reply.get("session"), reply.get("workspace"), reply.get("secret"), reply.get("api")].join(" ");
     const seconds = sdk.integer(reply.get("expires_in")) - MARGIN;
     if (seconds > 0) sdk.cache("session", session, seconds);
   }
@@ -57,6 +58,7 @@ export function authenticate(): i32 {
   m.headers = [new sdk.Pair("Depot-Once", once), new sdk.Pair("Depot-MAC", sdk.base64(mac)), new sdk.Pair("Depot-Proof", sdk.base64URL(proof))];
   m.cookies = [new sdk.Pair("SESSION", parts[0])];
   m.path = [new sdk.Pair("{workspace}", parts[1])];
+  m.url = parts[3];
   return sdk.mutate(m);
 }
 

@@ -1,5 +1,5 @@
 // Plugin depot_c authenticates requests to Depot, a made-up API that has a bit of everything. A login sends a digest of the
-// password and the public half of a key that the host makes. It answers with a session, a workspace and a shared secret. Each
+// password and the public half of a key that the host makes. It answers with a session, a workspace, a shared secret and the URL of the API. Each
 // request has the session in a cookie, the workspace in its path, and is signed with the secret and with the key. The API's
 // nonces are part of what is signed.
 //
@@ -23,6 +23,7 @@ KW_EXPORT(describe) {
 		"answers": [
 			{"name": "session", "from": "cookie:SESSION", "kind": "sealed", "sinks": ["header"], "required": true},
 			{"name": "workspace", "from": "json:/workspace", "kind": "sealed", "sinks": ["path"], "required": true},
+			{"name": "api", "from": "json:/api", "kind": "sealed", "sinks": ["url"], "required": true},
 			{"name": "secret", "from": "json:/secret", "kind": "sealed", "sinks": ["sign"], "derived": ["header"], "required": true},
 			{"name": "expires_in", "from": "json:/expires_in", "kind": "integer", "required": true}
 		],
@@ -34,7 +35,7 @@ KW_EXPORT(describe) {
 }
 
 // log_in sets what a login answers with, and stores it in the cache. It returns the status of the answer.
-static int64_t log_in(kw_text *session, kw_text *workspace, kw_text *secret) {
+static int64_t log_in(kw_text *session, kw_text *workspace, kw_text *secret, kw_text *api) {
 	kw_text user = kw_config(KW("user"));
 	kw_text proof = kw_hex(kw_digest(KW_DIGEST_SHA256, KW_JOIN(user, KW(":"), kw_config(KW("password")))));
 	struct kw_members login = {0};
@@ -47,8 +48,9 @@ static int64_t log_in(kw_text *session, kw_text *workspace, kw_text *secret) {
 	*session = kw_get(reply.answers, KW("session"));
 	*workspace = kw_get(reply.answers, KW("workspace"));
 	*secret = kw_get(reply.answers, KW("secret"));
+	*api = kw_get(reply.answers, KW("api"));
 	int64_t seconds = kw_integer(kw_get(reply.answers, KW("expires_in"))) - MARGIN;
-	if (seconds > 0) kw_cache(KW("session"), KW_JOIN(*session, KW(" "), *workspace, KW(" "), *secret), seconds);
+	if (seconds > 0) kw_cache(KW("session"), KW_JOIN(*session, KW(" "), *workspace, KW(" "), *secret, KW(" "), *api), seconds);
 	return reply.status;
 }
 
@@ -58,14 +60,15 @@ KW_EXPORT(authenticate) {
 	if (challenge.status == 401 && !kw_equal(error, KW("use_nonce")) && !kw_drop(KW("session")))
 		return kw_mutate((struct kw_mutation){.pass = true}); // another session would not help
 
-	kw_text cookie, workspace, secret, session = kw_cached(KW("session"));
+	kw_text cookie, workspace, secret, api, session = kw_cached(KW("session"));
 	if (session) {
-		uint32_t first = kw_find(session, 0, KW(" ")), second = kw_find(session, first + 1, KW(" "));
+		uint32_t first = kw_find(session, 0, KW(" ")), second = kw_find(session, first + 1, KW(" ")), third = kw_find(session, second + 1, KW(" "));
 		cookie = kw_slice(session, 0, first);
 		workspace = kw_slice(session, first + 1, second);
-		secret = kw_slice(session, second + 1, session->length);
+		secret = kw_slice(session, second + 1, third);
+		api = kw_slice(session, third + 1, session->length);
 	} else {
-		int64_t status = log_in(&cookie, &workspace, &secret);
+		int64_t status = log_in(&cookie, &workspace, &secret, &api);
 		if (status / 100 != 2) return kw_fail(KW_JOIN(KW("the login was answered with "), kw_decimal(status)));
 	}
 
@@ -78,5 +81,6 @@ KW_EXPORT(authenticate) {
 		.headers = KW_PAIRS({KW("Depot-Once"), once}, {KW("Depot-MAC"), kw_base64(mac)}, {KW("Depot-Proof"), kw_base64_url(proof)}),
 		.cookies = KW_PAIRS({KW("SESSION"), cookie}),
 		.path = KW_PAIRS({KW("{workspace}"), workspace}),
+		.url = api,
 	});
 }

@@ -22,6 +22,7 @@ fn describe() -> &'static str {
         "answers": [
             {"name": "session", "from": "cookie:SESSION", "kind": "sealed", "sinks": ["header"], "required": true},
             {"name": "workspace", "from": "json:/workspace", "kind": "sealed", "sinks": ["path"], "required": true},
+            {"name": "api", "from": "json:/api", "kind": "sealed", "sinks": ["url"], "required": true},
             {"name": "secret", "from": "json:/secret", "kind": "sealed", "sinks": ["sign"], "derived": ["header"], "required": true},
             {"name": "expires_in", "from": "json:/expires_in", "kind": "integer", "required": true}
         ],
@@ -32,7 +33,7 @@ fn describe() -> &'static str {
     }"#
 }
 
-/// log_in returns session, workspace and secret of a login, separated by spaces, and stores them in the cache.
+/// log_in returns session, workspace, secret and URL of a login, separated by spaces, and stores them in the cache.
 fn log_in() -> Result<String, String> {
     let user = config("user");
     let mut login = Members::default();
@@ -40,7 +41,7 @@ fn log_in() -> Result<String, String> {
     login.string("user", &user);
     login.raw("device", &public_key("device_key", JWK));
     let reply = exchange(&Exchange { url: config("url"), path: vec!["sessions".into()], json: login.json(), ..Default::default() });
-    let session = [reply.get("session"), reply.get("workspace"), reply.get("secret")].join(" ");
+    let session = [reply.get("session"), reply.get("workspace"), reply.get("secret"), reply.get("api")].join(" ");
     let seconds = integer(reply.get("expires_in")) - MARGIN;
     if seconds > 0 {
         cache("session", &session, seconds);
@@ -72,6 +73,7 @@ fn authenticate() -> Result<Mutation, String> {
         headers: vec![pair("Depot-Once", once), pair("Depot-MAC", base64(tag)), pair("Depot-Proof", base64_url(proof))],
         cookies: vec![pair("SESSION", cookie)],
         path: vec![pair("{workspace}", workspace)],
+        url: parts[3].into(),
         ..Default::default()
     })
 }

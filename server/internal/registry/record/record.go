@@ -120,6 +120,8 @@ func (s *Sent) info() (host.PluginInfo, error) {
 		return info, fmt.Errorf("the connector has a key of a store of keys (get_key), and a record has no such store: put a key of your own there with get_secret, and record that")
 	case names(auths[0].Config, "identity("):
 		return info, fmt.Errorf("the connector has an identity, and a record has none: put a token in its place with get_secret, and record that")
+	case len(s.Connector.Config().Hosts) > 0:
+		return info, fmt.Errorf("the connector has hosts of tenants or answers, and a record has one host: record a connector with a literal url")
 	}
 	return info, nil
 }
