@@ -94,8 +94,8 @@ func TestNamedHostInAList_threats_490(t *testing.T) {
 		return marshal(contract.Mutation{Headers: []abi.Pair{{Name: "X-Last", Value: value(env, "to_header")}}}), nil
 	}))
 	check(t, namedRequest(t, c, apiOrigin+"/a?q"))
-	if sent := requests(); len(sent) != 2 || sent[1] != "https://acme.crm.test/hooks/secret/a?q  Bearer the-token" {
-		t.Errorf("the requests are %q", sent)
+	if all := requests(); len(all) != 2 || all[1] != "https://acme.crm.test/hooks/secret/a?q  Bearer the-token" {
+		t.Errorf("the requests are %q", all)
 	}
 	if got = anySealed.ReplaceAllString(got, "sealed"); got != "acme.crm.test /sealed" {
 		t.Errorf("the later element sees %q, want the host and a reference", got)
