@@ -316,7 +316,7 @@ func TestCostOfAFormOfManyMembers(t *testing.T) {
 func TestSpec_configuration_objects(t *testing.T) {
 	const (
 		assertions = "certificate client_assertion_audience client_assertion_issuer client_assertion_claims client_assertion_parameter"
-		senders    = "sender proof_key proof_algorithm token_type key prefix"
+		senders    = "sender proof_key proof_algorithm token_type key prefix url_from"
 	)
 	w := newWorld(t)
 	want := map[string]string{
