@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -108,6 +109,21 @@ func TestIdentityGoesToHostsOfItsAudience(t *testing.T) {
 				t.Error("the endpoint did not get the token")
 			}
 		})
+	}
+}
+
+// threats.md 439: the token keeps its hosts in the cache and in other encodings, and no redirect of a host of its audience is followed.
+func TestIdentityStaysWithHostsOfItsAudience(t *testing.T) {
+	w, _ := identityWorld(t, sendsCachedSubject)
+	connector := w.connect("custom", identityOf("login", "https://evil.test/"))
+	_, _ = w.try(connector, get(t.Context())) // uses no credential, so it is not sent
+	w.refuse(connector, get(t.Context()), host.StageConfig, "identity('pod', 'login') may not go to evil.test")
+
+	w, _ = identityWorld(t, cachedExchange)
+	w.login.Answer(respond(http.StatusTemporaryRedirect, "", "Location", "https://evil.test/"))
+	w.refuse(w.connect("custom", identityOf("login", tokenURL)), get(t.Context()), host.StageMutation)
+	if w.login.Count() != 1 || w.api.Count() != 0 {
+		t.Errorf("%d requests to the endpoint, want 1; %d to others, want 0", w.login.Count(), w.api.Count())
 	}
 }
 

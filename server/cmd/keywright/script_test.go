@@ -28,7 +28,7 @@ import (
 var update = flag.Bool("update", false, "write what commands put out into the scripts")
 
 // TestScripts runs the command line like a user, with a binary from go build, because an instrumented one takes too long to
-// start. Scripts find in $API a server that responds with the request it received, in $DEMO and $TOKEN the servers of the demo,
+// start. Scripts find in $API a server that responds with the request it received, at $API_HOST, in $DEMO and $TOKEN the servers of the demo,
 // in $KEYS their keys and three client certificates, and in $CLOSED an address on which nothing listens.
 // Among them: a new connector goes to the directory of connectors (specification.md "a new connector"), and a link in place of the directory
 // of plugins is refused (threats.md 431).
@@ -93,6 +93,7 @@ func startServers(env *testscript.Env, keys demo.Keys) {
 		_ = servers.Close()
 	})
 	env.Setenv("API", echo.URL)
+	env.Setenv("API_HOST", echo.Listener.Addr().String())
 	env.Setenv("DEMO", servers.APIURL)
 	env.Setenv("TOKEN", servers.TokenURL)
 	env.Setenv("CLOSED", "http://127.0.0.1:1") // a port that was free a moment ago may be in use by another script

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -81,13 +80,13 @@ type source struct {
 // memory has the token of an identity for an audience.
 type memory struct {
 	current atomic.Pointer[token]
-	// turn is held by the one who asks the source.
+	// turn is held by the one who asks the source, and guards what follows.
 	turn chan struct{}
-
-	// mu guards failure, the last error of the source, and the time at which it came.
-	mu      sync.Mutex
+	// failure is the last error of the source, and failed is its time.
 	failure error
 	failed  time.Time
+	// sent is the last token that was sent, if it may be sent once only.
+	sent string
 }
 
 // maxMemories limits the tokens of an identity that are remembered. The last ones count.
@@ -158,11 +157,18 @@ func (s *Set) Identity(ctx context.Context, r host.IdentityRequest) (string, err
 	case <-ctx.Done():
 		return "", fmt.Errorf("gave up waiting for the source: %w", context.Cause(ctx))
 	}
+	if old := m.current.Load(); alone && old != nil && old.text == m.sent {
+		m.current.Store(nil)
+	}
 	t, err := s.find(ctx, i, m, r.Audience)
+	if err == nil && alone && t.text == m.sent {
+		err = errors.New("the source has no other token yet than the one that was sent, and once is set")
+	}
 	if err != nil {
 		return "", err
 	}
 	if alone {
+		m.sent = t.text
 		m.current.Store(nil)
 	}
 	return t.text, nil
@@ -177,37 +183,19 @@ func (s *Set) find(ctx context.Context, i *source, m *memory, audience string) (
 	if valid && old.fresh(i, now) {
 		return old, nil
 	}
-	if err := m.lately(now); err != nil {
-		if valid {
-			return old, nil
-		}
-		return nil, err
+	fetched, err := old, m.failure
+	if age := now.Sub(m.failed); err == nil || age < 0 || age >= pause {
+		fetched, err = i.fetch(ctx, audience, now)
+		m.failure, m.failed = err, now
 	}
-	fetched, err := i.fetch(ctx, audience, now)
-	if m.failedAt(err, now); err != nil {
-		if valid {
-			return old, nil
-		}
-		return nil, err
+	switch {
+	case err == nil:
+		m.current.Store(fetched)
+		return fetched, nil
+	case valid:
+		return old, nil
 	}
-	m.current.Store(fetched)
-	return fetched, nil
-}
-
-// lately returns the error of a source that has failed a moment ago.
-func (m *memory) lately(now time.Time) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if age := now.Sub(m.failed); m.failure != nil && age >= 0 && age < pause {
-		return m.failure
-	}
-	return nil
-}
-
-func (m *memory) failedAt(err error, now time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.failure, m.failed = err, now
+	return nil, err
 }
 
 // fetch gets a token and checks it. It goes on if the caller goes away, for the next one.

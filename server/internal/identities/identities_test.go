@@ -227,6 +227,27 @@ func TestTokensForOneExchange_threats_414(t *testing.T) {
 	}
 }
 
+// threats.md 414: with once, a source that has no other token yet fails an exchange, and not the requests that need none.
+func TestSourceWithoutAnotherToken_threats_414(t *testing.T) {
+	l := newLab()
+	s := l.identities(func(i *Identity) { i.Once = true })
+	for serial := range 3 {
+		text := jwt(l.Now(), claims{"jti": serial})
+		l.set(text, nil)
+		if got, err := tokenFor(s, audience, true); got != text || err != nil {
+			t.Errorf("the token is %q, with the error %v", got, err)
+		}
+		_, err := tokenFor(s, audience, true)
+		testworld.WantError(t, "a second exchange", err, "the source has no other token yet")
+		if errors.Is(err, host.ErrIdentityRefused) {
+			t.Errorf("the error does not pass: %v", err)
+		}
+		if got, err := tokenFor(s, audience, false); got != text || err != nil {
+			t.Errorf("without an exchange, the token is %q, with the error %v", got, err)
+		}
+	}
+}
+
 // A file is read once a second, and says why it cannot be.
 func TestFileAndEnvironment(t *testing.T) {
 	l := newLab()
