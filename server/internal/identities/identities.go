@@ -85,8 +85,8 @@ type memory struct {
 	// failure is the last error of the source, and failed is its time.
 	failure error
 	failed  time.Time
-	// sent is the last token that was sent, if it may be sent once only.
-	sent string
+	// previous is the last token that was sent, if it may be sent once only.
+	previous string
 }
 
 // maxMemories limits the tokens of an identity that are remembered. The last ones count.
@@ -157,18 +157,18 @@ func (s *Set) Identity(ctx context.Context, r host.IdentityRequest) (string, err
 	case <-ctx.Done():
 		return "", fmt.Errorf("gave up waiting for the source: %w", context.Cause(ctx))
 	}
-	if old := m.current.Load(); alone && old != nil && old.text == m.sent {
+	if old := m.current.Load(); alone && old != nil && old.text == m.previous {
 		m.current.Store(nil)
 	}
 	t, err := s.find(ctx, i, m, r.Audience)
-	if err == nil && alone && t.text == m.sent {
+	if err == nil && alone && t.text == m.previous {
 		err = errors.New("the source has no other token yet than the one that was sent, and once is set")
 	}
 	if err != nil {
 		return "", err
 	}
 	if alone {
-		m.sent = t.text
+		m.previous = t.text
 		m.current.Store(nil)
 	}
 	return t.text, nil

@@ -228,7 +228,7 @@ func TestTokensForOneExchange_threats_414(t *testing.T) {
 }
 
 // threats.md 414: with once, a source that has no other token yet fails an exchange, and not the requests that need none.
-func TestSourceWithoutAnotherToken_threats_414(t *testing.T) {
+func TestSecondExchangeOfToken_threats_414(t *testing.T) {
 	l := newLab()
 	s := l.identities(func(i *Identity) { i.Once = true })
 	for serial := range 3 {

@@ -43,10 +43,10 @@ type identityWorld struct {
 	key       ed25519.PrivateKey
 	session   string
 	addresses *strings.Replacer
-	ahead     atomic.Int64
-	// asked counts the token requests. The endpoint answers with refuse if that is not nil.
-	asked  atomic.Int64
-	refuse atomic.Pointer[testworld.Answer]
+	offset    atomic.Int64
+	// exchanges counts the token requests. The endpoint answers with refuse if that is not nil.
+	exchanges atomic.Int64
+	refuse    atomic.Pointer[testworld.Answer]
 }
 
 func startIdentity(t *testing.T) *identityWorld {
@@ -65,7 +65,7 @@ func startIdentity(t *testing.T) *identityWorld {
 		_, _ = io.WriteString(rw, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer token-0123456789-"))
 	}
 	w.world = start(t, api, w.addresses.Replace(keyless), func(c *daemon.Config) {
-		c.Options.Host.Clock = func() time.Time { return began.Add(time.Duration(w.ahead.Load())) }
+		c.Options.Host.Clock = func() time.Time { return began.Add(time.Duration(w.offset.Load())) }
 	})
 	w.session = w.token(jwt.MapClaims{"aud": "gateway"})
 	return w
@@ -73,7 +73,7 @@ func startIdentity(t *testing.T) *identityWorld {
 
 // issue is the token endpoint.
 func (w *identityWorld) issue(rw http.ResponseWriter, r *http.Request) {
-	n := w.asked.Add(1)
+	n := w.exchanges.Add(1)
 	if refuse := w.refuse.Load(); refuse != nil {
 		answering(&testworld.Canaries{}, *refuse)(rw, r)
 		return
@@ -95,10 +95,10 @@ func (w *identityWorld) token(changes jwt.MapClaims) string {
 	return text
 }
 
-// holds puts a token into the file of the identity, which is read once a second.
-func (w *identityWorld) holds(token string) {
+// setToken puts a token into the file of the identity, which is read once a second.
+func (w *identityWorld) setToken(token string) {
 	testworld.Check(w.t, os.WriteFile(filepath.Join(filepath.Dir(w.file), "token"), []byte(token), 0o600))
-	w.ahead.Add(int64(time.Second))
+	w.offset.Add(int64(time.Second))
 }
 
 // request sends a request of a user with a session.
@@ -109,11 +109,11 @@ func (w *identityWorld) request(session string) (status int, body string) {
 }
 
 // wants sends a request, and checks its answer and the number of token requests so far.
-func (w *identityWorld) wants(what string, status int, body string, asked int64) {
+func (w *identityWorld) wants(what string, status int, body string, exchanges int64) {
 	w.t.Helper()
 	gotStatus, gotBody := w.request(w.session)
-	if gotStatus != status || !strings.Contains(gotBody, body) || w.asked.Load() != asked {
-		w.t.Errorf("%s: status = %d, want %d; body = %s, want %s; token requests = %d, want %d", what, gotStatus, status, gotBody, body, w.asked.Load(), asked)
+	if gotStatus != status || !strings.Contains(gotBody, body) || w.exchanges.Load() != exchanges {
+		w.t.Errorf("%s: status = %d, want %d; body = %s, want %s; token requests = %d, want %d", what, gotStatus, status, gotBody, body, w.exchanges.Load(), exchanges)
 	}
 }
 
@@ -125,15 +125,15 @@ func TestTokenOfProcessStaysInside_threats_439(t *testing.T) {
 	t.Cleanup(elsewhere.Close)
 	repeat, redirect := testworld.Answer(testworld.Refused), testworld.Respond(http.StatusTemporaryRedirect, "", "Location", elsewhere.URL)
 	for name, c := range map[string]struct {
-		claims jwt.MapClaims
-		change func(token string) string
-		refuse *testworld.Answer
-		stage  string
-		asked  int64
+		claims    jwt.MapClaims
+		change    func(token string) string
+		refuse    *testworld.Answer
+		stage     string
+		exchanges int64
 	}{
-		"an endpoint that issues":      {asked: 1},
-		"an endpoint that repeats it":  {refuse: &repeat, stage: "token", asked: 1},
-		"an endpoint that redirects":   {refuse: &redirect, stage: "token", asked: 1},
+		"an endpoint that issues":      {exchanges: 1},
+		"an endpoint that repeats it":  {refuse: &repeat, stage: "token", exchanges: 1},
+		"an endpoint that redirects":   {refuse: &redirect, stage: "token", exchanges: 1},
 		"the token of another party":   {claims: jwt.MapClaims{"aud": "vault"}, stage: "identity"},
 		"the token of several parties": {claims: jwt.MapClaims{"aud": []string{"sts", "vault"}}, stage: "identity"},
 		"the session of a user":        {claims: jwt.MapClaims{"aud": "gateway"}, stage: "identity"},
@@ -148,7 +148,7 @@ func TestTokenOfProcessStaysInside_threats_439(t *testing.T) {
 			if c.change != nil {
 				token = c.change(token)
 			}
-			w.holds(token)
+			w.setToken(token)
 			w.refuse.Store(c.refuse)
 			status, answer := w.request(w.session)
 			if (status == http.StatusOK) != (c.stage == "") || c.stage != "" && !strings.Contains(answer, `"stage":"`+c.stage+`"`) {
@@ -156,8 +156,8 @@ func TestTokenOfProcessStaysInside_threats_439(t *testing.T) {
 			}
 			_, answer = w.test("orders", `{"path": "/"}`)
 			w.Out("the answer to a test", answer)
-			if w.asked.Load() != c.asked {
-				t.Errorf("token requests = %d, want %d", w.asked.Load(), c.asked)
+			if w.exchanges.Load() != c.exchanges {
+				t.Errorf("token requests = %d, want %d", w.exchanges.Load(), c.exchanges)
 			}
 			w.metrics()
 			if uses := w.auditLines(); len(uses) < 2 {
@@ -172,12 +172,12 @@ func TestTokenOfProcessStaysInside_threats_439(t *testing.T) {
 }
 
 // threats.md 416: a token of the process is no session, also if one issuer and one key make both.
-func TestTokenOfProcessIsNoSession_threats_416(t *testing.T) {
+func TestTokenOfProcessAsSession_threats_416(t *testing.T) {
 	w := startIdentity(t)
-	w.holds(w.token(nil))
+	w.setToken(w.token(nil))
 	for name, claims := range map[string]jwt.MapClaims{"a token of the process": nil, "one for several parties": {"aud": []string{"sts", "vault"}}} {
-		if status, body := w.request(w.token(claims)); status != http.StatusUnauthorized || w.asked.Load() != 0 {
-			t.Errorf("%s: status = %d, want 401; body = %s, token requests = %d", name, status, body, w.asked.Load())
+		if status, body := w.request(w.token(claims)); status != http.StatusUnauthorized || w.exchanges.Load() != 0 {
+			t.Errorf("%s: status = %d, want 401; body = %s, token requests = %d", name, status, body, w.exchanges.Load())
 		}
 	}
 	w.refuses(w.addresses.Replace(strings.Replace(keyless, "audience: sts", "audience: gateway", 1)), "is also one of gateway.user.jwt.audiences")
@@ -188,15 +188,15 @@ func TestTokenOfProcessIsNoSession_threats_416(t *testing.T) {
 // the file before, too. A file whose connector names what is not listed does not come into use.
 func TestReloadOfIdentities_threats_439(t *testing.T) {
 	w := startIdentity(t)
-	w.holds(w.token(nil))
+	w.setToken(w.token(nil))
 	w.wants("the first file", http.StatusOK, "1", 1)
-	other := filepath.Join(t.TempDir(), "other")
-	testworld.Check(t, os.WriteFile(other, []byte(w.token(jwt.MapClaims{"sub": "payments"})), 0o600))
+	payments := filepath.Join(t.TempDir(), "payments")
+	testworld.Check(t, os.WriteFile(payments, []byte(w.token(jwt.MapClaims{"sub": "payments"})), 0o600))
 	for _, step := range []struct {
 		name, old, replacement string
 		status                 int
 		body                   string
-		asked                  int64
+		exchanges              int64
 	}{
 		{"the same file", "", "", http.StatusOK, "1", 1},
 		{"hosts of another audience", "hosts: [HOST]}", "hosts: [HOST]}, {audience: vault, hosts: [vault.test]}", http.StatusOK, "1", 1},
@@ -205,7 +205,7 @@ func TestReloadOfIdentities_threats_439(t *testing.T) {
 		{"back again", "", "", http.StatusOK, "1", 2},
 		{"another subject is expected", "path: token", "path: token, expect: {sub: payments}", http.StatusBadGateway, `"stage":"identity"`, 2},
 		{"another issuer is expected", "path: token", "path: token, expect: {iss: 'https://other.example.com'}", http.StatusBadGateway, `"stage":"identity"`, 2},
-		{"a token of another subject", "path: token", "path: " + other, http.StatusOK, "3", 3},
+		{"a token of another subject", "path: token", "path: " + payments, http.StatusOK, "3", 3},
 		{"another audience of the same token", "audience: sts, hosts: [HOST]", "audience: vault, hosts: [HOST]", http.StatusBadGateway, `"stage":"identity"`, 3},
 	} {
 		text := strings.Replace(keyless, step.old, step.replacement, 1)
@@ -214,6 +214,6 @@ func TestReloadOfIdentities_threats_439(t *testing.T) {
 			text = strings.Replace(text, "'sts'", "'vault'", 1)
 		}
 		w.use(w.addresses.Replace(text))
-		w.wants(step.name, step.status, step.body, step.asked)
+		w.wants(step.name, step.status, step.body, step.exchanges)
 	}
 }
