@@ -39,9 +39,9 @@ func challengeOf(env contract.Env) (r contract.ChallengeReply) {
 	return r
 }
 
-func challengeWorld(t *testing.T, do func(contract.Env) (string, error)) (*world, *host.Connector) {
+func challengeWorld(t *testing.T, do func(contract.Env) (string, error), change ...func(*host.Config)) (*world, *host.Connector) {
 	t.Helper()
-	w := newWorld(t, withoutBuiltIns, withGuest(&guest{about: challenged, authenticate: do}))
+	w := newWorld(t, append(change, withoutBuiltIns, withGuest(&guest{about: challenged, authenticate: do}))...)
 	w.canary("key")
 	return w, w.connect("custom", config{"key": "{{ get_secret('key') }}", "url": tokenURL})
 }

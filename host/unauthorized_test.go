@@ -262,18 +262,33 @@ func TestA401LeavesTheRefreshToken_threats_61(t *testing.T) {
 // answer, because of which the second attempt runs.
 
 // attempts returns a world whose API refuses each first attempt, and whose guest reads the request in each attempt, but before
-// that does do. Requests of alice are those that the guest wants to say something about.
-func attempts(t *testing.T, do func(env contract.Env, status int)) (w *world, ask func(user string)) {
+// that does do. Requests of alice are those that the guest wants to say something about. In a list, another guest reads the request, and
+// stands before the one that does do.
+func attempts(t *testing.T, list bool, do func(env contract.Env, status int)) (w *world, ask func(user string)) {
 	t.Helper()
-	w, connector := challengeWorld(t, func(env contract.Env) (string, error) {
-		status := challengeOf(env).Status
-		do(env, status)
+	read := func(env contract.Env, status int) (string, error) {
 		credential := "right"
 		if status == 0 && strings.Contains(string(env.Input()), "alice") {
 			credential = "wrong"
 		}
 		return header("X-Key", credential), nil
+	}
+	w, connector := challengeWorld(t, func(env contract.Env) (string, error) {
+		status := challengeOf(env).Status
+		do(env, status)
+		if list {
+			return header("X-Second", value(env, "key")), nil
+		}
+		return read(env, status)
+	}, func(c *host.Config) {
+		reader := &guest{about: challenged, authenticate: func(env contract.Env) (string, error) { return read(env, challengeOf(env).Status) }}
+		reader.about.Type = "reader"
+		withGuest(reader)(c)
 	})
+	if list {
+		configured := config{"key": "{{ get_secret('key') }}", "url": tokenURL}
+		connector = w.open(host.ConnectorConfig{Name: "list", Auth: []host.Auth{{Type: "reader", Config: configured}, {Type: "custom", Config: configured}}})
+	}
 	w.login.Answer(tokens(3600))
 	w.api.Answer(func(r *http.Request) (*http.Response, error) {
 		if r.Header.Get("X-Key") == "wrong" {
@@ -289,8 +304,14 @@ func attempts(t *testing.T, do func(env contract.Env, status int)) (w *world, as
 	}
 }
 
+// forms runs a test with one guest, and with a list of two.
+func forms(t *testing.T, name string, test func(t *testing.T, list bool)) {
+	t.Run(name, func(t *testing.T) { test(t, false) })
+	t.Run(name+" in a list", func(t *testing.T) { test(t, true) })
+}
+
 // A guest that has the API refuse only some requests does not let others see which, by what it does because of the refusal
-// (threats.md 102).
+// (threats.md 102). Nor does one beside it in a list.
 func TestASecondAttemptSaysNothingOfItsRequest_threats_102(t *testing.T) {
 	for name, c := range map[string]struct {
 		// known is done in each attempt, because is done after a refusal, and seen returns what a later call sees.
@@ -326,11 +347,11 @@ func TestASecondAttemptSaysNothingOfItsRequest_threats_102(t *testing.T) {
 			},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
+		forms(t, name, func(t *testing.T, list bool) {
 			var seen []string
 			for _, user := range []string{"bobby", "alice"} {
 				looking, last := false, ""
-				w, ask := attempts(t, func(env contract.Env, status int) {
+				w, ask := attempts(t, list, func(env contract.Env, status int) {
 					switch {
 					case looking:
 						last = c.seen(env)
@@ -365,9 +386,9 @@ func TestASecondAttemptAsksNoEndpoint_threats_102(t *testing.T) {
 		},
 		"exchange": func(env contract.Env) { env.Exchange([]byte(marshal(contract.Exchange{URL: value(env, "url")}))) },
 	} {
-		t.Run(name, func(t *testing.T) {
+		forms(t, name, func(t *testing.T, list bool) {
 			var runs []int
-			w, request := attempts(t, func(env contract.Env, status int) {
+			w, request := attempts(t, list, func(env contract.Env, status int) {
 				if runs = append(runs, status); status != 0 {
 					ask(env)
 				}
