@@ -115,7 +115,8 @@ type signer struct {
 	received signed
 }
 
-// newSigner returns a host with compiled plugins. Its time is in the past: the verifiers use their own clock.
+// newSigner returns a host with compiled plugins, for which a token endpoint issues a token. Its time is in the past: the verifiers use
+// their own clock.
 func newSigner(t *testing.T, module string, secrets host.MapSecrets, more ...string) *signer {
 	t.Helper()
 	var plugins []host.Plugin
@@ -129,6 +130,7 @@ func newSigner(t *testing.T, module string, secrets host.MapSecrets, more ...str
 	h := testworld.Must(host.New(t.Context(), host.Config{
 		Secrets: secrets, BuiltIns: []host.Plugin{}, Plugins: plugins,
 		Clock: func() time.Time { return time.Unix(1_767_323_045, 0) },
+		Base:  testworld.Respond(http.StatusOK, `{"access_token":"a-bound-token-0123456789","token_type":"DPoP","expires_in":300}`, "Content-Type", "application/json"),
 	}))(t)
 	t.Cleanup(func() { _ = h.Close(context.WithoutCancel(t.Context())) })
 	return &signer{t: t, host: h}

@@ -83,6 +83,14 @@ Object.assign(judges, {
     await jwtVerify(request.token ?? whole(request), createPublicKey(request.key));
     return 'valid';
   },
+  async dpop(request) {
+    const { EmbeddedJWK, jwtVerify } = await import('jose');
+    const { payload } = await jwtVerify(request.headers.Dpop[0], EmbeddedJWK, { typ: 'dpop+jwt', requiredClaims: ['jti', 'iat'] });
+    const { origin, pathname } = new URL(request.url);
+    const ath = createHash('sha256').update(request.headers.Authorization[0].replace(/^DPoP /, '')).digest('base64url');
+    const right = payload.htm === request.method && payload.htu === origin + pathname && payload.ath === ath;
+    return right ? 'valid' : `the claims are ${JSON.stringify(payload)}`;
+  },
   async jsonwebtoken(request) {
     const { default: { verify } } = await import('jsonwebtoken');
     verify(request.token ?? whole(request), request.key, { algorithms: ['RS256', 'PS256', 'ES256', 'ES512'] });
