@@ -85,6 +85,6 @@ func TestSignatureAndProof(t *testing.T) {
 		}
 	}
 	connector := testworld.Must(w.host.NewConnector(t.Context(), host.ConnectorConfig{Name: "api", Origins: []string{"https://api.test"}, Auth: []host.Auth{signature(covers), proof}}))(t)
-	_, err := connector.Transport(w).RoundTrip(testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodPost, "https://api.test/sell", strings.NewReader("{}")))(t)) //nolint:bodyclose // there is none
+	_, err := connector.Transport(w).RoundTrip(testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodPost, "https://api.test/sell", strings.NewReader("{}")))(t))
 	testworld.WantError(t, "a signature of what is not there yet", err, "auth[0]")
 }
