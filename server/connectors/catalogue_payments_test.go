@@ -5,6 +5,7 @@
 package connectors_test
 
 import (
+	"crypto/ed25519"
 	"crypto/hmac"
 	"crypto/rsa"
 	"crypto/sha256"
@@ -17,9 +18,12 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	jose "github.com/golang-jwt/jwt/v5"
 
@@ -40,6 +44,13 @@ func paymentAccounts(t *testing.T) map[string]account {
 			}),
 		},
 		"revolut-business": revolutBusiness(public, pkcs1),
+		"ebay-finances": {
+			secrets: map[string]string{"ebay-finances-client": "PRD-0123", "ebay-finances-refresh-token": "v^1.1#i^1", "ebay-finances-key": pkcs8(t, ed25519Key("k"))},
+			set:     map[string]string{"EBAY_GB": "EBAY_DE", "your-public-key-as-jwe": "eyJ6aXAiOiJERUYifQ.a.b.c.d", "your-app-id": id},
+			api: tokens("https://api.ebay.com/identity/v1/oauth2/token", strings.Replace(answer, "Bearer", "User Access Token", 1),
+				request("GET https://apiz.ebay.com/sell/finances/v1/seller_funds_summary", bearing(apiToken), sends("X-EBAY-C-MARKETPLACE-ID", "EBAY_DE"), sends("x-ebay-signature-key", "eyJ6aXAiOiJERUYifQ.a.b.c.d"), ebay),
+				signedIn(id, "PRD-0123"), posts("grant_type", "refresh_token", "refresh_token", "v^1.1#i^1")),
+		},
 		"kraken": {
 			secrets: map[string]string{"kraken-key": "Ln3sDq2R", "kraken-secret": base64.StdEncoding.EncodeToString([]byte(krakenSecret))},
 			api:     request("POST https://api.kraken.com/0/private/Balance", sends("API-Key", "Ln3sDq2R"), kraken),
@@ -139,6 +150,30 @@ func trueLayer(t *testing.T, r *http.Request) error {
 		return err
 	}
 	return jose.SigningMethodES512.Verify(parts[0]+"."+base64.RawURLEncoding.EncodeToString([]byte(payload)), signature, &testworld.Must(p521Key())(t).PublicKey)
+}
+
+// ebayInput matches Signature-Input, to which eBay's own verifier takes a key ID beside the time
+// (github.com/eBay/digital-signature-verification-ebay-api).
+var ebayInput = regexp.MustCompile(`^sig1=(\("x-ebay-signature-key" "@method" "@path" "@authority"\);created=([0-9]+)(?:;keyid="[^"]+")?)$`)
+
+// ebay checks a signature of RFC 9421 over the key, the method, the path and the host.
+func ebay(r *http.Request) error {
+	input := ebayInput.FindStringSubmatch(r.Header.Get("Signature-Input"))
+	if input == nil {
+		return fmt.Errorf("Signature-Input = %q", r.Header.Get("Signature-Input"))
+	}
+	if created, _ := strconv.ParseInt(input[2], 10, 64); time.Since(time.Unix(created, 0)).Abs() > time.Minute {
+		return fmt.Errorf("created = %d, want now", created)
+	}
+	text := fmt.Sprintf("\"x-ebay-signature-key\": %s\n\"@method\": %s\n\"@path\": %s\n\"@authority\": %s\n\"@signature-params\": %s",
+		r.Header.Get("X-Ebay-Signature-Key"), r.Method, r.URL.Path, r.Host, input[1])
+	encoded := strings.TrimSuffix(strings.TrimPrefix(r.Header.Get("Signature"), "sig1=:"), ":")
+	signature, err := base64.StdEncoding.DecodeString(encoded)
+	public, _ := ed25519Key("k").Public().(ed25519.PublicKey)
+	if err != nil || !ed25519.Verify(public, []byte(text), signature) {
+		return fmt.Errorf("Signature = %q does not verify, %w", r.Header.Get("Signature"), err)
+	}
+	return nil
 }
 
 // mastercard checks a signature of OAuth 1.0a with RSA-SHA256, which covers the SHA-256 of the body.

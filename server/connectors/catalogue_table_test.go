@@ -180,7 +180,7 @@ func tokenAccounts() map[string]account {
 			strings.Replace(answer, "3600", "14400", 1), "POST https://api.dropboxapi.com/2/users/get_current_account",
 			posts("grant_type", "refresh_token", "refresh_token", "0pAl4iB3", "client_id", id, "client_secret", secret)).of("your-app-key", id),
 		"ebay": withTokens(one("ebay", secret), "https://api.ebay.com/identity/v1/oauth2/token", strings.Replace(answer, "Bearer", "Application Access Token", 1),
-			"GET https://api.ebay.com/buy/browse/v1/item_summary/search", signedIn(id, secret), granted("scope", "https://api.ebay.com/oauth/api_scope")).of("your-app-id", id).without("expires_in_from"),
+			"GET https://api.ebay.com/buy/browse/v1/item_summary/search", signedIn(id, secret), granted("scope", "https://api.ebay.com/oauth/api_scope")).of("your-app-id", id),
 		"ibm-cloud": withTokens(one("ibm-cloud", secret), "https://iam.cloud.ibm.com/identity/token",
 			answer, "GET https://resource-controller.cloud.ibm.com/v2/resource_instances",
 			posts("grant_type", "urn:ibm:params:oauth:grant-type:apikey", "apikey", secret)).without("expires_in_from"),

@@ -10,6 +10,7 @@ import { generateJwt } from "@coinbase/cdp-sdk/auth";
 import edgegrid from "./node_modules/akamai-edgegrid/src/auth.js";
 import { AlipaySdk } from "alipay-sdk";
 import atlassian from "atlassian-jwt";
+import ebay from "digital-signature-nodejs-sdk";
 import kraken from "./node_modules/ccxt/js/src/kraken.js";
 import { ApiTokenProvider } from "fireblocks-sdk/dist/src/api-token-provider.js";
 import { IamAuthenticator } from "ibm-cloud-sdk-core";
@@ -118,6 +119,19 @@ const judges = {
     want.header.nonce = got.header.nonce;
     delete want.claims.iat; // the page of the Advanced Trade API has none
     return [got, want];
+  },
+  async ebay(r) {
+    const headers = Object.fromEntries(Object.entries(r.header).map(([name, [value]]) => [name.toLowerCase(), value]));
+    const signatureComponents = { method: r.method, authority: headers.host, path: r.target.split("?")[0] };
+    const validate = (changed) =>
+      ebay.validateSignature({ headers, body: r.body }, { masterKey: r.public, signatureComponents: { ...signatureComponents, ...changed } });
+    const [input, created] = headers["signature-input"].match(/^.*;created=([0-9]+)/);
+    const signatureParams = ["content-digest", "x-ebay-signature-key", "@method", "@path", "@authority"];
+    const want = await at(Number(created) * 1000, "", () => ebay.generateSignatureInput(headers, { signatureParams }));
+    return [
+      [await validate({}), await validate({ path: "/sell/finances/v1/transfer" }), await validate({ method: "HEAD" }), input],
+      [true, false, false, want],
+    ];
   },
   mastercard(r) {
     const parameters = (authorization) => authorization.replace("OAuth ", "").split(/, ?/).sort();

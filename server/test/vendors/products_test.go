@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"crypto"
+	"crypto/aes"
+	"crypto/cipher"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
@@ -94,7 +96,11 @@ func (p product) send(t *testing.T, requests ...string) (all []signed) {
 	t.Helper()
 	api := testworld.Must(catalogue.Find(p.name))(t)
 	api = testworld.Must(api.With(catalogue.Options{Set: p.set}))(t)
-	file := testworld.Must(connectors.AddConnector(t.Context(), []byte("connectors:\n"), strings.NewReplacer(p.edit...).Replace(api.Item())))(t)
+	head := "connectors:\n"
+	if api.NeedsState() {
+		head = "state: {type: sqlite, path: state.db, keys: [\"{{ get_secret('state-key') }}\"]}\n" + head
+	}
+	file := testworld.Must(connectors.AddConnector(t.Context(), []byte(head), strings.NewReplacer(p.edit...).Replace(api.Item())))(t)
 	k := &keeper{}
 	set := testworld.Must(connectors.Read(t.Context(), "connectors.yaml", file, connectors.Options{
 		WithoutStore: true, Host: host.Config{Secrets: p.secrets, Base: k, UserAgent: "keywright/1"},
@@ -168,6 +174,8 @@ func TestClientsForNode(t *testing.T) {
 	balances := []string{"GET /api/v1/accounts?currency=BTC", "POST /api/v1/orders {\"side\":\"buy\",\"remark\":\"é\"}"}
 	cdp := []string{`api.coinbase.com`, `api.cdp.coinbase.com`, `{uri: "{method} {authority}{path}"}`, `{uris: ["{method} {authority}{path}"]}`}
 	exchangeKey := base64.StdEncoding.EncodeToString([]byte("the private key of an account at an exchange"))
+	master := base64.StdEncoding.EncodeToString([]byte("eBay's key for keys of developers"[:32]))
+	finances := product{"ebay-finances", map[string]string{"your-public-key-as-jwe": ebayJWE(t, master, edPublic)}, host.MapSecrets{"ebay-finances-client": "PRD-1", "ebay-finances-refresh-token": "v^1.1", "ebay-finances-key": inner(edKey)}, nil}
 	var requests []signed
 	for _, test := range []struct {
 		judge, key, public, algorithm, base string
@@ -182,6 +190,8 @@ func TestClientsForNode(t *testing.T) {
 		{"fireblocks", rsaKey, "", "", "", product{"fireblocks", nil, host.MapSecrets{"fireblocks-id": "user-1", "fireblocks-key": rsaKey}, nil}, vaults},
 		{"coinbase", ecKey, ecPublic, "", "", product{"coinbase", map[string]string{"your-key-name": "organizations/1/apiKeys/2"}, host.MapSecrets{"coinbase": ecKey}, cdp}, wallets},
 		{"coinbase", base64.StdEncoding.EncodeToString(edSigner), edPublic, "", "", product{"coinbase", map[string]string{"your-key-name": "key-1"}, host.MapSecrets{"coinbase": base64.StdEncoding.EncodeToString(edSigner)}, append([]string{"algorithm: ES256", "algorithm: EdDSA"}, cdp...)}, wallets},
+		{"ebay", edKey, master, "", "", finances, []string{"GET /seller_funds_summary", "GET /payout?limit=20&filter=payoutStatus:%7BSUCCEEDED%7D"}},
+		{"ebay", edKey, master, "", "", product{finances.name, finances.set, finances.secrets, []string{`components: "`, `components: "content-digest `}}, []string{"POST /order/1/issue_refund {\"comment\":\"é\"}"}},
 		{"mastercard", rsaKey, "", "", "", product{"mastercard", nil, host.MapSecrets{"mastercard-consumer-key": "consumer!1", "mastercard-key": rsaKey}, nil}, atms},
 		{"alibaba", "a-secret", "", "", "", product{"alibaba-cloud", map[string]string{"your-region": "cn-shanghai", "your-access-key-id": "LTAI5t"}, host.MapSecrets{"alibaba-cloud": "a-secret"}, nil}, servers},
 		{"kucoin", "a-secret", "", "", "", product{"kucoin", map[string]string{"your-key-version": "2"}, host.MapSecrets{"kucoin-key": "k1", "kucoin-secret": "a-secret", "kucoin-passphrase": "horse"}, nil}, balances},
@@ -194,6 +204,22 @@ func TestClientsForNode(t *testing.T) {
 		}
 	}
 	judged(t, requests)
+}
+
+// ebayJWE returns a public key as eBay's Key Management API has it: encrypted for eBay, by a key of its own.
+func ebayJWE(t *testing.T, master, public string) string {
+	t.Helper()
+	gcm := testworld.Must(cipher.NewGCM(testworld.Must(aes.NewCipher(testworld.Must(base64.StdEncoding.DecodeString(master))(t)))(t)))(t)
+	header := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"dir","enc":"A256GCM"}`))
+	claims := testworld.Must(json.Marshal(map[string]any{"appid": "app-1", "pkey": inner(public)}))(t)
+	nonce := make([]byte, gcm.NonceSize())
+	sealed := gcm.Seal(nil, nonce, claims, []byte(header))
+	text, tag := sealed[:len(claims)], sealed[len(claims):]
+	parts := []string{header, ""}
+	for _, part := range [][]byte{nonce, text, tag} {
+		parts = append(parts, base64.RawURLEncoding.EncodeToString(part))
+	}
+	return strings.Join(parts, ".")
 }
 
 // inner returns what stands between the first and the last line of a PEM block.
