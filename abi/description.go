@@ -142,7 +142,8 @@ type Field struct {
 	// EncodingField is, for a field of kind [KindKey], the name of the field that says how the secret of an HMAC is written: text,
 	// base64, base64url, base32 or hex. Without it, the secret is the bytes of the text. Other keys ignore it.
 	EncodingField string `json:"encoding_field,omitempty"`
-	// Purposes are the uses of a key: jwt, http_signature (a signature base, RFC 9421 section 2.5) and message (other data). If it is empty, the key signs JWTs only.
+	// Purposes are the uses of a key: jwt, http_signature (a signature base, RFC 9421 section 2.5) and message (other data). If it is empty,
+	// the key signs JWTs only.
 	Purposes []string `json:"purposes,omitempty"`
 	// Generate reports whether the host makes a key of its own if this field, of kind [KindKey], is absent.
 	Generate bool `json:"generate,omitempty"`

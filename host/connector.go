@@ -28,8 +28,9 @@ type ConnectorConfig struct {
 	// fail. A star in place of a label, as in https://*.example.com, is a host that depends on the tenant of the context's [User]: the
 	// program chooses one of Hosts for each request, and redirects to another get no credential.
 	Origins []string
-	// Hosts bounds all hosts of the connector that are not literal: in Origins, in URLs of Auth, and those that an answer names. It has names such as eu.example.com,
-	// and *.example.com, where the star stands for one label. A host without a port has that of https, or http.
+	// Hosts bounds all hosts of the connector that are not literal: in Origins, in URLs of Auth, and those that an answer names. It has
+	// names such as eu.example.com, and *.example.com, where the star stands for one label. A host without a port has that of https, or
+	// http.
 	Hosts []string
 	// HostsShareSecrets allows secrets that are the same for all tenants beside a host that the tenant chooses, or below a domain where
 	// everybody can get a name, such as myshopify.com (by the list of publicsuffix.org).
@@ -143,8 +144,9 @@ func (c *Connector) Secrets() []string {
 }
 
 // FieldSecrets returns the names of the secrets in each field of the connector's auth, as [Connector.Secrets] has them, sorted. The
-// name user.token stands for the token of the user's session, and identity('NAME', 'AUDIENCE') for that of an identity. The secrets of its TLS are under tls.certificate, tls.key and tls.ca.
-// Fields without secrets are left out. In a list of authentications, a field has the place in front, as in auth[1].private_key.
+// name user.token stands for the token of the user's session, and identity('NAME', 'AUDIENCE') for that of an identity. The secrets of its
+// TLS are under tls.certificate, tls.key and tls.ca. Fields without secrets are left out. In a list of authentications, a field has the
+// place in front, as in auth[1].private_key.
 func (c *Connector) FieldSecrets() map[string][]string {
 	all := map[string][]string{}
 	for _, e := range c.elements {
@@ -288,8 +290,8 @@ func (c *Connector) Transport(base http.RoundTripper) http.RoundTripper {
 //     &amp;.
 //
 // It is not found with escapes of one kind inside those of another, if the API has changed its case, compressed, encrypted or split it
-// (as a Range request can make it do), in lines without Base64, in another character set, or in another encoding: Base64 of Base64, escapes of CSS, MIME's
-// quoted-printable, other named references, or a backslash before a letter that needs none.
+// (as a Range request can make it do), in lines without Base64, in another character set, or in another encoding: Base64 of Base64, escapes
+// of CSS, MIME's quoted-printable, other named references, or a backslash before a letter that needs none.
 //
 // The time of the search grows with the length of the answer alone. An answer that would take longer, because it repeats many times
 // nearly all of a credential, counts as one that contains it, and the error of its body says so.

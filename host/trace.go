@@ -17,8 +17,8 @@ import (
 // Trace records what a request of a [Connector] makes the host send and get. Put it into the context of the request with
 // [WithTrace]. The zero value is ready for use. A Trace is safe for concurrent use.
 //
-// It holds no secret, token, code, assertion or key, and, without Descriptions, no text that only an answer has. The masked texts begin with masked- and
-// a number. User names and other values of templates that are no secrets show as in an [Explanation].
+// It holds no secret, token, code, assertion or key, and, without Descriptions, no text that only an answer has. The masked texts begin with
+// masked- and a number. User names and other values of templates that are no secrets show as in an [Explanation].
 type Trace struct {
 	// Descriptions asks for the error_description of each refusal of a token endpoint. The endpoint wrote that text: show it to the
 	// operator who asked, and keep it out of logs and answers to callers. Set it before WithTrace.

@@ -47,7 +47,8 @@ type Definition struct {
 	Headers []Parameter
 	// Query has parameters that are appended to the query of the URL. Of a caller's parameters, only those pass that are overridable here.
 	Query []Parameter
-	// Auth is the auth type of the API and its configuration, or a list of up to four that run in order. The type none is for an API that asks nothing.
+	// Auth is the auth type of the API and its configuration, or a list of up to four that run in order. The type none is for an API that
+	// asks nothing.
 	//
 	// Only Auth, TLS and the values of Headers and Query may name secrets.
 	Auth host.Auths

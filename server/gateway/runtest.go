@@ -147,8 +147,8 @@ func refusalOf(err error) *trial.EarlierRefusal {
 	}
 }
 
-// setStages sets the stages of a result, those that the request has reached. It has failed at one of them only if there was a problem. The times of
-// exchanges are in the trace, whether or not the host has [Observe].
+// setStages sets the stages of a result, those that the request has reached. It has failed at one of them only if there was a problem. The
+// times of exchanges are in the trace, whether or not the host has [Observe].
 func setStages(r *trial.Result, e Event) {
 	if e.Attempt.Exchanges == 0 {
 		for _, exchange := range r.Exchanges {

@@ -64,8 +64,8 @@ var ownNames = []string{"alg", "jku", "jwk", "kid", "x5u", "x5c", "x5t", "x5t#S2
 
 // Uses has the keys of a host that sign something beside JWS, with the connector of each. It is safe for concurrent use.
 //
-// A caller's body can be the payload of a JWS, and the body with its signature can pass for a JWT. So a key that signs JWS may be none of these. A key is known by the name of its secret, by its name in a store of keys, and,
-// once it has signed, by its thumbprint.
+// A caller's body can be the payload of a JWS, and the body with its signature can pass for a JWT. So a key that signs JWS may be none of
+// these. A key is known by the name of its secret, by its name in a store of keys, and, once it has signed, by its thumbprint.
 type Uses struct {
 	connectors *lru.Cache[string, string]
 }

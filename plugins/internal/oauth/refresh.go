@@ -52,8 +52,8 @@ type Grant struct {
 	State bool
 }
 
-// Redeem requests a token. Behind it, in a line of its own, may be the API's URL. If the endpoint wants its nonce in the DPoP proof, or shows by its Date that the time of an assertion or a
-// proof is not its own, Redeem asks once more.
+// Redeem requests a token. Behind it, in a line of its own, may be the API's URL. If the endpoint wants its nonce in the DPoP proof, or
+// shows by its Date that the time of an assertion or a proof is not its own, Redeem asks once more.
 func Redeem(c *sdk.Call, g Grant) (sdk.Token, error) {
 	bound := c.Config("sender") == DPoP
 	send := func() (sdk.Token, error) {

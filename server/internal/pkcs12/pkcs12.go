@@ -27,7 +27,8 @@ const maxIterations = 100_000
 var errUnknownForm = errors.New("has a form or an encryption that is not known: export it again with openssl pkcs12 -export")
 
 // Read returns the private key of a file, its certificate, and behind that the others in the order of the file. It reads
-// AES (PBES2) and the legacy RC2 and 3DES. A key may be encrypted once, and not within the part of the certificates. The error says what is wrong, and has nothing of the file.
+// AES (PBES2) and the legacy RC2 and 3DES. A key may be encrypted once, and not within the part of the certificates. The error says what is
+// wrong, and has nothing of the file.
 func Read(file []byte, passphrase string) (*tls.Certificate, error) {
 	if costly(file, 0) {
 		return nil, fmt.Errorf("derives its keys by more than %d iterations: export it with fewer", maxIterations)

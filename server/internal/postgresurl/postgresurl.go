@@ -58,8 +58,8 @@ func Open(config *pgx.ConnConfig, connections int) *sql.DB {
 	return db
 }
 
-// Parse parses the URL of a database, postgres://user:password@host:port/database. Its error does not quote a malformed URL, because it is unknown which part is
-// the password. In errors about other URLs, pgx masks the password.
+// Parse parses the URL of a database, postgres://user:password@host:port/database. Its error does not quote a malformed URL, because it is
+// unknown which part is the password. In errors about other URLs, pgx masks the password.
 func Parse(address string) (*pgx.ConnConfig, error) {
 	if _, err := url.Parse(address); err != nil || !plain(address) {
 		return nil, errors.New("the URL of the PostgreSQL database is malformed: it has to be like postgres://user:password@host:5432/database, with percent-encoding where the password has special characters")

@@ -239,7 +239,8 @@ func (f *Filter) Run(ctx context.Context, in *Input) ([]byte, error) {
 	return append(append(append(name, ':'), result...), '}'), nil
 }
 
-// find returns the array of records of a body, or null if that is in its place or the named member is missing. It returns an error unless the whole body is well-formed JSON.
+// find returns the array of records of a body, or null if that is in its place or the named member is missing. It returns an error unless
+// the whole body is well-formed JSON.
 func (f *Filter) find(body []byte) (jsontext.Value, *expr.Error) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(body))
 	array, failure := f.read(d)
