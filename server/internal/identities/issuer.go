@@ -133,8 +133,7 @@ func keyError(err error) error {
 	return err
 }
 
-// signer returns the newest version that was published for long enough. A process that has just started knows of none: then it is the one
-// before the newest, if there is one.
+// signer returns the newest version that was published for long enough, or else the oldest.
 func (s *Issuer) signer(ctx context.Context, now time.Time) (keyVersion, error) {
 	all, err := s.published(ctx)
 	if err != nil {
@@ -145,7 +144,7 @@ func (s *Issuer) signer(ctx context.Context, now time.Time) (keyVersion, error) 
 			return v, nil
 		}
 	}
-	return all[min(1, len(all)-1)], nil
+	return all[len(all)-1], nil
 }
 
 // published returns the versions of the key, the newest first. If they cannot be read, those that are known count.
@@ -162,7 +161,7 @@ func (s *Issuer) published(ctx context.Context) ([]keyVersion, error) {
 	return s.versions, s.failure
 }
 
-// describe reads the versions of the key.
+// describe reads the versions of the key. A process that has just started takes those before the newest for published long ago.
 func (s *Issuer) describe(ctx context.Context, now time.Time) (all []keyVersion, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTime)
 	defer cancel()
@@ -173,6 +172,9 @@ func (s *Issuer) describe(ctx context.Context, now time.Time) (all []keyVersion,
 			v := keyVersion{Key: host.Key{Name: s.Key.Name, Version: number}, public: info.Public, published: now}
 			if err = v.identify(); err != nil {
 				return nil, err
+			}
+			if s.versions == nil && number < newest {
+				v.published = now.Add(-publishTime)
 			}
 			for _, old := range s.versions {
 				if old.id == v.id {

@@ -184,10 +184,13 @@ func TestVersionsOfIssuer_threats_511(t *testing.T) {
 	}
 	l.restart("keywright") // a process that starts does not know since when the newest is published
 	verify(t, token(), previous)
+	l.add(t)
+	l.Advance(30 * time.Minute) // nor does the third make the second one older
+	verify(t, token(), previous)
 	l.floor = 2 // the old one is gone
 	l.Advance(2 * time.Minute)
-	if got := l.jwks(t); len(got) != 1 {
-		t.Errorf("%d keys are listed, want 1", len(got))
+	if got := l.jwks(t); len(got) != 2 {
+		t.Errorf("%d keys are listed, want 2", len(got))
 	}
 	verify(t, token(), current)
 }
