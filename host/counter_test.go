@@ -407,3 +407,53 @@ func TestTurnWithoutStore(t *testing.T) {
 		}
 	})
 }
+
+// A turn that outlives its lease sends no more: neither a second attempt, nor a request that had to wait for a token. Else its number would
+// arrive below one that another node has sent meanwhile. threats.md 530
+func TestLateTurn(t *testing.T) {
+	for name, test := range map[string]struct {
+		second bool // otherwise the time passes before the first attempt
+		passes time.Duration
+		sent   int
+	}{
+		"a second attempt after the lease":       {true, 31 * time.Second, 1},
+		"a second attempt near its end":          {true, 21 * time.Second, 1},
+		"a second attempt in time":               {true, 19 * time.Second, 2},
+		"a first attempt that waited too long":   {false, 31 * time.Second, 0},
+		"a first attempt that waited for a time": {false, 19 * time.Second, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, token("t1", 3600))
+			passes := func() { c.clock.Advance(test.passes) }
+			g := rising(nothing, nil)
+			if takes := g.authenticate; !test.second {
+				g.authenticate = func(env contract.Env) (string, error) {
+					out, err := takes(env)
+					passes()
+					return out, err
+				}
+			}
+			w := c.world(withoutBuiltIns, withGuest(g))
+			connector := w.connect("custom", secretValue)
+			if test.second {
+				w.api.Answer(func(r *http.Request) (*http.Response, error) {
+					passes()
+					w.api.Answer(status(http.StatusOK))
+					return status(http.StatusConflict)(r)
+				})
+			}
+			code, err := w.try(connector, get(t.Context()))
+			late := test.passes > 20*time.Second
+			var failed *host.Error
+			if late && (!errors.As(err, &failed) || failed.Stage != host.StageSign || !failed.Retryable() || !strings.Contains(err.Error(), "turn was nearly over")) {
+				t.Errorf("after %v: %d, %v, want an error of the turn", test.passes, code, err)
+			}
+			if !late && (err != nil || code != http.StatusOK) {
+				t.Errorf("after %v: %d, %v, want 200", test.passes, code, err)
+			}
+			if n := w.api.Count(); n != test.sent {
+				t.Errorf("after %v, %d requests were sent, want %d", test.passes, n, test.sent)
+			}
+		})
+	}
+}

@@ -81,7 +81,7 @@ func (x *Exchange) Within(ctx context.Context) (context.Context, context.CancelF
 	if x == nil {
 		return context.WithCancel(ctx)
 	}
-	return x.n.c.Within(ctx, x.n.c.Lease*2/3-x.n.c.Now().Sub(x.start))
+	return x.n.c.Within(ctx, x.n.remaining(x.start))
 }
 
 // Put stores a token for all nodes and ends the right to ask. It returns the generation of the token, or 0 if the store has

@@ -136,6 +136,9 @@ func NewNode(ctx context.Context, c Config) (*Node, error) {
 // Lease returns the time of a lease.
 func (n *Node) Lease() time.Duration { return n.c.Lease }
 
+// remaining returns how much is left of the two thirds of a lease in which its holder sends.
+func (n *Node) remaining(start time.Time) time.Duration { return n.c.Lease*2/3 - n.c.Now().Sub(start) }
+
 func sleep(ctx context.Context, d time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()

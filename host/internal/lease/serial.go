@@ -48,6 +48,8 @@ func NewSerials(node *Node) (*Serials, error) {
 type Serial struct {
 	first int64
 	end   func()
+	// late is nil if there is no store.
+	late func() bool
 }
 
 // Number returns the number of the first attempt, or of the second. That of a nil Serial is 0.
@@ -60,6 +62,9 @@ func (s *Serial) Number(second bool) int64 {
 	}
 	return s.first
 }
+
+// Late reports whether two thirds of the turn's lease are over. What is sent then may arrive after the next number of another node.
+func (s *Serial) Late() bool { return s.late != nil && s.late() }
 
 // End ends the turn.
 func (s *Serial) End() { s.end() }
@@ -113,10 +118,11 @@ func (s *Serials) count(ctx context.Context, partition [32]byte, l *line, turn *
 		if err != nil {
 			return err
 		}
-		lease, _, ok, err := n.claim(ctx, id, row)
+		lease, start, ok, err := n.claim(ctx, id, row)
 		if ok {
 			turn.first = max(floor, last+1)
 			if ok, err = n.put(ctx, lease, strconv.AppendInt(nil, turn.first+1, 10), 0, false); ok {
+				turn.late = func() bool { return n.remaining(start) <= 0 }
 				leave := turn.end
 				turn.end = func() {
 					n.release(ctx, lease)

@@ -162,7 +162,7 @@ func (t *Turn) Intent(ctx context.Context) (context.Context, context.CancelFunc,
 		t.n.later(ctx, unwritten{lease: t.lease, rec: t.rec, doubted: true})
 		return nil, nil, fmt.Errorf("write the intent: %w", err)
 	}
-	remaining := t.n.c.Lease*2/3 - t.n.c.Now().Sub(t.start)
+	remaining := t.n.remaining(t.start)
 	if remaining <= 0 {
 		t.n.later(ctx, unwritten{lease: t.lease, rec: t.rec})
 		return nil, nil, errors.New("the lease of the grant was over before its token was sent: try again")

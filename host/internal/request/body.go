@@ -142,6 +142,16 @@ func (b *Body) Attach(r *http.Request) (err error) {
 	return nil
 }
 
+// Late reports whether a turn of the request is nearly over, so that its number may not be sent any more.
+func (b *Body) Late() bool {
+	for _, turn := range b.Turns {
+		if turn.Late() {
+			return true
+		}
+	}
+	return false
+}
+
 // Release releases the kept body, if there is one, and ends the turns. A reader that is still open remains valid.
 func (b *Body) Release() {
 	for _, turn := range b.Turns {

@@ -262,11 +262,17 @@ func (t *Transport) clone(r *http.Request, outgoing *request.Outgoing, previous 
 		}
 		r = outgoing.Apply(r, headers, out.Parts()[i].Mutation)
 	}
-	if r, err = t.identified(r, out); err != nil {
+	if r, err = t.identified(r, out); err == nil && outgoing.Late() {
+		err = t.Fail(hostfn.StageSign, hostfn.Passing(errLate))
+	}
+	if err != nil {
 		return nil, &run.Outcome{Err: err}
 	}
 	return r, out
 }
+
+// errLate says that another node may send a higher number before this one arrives.
+var errLate = errors.New("the request's turn was nearly over before it could be sent: try again")
 
 // Check returns an error if a request is not for this connector, or if it could be mistaken for another one. It returns
 // a copy of the request's headers, to which headers can be added.
