@@ -181,8 +181,8 @@ type Limits struct {
 	// ConcurrentGuests limits the guests that run at the same time. Further calls wait.
 	ConcurrentGuests int `default:"4 for each processor, at least 16"`
 	// ConcurrentExchanges limits the calls that request tokens at the same time, and the issuers whose metadata is read. Further
-	// ones wait: those come first whose connector and token endpoint have the fewest, each of these has half of them at most, and
-	// the last quarter goes to those without one. In addition, a quarter as many calls may replace tokens ahead of their end.
+	// ones wait: those come first whose connector and token endpoint have the fewest, each of these has half of them at most, a tenant
+	// with a host of its own a quarter, and the last quarter goes to those without one. In addition, a quarter as many calls may replace tokens ahead of their end.
 	ConcurrentExchanges int `default:"64"`
 	// ConcurrentKeys limits in the same way the calls of connectors with a key of the store of keys that request tokens or use that key.
 	ConcurrentKeys int `default:"64"`

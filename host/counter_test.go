@@ -457,3 +457,32 @@ func TestLateTurn(t *testing.T) {
 		})
 	}
 }
+
+// A store has one row for the numbers of a partition, however many requests there are. It is kept for good, and names nobody. threats.md 531
+func TestRowsOfNumbers_threats_531(t *testing.T) {
+	c := newCluster(t, token("t1", 3600))
+	rows := func() (n int) {
+		check(t, c.store.Rows(t.Context(), func(id state.ID, row state.Row) error {
+			if n++; row.ExpiresIn != 0 || strings.Contains(string(id[:])+string(row.Value), "ann") {
+				t.Errorf("a row ends in %v, and is %q %q", row.ExpiresIn, id, row.Value)
+			}
+			return nil
+		}))
+		return n
+	}
+	w := c.world(withoutBuiltIns, withGuest(rising(nothing, nil)))
+	connector := w.connect("custom", config{"value": "{{ get_secret('s') }}{{ user.id }}"})
+	before := rows()
+	for _, user := range []string{"ann", "anna", "ann", "ann"} {
+		if code, err := w.try(connector, get(host.WithUser(t.Context(), host.User{ID: user}))); err != nil || code != http.StatusOK {
+			t.Fatalf("%s got %d, %v", user, code, err)
+		}
+	}
+	if n := rows() - before; n != 2 {
+		t.Errorf("2 users have %d rows", n)
+	}
+	c.clock.Advance(10 * 365 * 24 * time.Hour)
+	if code, err := w.try(connector, get(host.WithUser(t.Context(), host.User{ID: "ann"}))); err != nil || code != http.StatusOK || number(t, w.api.Last()) != 7 {
+		t.Errorf("after ten years: %d, %v, and the number %s, want 7", code, err, w.api.Last().Header.Get("Authorization"))
+	}
+}

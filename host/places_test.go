@@ -24,7 +24,7 @@ func hanging(counts *hung) func(*host.Config) {
 			switch strings.ToLower(r.URL.Host) {
 			case "api.test":
 				return status(http.StatusOK)(r)
-			case "hang.example":
+			case "hang.example", "hang.shops.example":
 				counts.hang.Add(1)
 				return silent(r)
 			case "stall.example":
@@ -143,5 +143,37 @@ func TestHangingIssuers_threats_331(t *testing.T) {
 		if _, err := w.try(late, get(t.Context())); err != nil {
 			t.Errorf("the connector, once its places are free: %v", err)
 		}
+	})
+}
+
+// A tenant whose token endpoint hangs, for 1,000 users, keeps no other tenant of its connector from a new token. threats.md 532
+func TestHangingTenant_threats_532(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := &hung{}
+		w := newWorld(t, hanging(asked))
+		c := w.open(host.ConnectorConfig{
+			Name: "shops", Hosts: []string{"*.shops.example"}, HostsShareSecrets: true,
+			Auth: []host.Auth{{Type: "oauth_client_credentials", Config: at("{{ tenant_id }}.shops.example")}},
+		})
+		var all sync.WaitGroup
+		for i := range 1000 {
+			all.Go(func() {
+				if _, err := w.try(c, get(host.WithUser(t.Context(), host.User{ID: fmt.Sprint(i), TenantID: "hang"}))); err == nil {
+					t.Error("a tenant has a token of an endpoint that hangs")
+				}
+			})
+		}
+		synctest.Wait()
+		if n := asked.hang.Load(); n != 16 {
+			t.Errorf("the tenant has %d of 64 places, want 16", n)
+		}
+		for i := range 100 {
+			began := time.Now()
+			must(w.try(c, get(host.WithUser(t.Context(), host.User{ID: fmt.Sprint(i), TenantID: "works"}))))(t)
+			if took := time.Since(began); took != 50*time.Millisecond {
+				t.Fatalf("token %d of another tenant took %v, and takes 50 ms alone", i, took)
+			}
+		}
+		all.Wait()
 	})
 }

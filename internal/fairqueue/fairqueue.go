@@ -3,6 +3,7 @@
 package fairqueue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -127,19 +128,20 @@ func (q *Queue) wait(w *waiter, owners []string) (served bool) {
 	}
 }
 
-// serve assigns the free places to waiters. First is who has the fewest places, as the one of its owners that has most, and among
-// equals the waiter that came first. The caller holds q.mu.
+// serve assigns the free places to waiters. First is who has the fewest places, as the one of its owners that has most, among equals as the
+// last of them, and then the waiter that came first. The caller holds q.mu.
 func (q *Queue) serve() {
 	for q.free > 0 {
 		var next *line
-		fewest := q.share // nobody enters with as many
+		fewest, fewestOfLast := q.share, 0 // nobody enters with as many
 		if q.free <= q.reserved {
 			fewest = 1
 		}
 		for _, l := range q.lines {
-			n := q.inside(l.owners)
-			if n < fewest || next != nil && n == fewest && l.waiting[0].turn < next.waiting[0].turn {
-				next, fewest = l, n
+			n, last := q.inside(l.owners)
+			order := cmp.Or(n-fewest, last-fewestOfLast)
+			if n < fewest || next != nil && (order < 0 || order == 0 && l.waiting[0].turn < next.waiting[0].turn) {
+				next, fewest, fewestOfLast = l, n, last
 			}
 		}
 		if next == nil {
@@ -154,18 +156,20 @@ func (q *Queue) serve() {
 	}
 }
 
-// inside returns the number of places of the owner that has most of them, where those of the last of several count twice. The caller
-// holds q.mu.
-func (q *Queue) inside(owners []string) (limit int) {
-	for i, name := range owners {
+// inside returns the number of places of the owner that has most of them, where those of the last of several count twice, and the
+// number of the last. The caller holds q.mu.
+func (q *Queue) inside(owners []string) (most, last int) {
+	for _, name := range owners {
+		last = 0
 		if o := q.owners[name]; o != nil {
-			limit = max(limit, o.inside)
-			if i > 0 && i == len(owners)-1 {
-				limit = max(limit, 2*o.inside)
-			}
+			last = o.inside
 		}
+		most = max(most, last)
 	}
-	return limit
+	if len(owners) > 1 {
+		most = max(most, 2*last)
+	}
+	return most, last
 }
 
 // remove removes waiter i from a line. The caller holds q.mu.

@@ -104,6 +104,13 @@ func TestAPlaceHasSeveralOwners_threats_330(t *testing.T) {
 	})
 }
 
+// Where the first owner has all of its share, a place that becomes free goes to the waiter whose last owner has the fewest. threats.md 532
+func TestFairnessBelowAShare_threats_532(t *testing.T) {
+	steps(t, New(8, 0), []string{"one a", "one a", "one b", "one b", "one a", "one b", "one c"}, "one aone aone bone b", []step{
+		{"one a", "one c"}, {"one b", "one a"}, {"one c", "one b"}, {"one a", ""}, {"one a", ""}, {"one b", ""}, {"one b", ""},
+	})
+}
+
 // Who does not wait gets a place only if one is free. threats.md 330
 func TestTry_threats_330(t *testing.T) {
 	q := New(4, 0)

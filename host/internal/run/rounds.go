@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
@@ -208,16 +209,25 @@ func (rn *Runner) AcquireSlot(ctx context.Context) (free func(), err error) {
 	if rn.Plan.AsksKeys {
 		all, resource = rn.Keys, "the store of keys"
 	}
-	if free, ok := all.Try(rn.Plan.SlotOwners...); ok {
+	owners := rn.slotOwners(ctx)
+	if free, ok := all.Try(owners...); ok {
 		return free, nil
 	}
 	err = rn.Await(ctx, event.AwaitPlace, func(ctx context.Context) (err error) {
-		if free, err = all.Enter(ctx, rn.Plan.ExchangeTime/2, rn.Plan.SlotOwners...); err != nil {
+		if free, err = all.Enter(ctx, rn.Plan.ExchangeTime/2, owners...); err != nil {
 			err = hostfn.Passing(fmt.Errorf("%w wait for %s", ErrBusy, resource))
 		}
 		return err
 	})
 	return free, err
+}
+
+// slotOwners returns the owners of the slots of the context's calls. Where tenants choose hosts, each is one.
+func (rn *Runner) slotOwners(ctx context.Context) []string {
+	if !rn.Plan.TenantHosts {
+		return rn.Plan.SlotOwners
+	}
+	return append(slices.Clip(rn.Plan.SlotOwners), "tenant "+rn.Reader.Subject(ctx).TenantID)
 }
 
 // refreshAhead begins to replace an entry that the outcome's mutation contains, if it is time and no other call has begun. It does not
@@ -231,7 +241,7 @@ func (rn *Runner) refreshAhead(ctx context.Context, out *Outcome, values []strin
 		case rn.Plan.Names.UserToken() && subject.TokenExpires.Sub(rn.Plan.Clock()) <= remaining:
 			return
 		}
-		free, ok := rn.Ahead.Try(rn.Plan.SlotOwners...)
+		free, ok := rn.Ahead.Try(rn.slotOwners(ctx)...)
 		if !ok { // a later request begins
 			return
 		}
