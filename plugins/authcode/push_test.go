@@ -71,7 +71,7 @@ func TestRefusedPushes(t *testing.T) {
 		status     int
 		body, want string
 	}{
-		"refused":           {400, `{"error":"invalid_client"}`, "is not pushed (RFC 9126): the token endpoint answered 400 (invalid_client)"},
+		"refused":           {400, `{"error":"invalid_client"}`, "is not pushed (RFC 9126): the endpoint for pushed requests answered 400 (invalid_client)"},
 		"redirect":          {302, `{"request_uri":"` + reference + `"}`, "302"},
 		"no JSON":           {201, `<p>`, "without a request_uri"},
 		"none":              {201, `{}`, "without a request_uri"},
