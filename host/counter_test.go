@@ -414,7 +414,7 @@ func TestLateTurn(t *testing.T) {
 	for name, test := range map[string]struct {
 		second bool // otherwise the time passes before the first attempt
 		passes time.Duration
-		sent   int
+		count  int
 	}{
 		"a second attempt after the lease":       {true, 31 * time.Second, 1},
 		"a second attempt near its end":          {true, 21 * time.Second, 1},
@@ -451,8 +451,8 @@ func TestLateTurn(t *testing.T) {
 			if !late && (err != nil || code != http.StatusOK) {
 				t.Errorf("after %v: %d, %v, want 200", test.passes, code, err)
 			}
-			if n := w.api.Count(); n != test.sent {
-				t.Errorf("after %v, %d requests were sent, want %d", test.passes, n, test.sent)
+			if n := w.api.Count(); n != test.count {
+				t.Errorf("after %v, %d requests were sent, want %d", test.passes, n, test.count)
 			}
 		})
 	}
@@ -472,13 +472,13 @@ func TestRowsOfNumbers_threats_531(t *testing.T) {
 	}
 	w := c.world(withoutBuiltIns, withGuest(rising(nothing, nil)))
 	connector := w.connect("custom", config{"value": "{{ get_secret('s') }}{{ user.id }}"})
-	before := rows()
+	first := rows()
 	for _, user := range []string{"ann", "anna", "ann", "ann"} {
 		if code, err := w.try(connector, get(host.WithUser(t.Context(), host.User{ID: user}))); err != nil || code != http.StatusOK {
 			t.Fatalf("%s got %d, %v", user, code, err)
 		}
 	}
-	if n := rows() - before; n != 2 {
+	if n := rows() - first; n != 2 {
 		t.Errorf("2 users have %d rows", n)
 	}
 	c.clock.Advance(10 * 365 * 24 * time.Hour)

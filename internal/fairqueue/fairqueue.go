@@ -158,18 +158,18 @@ func (q *Queue) serve() {
 
 // inside returns the number of places of the owner that has most of them, where those of the last of several count twice, and the
 // number of the last. The caller holds q.mu.
-func (q *Queue) inside(owners []string) (most, last int) {
+func (q *Queue) inside(owners []string) (limit, last int) {
 	for _, name := range owners {
 		last = 0
 		if o := q.owners[name]; o != nil {
 			last = o.inside
 		}
-		most = max(most, last)
+		limit = max(limit, last)
 	}
 	if len(owners) > 1 {
-		most = max(most, 2*last)
+		limit = max(limit, 2*last)
 	}
-	return most, last
+	return limit, last
 }
 
 // remove removes waiter i from a line. The caller holds q.mu.
