@@ -24,6 +24,17 @@ func Read[N int | int64](name string, limit N) ([]byte, error) {
 	return ReadAll(file, limit)
 }
 
+// ErrNotRegular is returned by [ReadRegular] for what is no regular file.
+var ErrNotRegular = errors.New("it is no regular file")
+
+// ReadRegular is [Read] for a regular file. It opens no other one, because opening a pipe blocks until its other end is opened.
+func ReadRegular[N int | int64](name string, limit N) ([]byte, error) {
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return nil, ErrNotRegular
+	}
+	return Read(name, limit)
+}
+
 // Replace replaces a file by one with this content and mode, so that no reader sees a part of it.
 func Replace(name string, content []byte, mode fs.FileMode) error {
 	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/files"
 	"github.com/keywright/keywright/server/identity"
 	"github.com/keywright/keywright/server/internal/serve/httpserver"
 )
@@ -32,13 +33,13 @@ func (l *loader) checkFiles(ctx context.Context, root *node) {
 // isReadable reports whether the file that a member names can be read. Where secrets are read, a file that cannot is a problem. Elsewhere it
 // is a warning: the file may be on another machine, or belong to the user of the gateway (specification.md "files of another machine").
 func (l *loader) isReadable(n *node, path, name string) bool {
-	_, err := readRegular(name, 0)
+	_, err := files.ReadRegular(name, 0)
 	if err == nil {
 		return true
 	}
 	why, add := "cannot be read: "+cause(err), l.warn
 	switch {
-	case errors.Is(err, errNotRegular):
+	case errors.Is(err, files.ErrNotRegular):
 		why, add = "is no regular file", l.report
 	case errors.Is(err, fs.ErrNotExist):
 		why = "names a file that is not on this machine"
@@ -94,7 +95,7 @@ func (l *loader) checkAuthorities(n *node, prefix, path string) {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(l.dir, name)
 	}
-	if _, err := readRegular(name, 0); err != nil {
+	if _, err := files.ReadRegular(name, 0); err != nil {
 		return
 	}
 	all, err := certificates(name)

@@ -92,7 +92,7 @@ func (d *definer) readParts(dir string) (parts []part, err error) {
 			return nil, fmt.Errorf("has more than %d files", maxFiles)
 		}
 		name := filepath.Join(dir, entry.Name())
-		text, err := readRegular(name, maxFile)
+		text, err := files.ReadRegular(name, maxFile)
 		if err != nil {
 			return nil, fmt.Errorf("has the file %s, which cannot be read: %s", entry.Name(), cause(err))
 		}
@@ -103,16 +103,6 @@ func (d *definer) readParts(dir string) (parts []part, err error) {
 		parts = append(parts, part{name: name, text: strings.TrimPrefix(string(text), "\ufeff")})
 	}
 	return parts, nil
-}
-
-var errNotRegular = errors.New("it is no regular file")
-
-// readRegular reads a regular file, up to one byte more than limit. To open a pipe would block until its other end is opened.
-func readRegular(name string, limit int) ([]byte, error) {
-	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
-		return nil, errNotRegular
-	}
-	return files.Read(name, limit)
 }
 
 // part parses a part. The places of its values and problems are those in the whole text.

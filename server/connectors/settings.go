@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/files"
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/internal/urlcheck"
 	"github.com/keywright/keywright/server/gateway"
@@ -272,7 +273,7 @@ func (d *definer) authorities(name string) (*tls.Config, error) {
 }
 
 func readAuthorities(name string) ([]byte, error) {
-	text, err := readRegular(name, maxAuthorities)
+	text, err := files.ReadRegular(name, maxAuthorities)
 	switch {
 	case err != nil:
 		return nil, errors.New("cannot be read: " + cause(err))

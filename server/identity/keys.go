@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"reflect"
 	"slices"
 	"time"
@@ -223,14 +222,7 @@ const maxDocument = 256 << 10
 // finds every change, including one of a symbolic link on the way.
 func readFile(name string) func(context.Context) ([]byte, error) {
 	return func(context.Context) ([]byte, error) {
-		info, err := os.Stat(name)
-		if err != nil {
-			return nil, fmt.Errorf("the file of keys cannot be read: %w", err)
-		}
-		if !info.Mode().IsRegular() {
-			return nil, errors.New("the file of keys is not a regular file") // to open a pipe would block until its other end is opened
-		}
-		document, err := files.Read(name, maxDocument)
+		document, err := files.ReadRegular(name, maxDocument)
 		if err != nil {
 			return nil, fmt.Errorf("the file of keys cannot be read: %w", err)
 		}

@@ -359,7 +359,7 @@ func TestUnusableFile(t *testing.T) {
 	}
 	c := config(t)
 	c.JWT.JWKSFile = dir
-	testworld.Fails(identity.New(t.Context(), c, identity.Options{}))(t, "not a regular file")
+	testworld.Fails(identity.New(t.Context(), c, identity.Options{}))(t, "no regular file")
 }
 
 // slowWorld returns a world with the clock of a synctest bubble.

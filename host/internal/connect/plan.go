@@ -35,13 +35,7 @@ func (p *Plan) FieldSecrets(all map[string][]string) {
 		prefix = p.member + "."
 	}
 	add := func(field string, names template.Names) {
-		secrets := slices.Clone(names.Secrets)
-		if names.UserToken() {
-			secrets = append(secrets, template.UserToken)
-		}
-		for _, identity := range names.Identities {
-			secrets = append(secrets, identity.String())
-		}
+		secrets := slices.Concat(names.Secrets, listedNames(&names))
 		if slices.Sort(secrets); len(secrets) > 0 {
 			all[field] = slices.Compact(secrets)
 		}

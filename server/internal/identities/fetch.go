@@ -27,14 +27,7 @@ import (
 // File returns a function that reads a token from a file.
 func File(path string) func(context.Context, string) (string, error) {
 	return func(context.Context, string) (string, error) {
-		info, err := os.Stat(path) // before it is opened, because to open a pipe blocks
-		if err == nil && !info.Mode().IsRegular() {
-			err = errors.New("it is no regular file")
-		}
-		if err != nil {
-			return "", fmt.Errorf("the file of the token cannot be read: %w", err)
-		}
-		text, err := files.Read(path, MaxToken)
+		text, err := files.ReadRegular(path, MaxToken)
 		if err != nil {
 			return "", fmt.Errorf("the file of the token cannot be read: %w", err)
 		}
