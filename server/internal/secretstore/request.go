@@ -89,7 +89,7 @@ func Connector(c ConnectorConfig) host.Secrets {
 	return &connectorStore{c, clientOf(c.Transport)}
 }
 
-// clientOf returns a client that follows no redirects.
+// clientOf returns a client that follows no redirects, which would send the credential to another address.
 func clientOf(transport http.RoundTripper) *http.Client {
 	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }

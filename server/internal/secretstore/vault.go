@@ -45,11 +45,7 @@ func Vault(c VaultConfig) (*VaultStore, error) {
 	if v.timeout < 0 {
 		k.Wrong("timeout", "is below 0")
 	}
-	v.client = &http.Client{
-		Transport: c.Transport,
-		// To follow a redirect would send the token to another address.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	v.client = clientOf(c.Transport)
 	switch {
 	case c.Transport == nil:
 		v.client.Transport = k.transport(c.CAFile)
