@@ -9,11 +9,23 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// IsPlace reports whether a text is the place of a value in an answer: json: and a JSON pointer (RFC 6901), as in json:/data/token. In it
-// [NAME=TEXT] stands for the item of a list whose member NAME is TEXT.
+// WholeAnswer is the place of a text that is all of an answer.
+const WholeAnswer = "text:"
+
+// IsPlace reports whether a text is WholeAnswer, or the place of a value in an answer: json: and a JSON pointer (RFC 6901), as in
+// json:/data/token. In it [NAME=TEXT] stands for the item of a list whose member NAME is TEXT.
 func IsPlace(text string) bool {
 	pointer, found := strings.CutPrefix(text, "json:")
-	return found && strings.HasPrefix(pointer, "/") && jsontext.Pointer(pointer).IsValid()
+	return text == WholeAnswer || found && strings.HasPrefix(pointer, "/") && jsontext.Pointer(pointer).IsValid()
+}
+
+// TextAt returns the text at a place of an answer.
+func TextAt(answer []byte, place string) (text string, ok bool) {
+	if place == WholeAnswer {
+		text = string(bytes.TrimSpace(answer))
+		return text, text != ""
+	}
+	return Text(ValueAt(answer, place))
 }
 
 // ValueAt returns the JSON value at a place in a document. If there is none, it is empty.

@@ -18,7 +18,7 @@ func TestPlaces(t *testing.T) {
 			t.Errorf("at %s there is %q, %t; want %q at a place", place, got, ok, want)
 		}
 	}
-	for _, text := range []string{"", "json:", "json:a", "/a", "text:", "json:/~2"} {
+	for _, text := range []string{"", "json:", "json:a", "/a", "text", "json:/~2"} {
 		if answers.IsPlace(text) {
 			t.Errorf("%q is a place", text)
 		}

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"errors"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"reflect"
 	"strings"
@@ -30,6 +31,9 @@ type apiStore struct {
 	Remember time.Duration `default:"30s"`
 	// Timeout is the time of one lookup, with a token if it needs one.
 	Timeout time.Duration `default:"10s"`
+
+	// alone, if not nil, takes the place of Egress and of that of the file.
+	alone *host.Egress
 }
 
 // connect returns the store that is asked by requests to a URL. It returns nil after it has reported what is wrong.
@@ -66,7 +70,10 @@ func (f *apiStore) connectKeys(ctx context.Context, d *definer, n *node, path st
 func (f *apiStore) transport(ctx context.Context, d *definer, n *node, path, target string) http.RoundTripper {
 	u, err := url.Parse(target)
 	egress := d.set.Egress
-	if f.Egress != nil {
+	switch {
+	case f.alone != nil:
+		egress = *f.alone
+	case f.Egress != nil:
 		d.changeEgress(n.get("egress").value, f.Egress, path+".egress", &egress)
 	}
 	if err == nil && u.Scheme == "http" && !egress.AllowsHTTP(u) {
@@ -178,6 +185,15 @@ func textsOf(store storeFile) map[string]string {
 		}
 	}
 	return all
+}
+
+// instanceStore is the metadata service of an EC2 instance, which needs no auth.
+type instanceStore struct{ storeType }
+
+func (f *instanceStore) open(ctx context.Context, d *definer, n *node, path string) host.Secrets {
+	const address = "169.254.169.254"
+	alone := host.Egress{Allow: []netip.Prefix{netip.MustParsePrefix(address + "/32")}, PlainHTTP: []string{address}}
+	return (&apiStore{storeType: f.storeType, Auth: host.Auth{Type: "none"}, Timeout: 2 * time.Second, alone: &alone}).open(ctx, d, n, path)
 }
 
 // awsStore is AWS Secrets Manager, and the parameter store of AWS Systems Manager.

@@ -18,9 +18,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	gojwt "github.com/golang-jwt/jwt/v5"
 
@@ -189,6 +191,140 @@ func TestStoreOfRequests(t *testing.T) {
 	good = "Bearer token-2"
 	if err := set.CheckSecret(t.Context(), "invoices", host.User{}); err != nil || token != 2 {
 		t.Errorf("the error is %v after %d tokens, want none after 2", err, token)
+	}
+}
+
+// Stores of secrets take their authentication from an identity: neither the file, nor the environment, nor another store has a secret. Each
+// token of the identity costs one exchange at most, and goes to the party alone. A party that the operator did not list gets none.
+func TestStoresWithoutSecrets(t *testing.T) {
+	const role, google = "arn:aws:iam::123456789012:role/orders", "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/pool/providers/provider"
+	for _, c := range []struct{ name, members, audience, party, auth, issued, header, value string }{
+		{
+			"aws_secrets_manager", "region: eu-central-1", "sts.amazonaws.com", "sts.eu-central-1.amazonaws.com",
+			`{type: aws_assume_role, config: {web_identity_token: IDENTITY, role_arn: "` + role + `", sts_url: "https://sts.eu-central-1.amazonaws.com/", region: eu-central-1, service: secretsmanager}}`,
+			`<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials><AccessKeyId>ASIAEXAMPLE</AccessKeyId><SecretAccessKey>s</SecretAccessKey><SessionToken>t</SessionToken>` +
+				`<Expiration>2099-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>`,
+			"AWS4-HMAC-SHA256 Credential=ASIAEXAMPLE/", `{"SecretString":"the-value"}`,
+		},
+		{
+			"gcp_secret_manager", "project: p-1", "https:" + google, "sts.googleapis.com",
+			`{type: token_exchange, config: {token_url: "https://sts.googleapis.com/v1/token", client_auth: none, subject_token: IDENTITY, subject_token_type: "urn:ietf:params:oauth:token-type:jwt",
+      requested_token_type: "urn:ietf:params:oauth:token-type:access_token", audience: "` + google + `", scope: "https://www.googleapis.com/auth/cloud-platform"}}`,
+			`{"access_token":"issued","issued_token_type":"urn:ietf:params:oauth:token-type:access_token","token_type":"Bearer","expires_in":3599}`, "Bearer issued", `{"payload":{"data":"dGhlLXZhbHVl"}}`,
+		},
+		{
+			"azure_key_vault", "url: https://acme.vault.azure.net", "api://AzureADTokenExchange", "login.microsoftonline.com",
+			`{type: oauth_client_credentials, config: {token_url: "https://login.microsoftonline.com/acme/oauth2/v2.0/token", client_id: orders, client_auth: assertion, client_assertion: IDENTITY,
+      scope: "https://vault.azure.net/.default"}}`,
+			`{"access_token":"issued","token_type":"Bearer","expires_in":3599}`, "Bearer issued", `{"value":"the-value"}`,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			token, requests := filepath.Join(t.TempDir(), "token"), map[string][]string{}
+			write := func(serial int) {
+				testworld.Check(t, os.WriteFile(token, []byte(webIdentity(c.audience, "orders", serial)), 0o600))
+			}
+			base := roundTrip(func(r *http.Request) (*http.Response, error) {
+				body := ""
+				if r.Body != nil {
+					body = string(testworld.Must(io.ReadAll(r.Body))(t))
+				}
+				requests[r.URL.Host] = append(requests[r.URL.Host], r.Header.Get("Authorization")+" "+body)
+				switch {
+				case r.URL.Host == c.party:
+					return testworld.Response(http.StatusOK, c.issued, "Content-Type", "application/json"), nil
+				case r.URL.Host == "api.example.com" || strings.HasPrefix(r.Header.Get("Authorization"), c.header):
+					return testworld.Response(http.StatusOK, c.value), nil
+				}
+				return testworld.Response(http.StatusUnauthorized, "{}"), nil
+			})
+			write(1)
+			file := func(party string) string {
+				return "identities:\n  - {name: pod, type: file, path: " + token + ", for: [{audience: '" + c.audience + "', hosts: [" + party + "]}]}\n" +
+					"secrets:\n  - {type: " + c.name + ", " + c.members + ", auth: " + strings.Replace(c.auth, "IDENTITY", `"{{ identity('pod', '`+c.audience+`') }}"`, 1) + "}\n" +
+					"connectors:\n  - {name: Orders, url: https://api.example.com, auth: {type: bearer, config: {token: \"{{ get_secret('orders') }}\"}}}\n"
+			}
+			clock := testworld.NewClock(time.Now())
+			set := loadGood(t, file(c.party), connectors.Options{Host: host.Config{Base: base, Clock: clock.Now}})
+			for serial := range 3 {
+				write(serial + 2)
+				clock.Advance(time.Minute) // the secret is asked for again
+				response, err := set.Connectors[0].Upstream().Transport(nil).RoundTrip(testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, "https://api.example.com/", http.NoBody))(t))
+				testworld.Check(t, err)
+				testworld.Check(t, response.Body.Close())
+			}
+			if len(requests[c.party]) != 1 || len(requests) != 3 || !slices.Equal(requests["api.example.com"], slices.Repeat([]string{"Bearer the-value "}, 3)) {
+				t.Errorf("requests = %q, want one for a token, three at the store and three at the API", requests)
+			}
+			for name, texts := range requests {
+				if all := strings.Join(texts, ""); strings.Contains(all, "eyJ") != (name == c.party) {
+					t.Errorf("the token of the process at %s: %s", name, all)
+				}
+			}
+			elsewhere := loadGood(t, file("login.example.com"), connectors.Options{Host: host.Config{Base: base, Clock: clock.Now}})
+			testworld.WantError(t, "a party that is not listed", elsewhere.CheckSecret(t.Context(), "orders", host.User{}), "hosts")
+			if len(requests[c.party]) != 1 {
+				t.Errorf("%d requests to a party that is not listed, want none", len(requests[c.party])-1)
+			}
+		})
+	}
+}
+
+// The keys of the role of an EC2 instance come from its metadata service, in two steps, and sign the requests of a connector. There
+// are no keys under another name, and a redirect leads nowhere (threats.md 550).
+func TestKeysOfInstance(t *testing.T) {
+	var requests []string
+	base := roundTrip(func(r *http.Request) (*http.Response, error) {
+		requests = append(requests, r.Method+" "+r.URL.String())
+		switch r.Method + " " + r.URL.String() {
+		case "PUT http://169.254.169.254/latest/api/token":
+			return testworld.Response(http.StatusOK, "session-of-"+r.Header.Get("X-Aws-Ec2-Metadata-Token-Ttl-Seconds")+"-seconds\n"), nil
+		case "GET http://169.254.169.254/latest/meta-data/iam/security-credentials/orders":
+			if r.Header.Get("X-Aws-Ec2-Metadata-Token") != "session-of-60-seconds" {
+				return testworld.Response(http.StatusUnauthorized, ""), nil
+			}
+			return testworld.Response(http.StatusOK, "{\n  \"Code\" : \"Success\",\n  \"AccessKeyId\" : \"ASIAEXAMPLE\",\n  \"SecretAccessKey\" : \"wJalrXUtnFEMI\",\n  \"Token\" : \"the-session\"\n}"), nil
+		case "GET https://reports.s3.eu-central-1.amazonaws.com/":
+			if !strings.HasPrefix(r.Header.Get("Authorization"), "AWS4-HMAC-SHA256 Credential=ASIAEXAMPLE/") || r.Header.Get("X-Amz-Security-Token") != "the-session" {
+				return testworld.Response(http.StatusForbidden, ""), nil
+			}
+			return testworld.Response(http.StatusOK, ""), nil
+		case "GET http://169.254.169.254/latest/meta-data/iam/security-credentials/moved":
+			return testworld.Response(http.StatusFound, "", "Location", "http://169.254.169.254/latest/meta-data/iam/security-credentials/orders"), nil
+		}
+		return testworld.Response(http.StatusNotFound, ""), nil
+	})
+	set := loadGood(t, `secrets: [{type: aws_instance}]
+connectors:
+  - name: Reports
+    url: https://reports.s3.eu-central-1.amazonaws.com
+    auth:
+      type: aws_sigv4
+      config:
+        access_key_id: "{{ json_get(get_secret('orders'), 'AccessKeyId') }}"
+        secret_access_key: "{{ json_get(get_secret('orders'), 'SecretAccessKey') }}"
+        session_token: "{{ json_get(get_secret('orders'), 'Token') }}"
+        region: eu-central-1
+        service: s3
+`, connectors.Options{Host: host.Config{Base: base}})
+	for range 2 {
+		response, err := set.Connectors[0].Upstream().Transport(nil).RoundTrip(testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, "https://reports.s3.eu-central-1.amazonaws.com/", http.NoBody))(t))
+		testworld.Check(t, err)
+		testworld.Check(t, response.Body.Close())
+		if response.StatusCode != http.StatusOK {
+			t.Errorf("status = %d, want 200", response.StatusCode)
+		}
+	}
+	if len(requests) != 4 {
+		t.Errorf("requests = %q, want two at the metadata service", requests)
+	}
+	if err := set.CheckSecret(t.Context(), "another", host.User{}); !errors.Is(err, host.ErrSecretNotFound) {
+		t.Errorf("the error for another role is %v", err)
+	}
+	requests = nil
+	testworld.WantError(t, "a redirect", set.CheckSecret(t.Context(), "moved", host.User{}), "the store answered with status 302")
+	if len(requests) != 2 {
+		t.Errorf("requests = %q, want the redirect to end them", requests)
 	}
 }
 

@@ -279,6 +279,7 @@ var storeFiles = []variant[storeFile]{
 	{"age", "A file with all secrets, encrypted with age.", func() storeFile { return &ageFile{} }},
 	{"vault", "The key-value engine of Vault or OpenBao, version 2.", func() storeFile { return &vaultFile{} }},
 	{"connector", "An API, which the members read and first describe.", func() storeFile { return &connectorStore{} }},
+	{"aws_instance", "The metadata service of an EC2 instance.", func() storeFile { return &instanceStore{} }},
 	{"aws_secrets_manager", "AWS Secrets Manager.", func() storeFile { return &awsStore{} }},
 	{"aws_ssm", "The parameter store of AWS Systems Manager.", func() storeFile { return &awsStore{} }},
 	{"gcp_secret_manager", "Google Secret Manager.", func() storeFile { return &googleStore{} }},

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -64,12 +63,9 @@ func (r Request) With(item Request) Request {
 	if item.Headers != nil {
 		r.Headers = item.Headers
 	}
-	r.URL, r.From = cmp.Or(item.URL, r.URL), cmp.Or(item.From, r.From, wholeAnswer)
+	r.URL, r.From = cmp.Or(item.URL, r.URL), cmp.Or(item.From, r.From, answers.WholeAnswer)
 	return r
 }
-
-// wholeAnswer is the place of a token that is all of the answer.
-const wholeAnswer = "text:"
 
 // Header is a header of a request.
 type Header struct {
@@ -114,7 +110,7 @@ func (r *Request) Check() (member string, err error) {
 			return "headers", err
 		}
 	}
-	if r.From != wholeAnswer && !answers.IsPlace(r.From) {
+	if !answers.IsPlace(r.From) {
 		return "from", errors.New("is neither text: nor json:/NAME")
 	}
 	return "", nil
@@ -229,13 +225,7 @@ func readAnswer(r io.Reader) ([]byte, error) {
 
 // token returns the token in an answer.
 func (r *Request) token(body []byte) (string, error) {
-	if r.From == wholeAnswer {
-		return string(body), nil
-	}
-	if !json.Valid(body) {
-		return "", errors.New("the answer of the source is no JSON")
-	}
-	text, _ := answers.Text(answers.ValueAt(body, r.From))
+	text, _ := answers.TextAt(body, r.From)
 	if text == "" {
 		return "", fmt.Errorf("the answer of the source has no text at %s", r.From)
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -307,7 +308,7 @@ func TestRequests(t *testing.T) {
 	}{
 		"a redirect": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, server.URL, http.StatusFound) }, "answered 302"},
 		"an error":   {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "secret-text", http.StatusForbidden) }, "answered 403"},
-		"a page":     {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>secret-text")) }, "no JSON"},
+		"a page":     {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>secret-text")) }, "has no text at json:/a/access_token"},
 		"no token":   {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"a":{"token":"secret-text"}}`)) }, "has no text at json:/a/access_token"},
 		"no HTTP": {func(w http.ResponseWriter, _ *http.Request) {
 			if connection, _, err := http.NewResponseController(w).Hijack(); err == nil {
@@ -350,7 +351,7 @@ func TestRequestsReachOneAddress_threats_415(t *testing.T) {
 	} {
 		t.Setenv("THE_NAME", "evil.test")
 		t.Setenv("THE_USER", "user:password")
-		r := Request{URL: url, From: wholeAnswer}
+		r := Request{URL: url, From: answers.WholeAnswer}
 		member, err := r.Check()
 		if want == "" {
 			if err != nil {
@@ -365,7 +366,7 @@ func TestRequestsReachOneAddress_threats_415(t *testing.T) {
 		testworld.WantError(t, url, err, want)
 	}
 	for _, name := range []string{"X-Forwarded-For", "x-forwarded-host", "Forwarded", "Via", "Host", "Proxy-Authorization", "Connection", "a b", ""} {
-		r := Request{URL: "http://169.254.169.254/", From: wholeAnswer, Headers: []Header{{name, "x"}}}
+		r := Request{URL: "http://169.254.169.254/", From: answers.WholeAnswer, Headers: []Header{{name, "x"}}}
 		if member, err := r.Check(); member != "headers" {
 			t.Errorf("the header %q: %v", name, err)
 		}
@@ -376,14 +377,14 @@ func TestRequestsReachOneAddress_threats_415(t *testing.T) {
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("a.b.c")) }))
 	defer server.Close()
-	r := Request{URL: server.URL, From: wholeAnswer}
+	r := Request{URL: server.URL, From: answers.WholeAnswer}
 	if got, err := r.Get(host.Egress{Allow: []netip.Prefix{netip.MustParsePrefix("203.0.113.1/32")}})(t.Context(), ""); got != "a.b.c" || err != nil {
 		t.Errorf("the token is %q, with the error %v", got, err)
 	}
 	// https is bounded by the egress of the file, which has no internal addresses.
 	inside := httptest.NewTLSServer(http.NotFoundHandler())
 	defer inside.Close()
-	_, err := (&Request{URL: inside.URL, From: wholeAnswer}).Get(host.Egress{})(t.Context(), "")
+	_, err := (&Request{URL: inside.URL, From: answers.WholeAnswer}).Get(host.Egress{})(t.Context(), "")
 	testworld.WantError(t, "an internal server", err, "loopback address")
 }
 

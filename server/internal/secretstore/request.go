@@ -35,8 +35,8 @@ type Request struct {
 	Headers []RequestMember
 	// Body is the body, in JSON unless a header says otherwise.
 	Body string
-	// From is the place of the value in the answer, such as json:/payload/data. In it [NAME=TEXT] stands for the item of a list whose
-	// member NAME is TEXT.
+	// From is the place of the value in the answer, such as json:/payload/data, or text: for all of it. In a place [NAME=TEXT] stands for
+	// the item of a list whose member NAME is TEXT.
 	From string `file:",required"`
 	// Encoding is the encoding of the value: text or base64.
 	Encoding string `default:"text"`
@@ -151,10 +151,10 @@ func (s *connectorStore) ask(ctx context.Context, r *Request, p placeholders) (s
 	if err != nil {
 		return "", err
 	}
-	value, found := answers.Text(answers.ValueAt(body, p.in(r.From, inPointer)))
+	value, found := answers.TextAt(body, p.in(r.From, inPointer))
 	switch {
-	case status == http.StatusOK && !jsontext.Value(body).IsValid():
-		return "", errors.New("the answer of the store is no JSON")
+	case status == http.StatusOK && !found && !jsontext.Value(body).IsValid():
+		return "", errors.New("the answer of the store is empty, or no JSON")
 	case r.isMissing(status, body), status == http.StatusOK && !found:
 		return "", fmt.Errorf("%w: the store has none of that name", host.ErrSecretNotFound)
 	case status != http.StatusOK:

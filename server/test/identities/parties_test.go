@@ -21,7 +21,9 @@ import (
 	"github.com/AzureAD/microsoft-authentication-library-for-go/apps/confidential"
 	"github.com/AzureAD/microsoft-authentication-library-for-go/apps/managedidentity"
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials/ec2rolecreds"
 	"github.com/aws/aws-sdk-go-v2/credentials/stscreds"
+	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/google/go-cmp/cmp"
@@ -29,6 +31,7 @@ import (
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/google/externalaccount"
 
+	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
 )
@@ -242,5 +245,36 @@ func TestMetadataByTheirClients(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// instance answers as the metadata service of an EC2 instance with a role, and keeps the requests for its keys.
+type instance struct{ requests []string }
+
+func (i *instance) RoundTrip(r *http.Request) (*http.Response, error) {
+	text := r.Method + " " + r.URL.String() + " " + r.Header.Get("X-Aws-Ec2-Metadata-Token")
+	switch {
+	case r.Method == http.MethodPut && r.Header.Get("X-Aws-Ec2-Metadata-Token-Ttl-Seconds") != "":
+		i.requests = append(i.requests, text)
+		return testworld.Response(http.StatusOK, "session", "X-Aws-Ec2-Metadata-Token-Ttl-Seconds", "60"), nil
+	case strings.HasSuffix(r.URL.Path, "/"):
+		return testworld.Response(http.StatusOK, "orders"), nil // of the names of roles
+	}
+	i.requests = append(i.requests, text)
+	return testworld.Response(http.StatusOK, `{"Code":"Success","AccessKeyId":"ASIAEXAMPLE","SecretAccessKey":"s","Token":"t","Expiration":"2099-01-01T00:00:00Z"}`), nil
+}
+
+// AWS's client asks the metadata service of an instance for the same keys in the same way, once it knows the name of the role.
+func TestInstanceByItsClient(t *testing.T) {
+	var theirs, own instance
+	client := ec2rolecreds.New(func(o *ec2rolecreds.Options) {
+		o.Client = imds.New(imds.Options{HTTPClient: &http.Client{Transport: &theirs}})
+	})
+	got := testworld.Must(client.Retrieve(t.Context()))(t)
+	set := testworld.Must(connectors.Read(t.Context(), "connectors.yaml", []byte("secrets: [{type: aws_instance}]\nconnectors: [{name: Orders, url: \"https://api.test\", auth: {type: none}}]\n"), connectors.Options{Host: host.Config{Base: &own}}))(t)
+	defer set.Close(context.WithoutCancel(t.Context()))
+	testworld.Check(t, set.CheckSecret(t.Context(), "orders", host.User{}))
+	if diff := cmp.Diff(theirs.requests, own.requests); diff != "" || got.AccessKeyID != "ASIAEXAMPLE" {
+		t.Errorf("keys = %s, (-AWS's client +Keywright)\n%s", got.AccessKeyID, diff)
 	}
 }
