@@ -45,8 +45,8 @@ func paymentAccounts(t *testing.T) map[string]account {
 		},
 		"revolut-business": revolutBusiness(public, pkcs1),
 		"ebay-finances": {
-			secrets: map[string]string{"ebay-finances-client": "PRD-0123", "ebay-finances-refresh-token": "v^1.1#i^1", "ebay-finances-key": pkcs8(t, ed25519Key("k"))},
-			set:     map[string]string{"EBAY_GB": "EBAY_DE", "your-public-key-as-jwe": "eyJ6aXAiOiJERUYifQ.a.b.c.d", "your-app-id": id},
+			secrets: map[string]string{"ebay-finances-client": "PRD-0123", "ebay-finances-refresh-token": "v^1.1#i^1", "ebay-finances-jwe": "eyJ6aXAiOiJERUYifQ.a.b.c.d", "ebay-finances-key": pkcs8(t, ed25519Key("k"))},
+			set:     map[string]string{"EBAY_GB": "EBAY_DE", "your-app-id": id},
 			api: tokens("https://api.ebay.com/identity/v1/oauth2/token", strings.Replace(answer, "Bearer", "User Access Token", 1),
 				request("GET https://apiz.ebay.com/sell/finances/v1/seller_funds_summary", bearing(apiToken), sends("X-EBAY-C-MARKETPLACE-ID", "EBAY_DE"), sends("x-ebay-signature-key", "eyJ6aXAiOiJERUYifQ.a.b.c.d"), ebay),
 				signedIn(id, "PRD-0123"), posts("grant_type", "refresh_token", "refresh_token", "v^1.1#i^1")),

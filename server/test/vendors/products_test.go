@@ -175,7 +175,7 @@ func TestClientsForNode(t *testing.T) {
 	cdp := []string{`api.coinbase.com`, `api.cdp.coinbase.com`, `{uri: "{method} {authority}{path}"}`, `{uris: ["{method} {authority}{path}"]}`}
 	exchangeKey := base64.StdEncoding.EncodeToString([]byte("the private key of an account at an exchange"))
 	master := base64.StdEncoding.EncodeToString([]byte("eBay's key for keys of developers"[:32]))
-	finances := product{"ebay-finances", map[string]string{"your-public-key-as-jwe": ebayJWE(t, master, edPublic)}, host.MapSecrets{"ebay-finances-client": "PRD-1", "ebay-finances-refresh-token": "v^1.1", "ebay-finances-key": inner(edKey)}, nil}
+	finances := product{"ebay-finances", nil, host.MapSecrets{"ebay-finances-jwe": ebayJWE(t, master, edPublic), "ebay-finances-client": "PRD-1", "ebay-finances-refresh-token": "v^1.1", "ebay-finances-key": inner(edKey)}, nil}
 	var requests []signed
 	for _, test := range []struct {
 		judge, key, public, algorithm, base string
