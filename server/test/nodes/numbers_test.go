@@ -23,6 +23,9 @@ type exchange struct {
 	last     int64
 	served   int
 	refusals []string
+	// goal is the number of served requests at which reached is closed, unless that is nil.
+	goal    int
+	reached chan bool
 }
 
 const exchangeKey = "a2V5IG9mIGFuIGFjY291bnQgYXQgdGhlIGV4Y2hhbmdl"
@@ -46,7 +49,9 @@ func (e *exchange) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.refusals = append(e.refusals, fmt.Sprintf("the nonce %d comes after %d", nonce, e.last))
 	default:
 		e.last = nonce
-		e.served++
+		if e.served++; e.served == e.goal {
+			close(e.reached)
+		}
 		return
 	}
 	w.WriteHeader(http.StatusForbidden)
@@ -77,9 +82,24 @@ func TestRisingNumbers(t *testing.T) {
 `, server.URL))
 	var work [nodes]sync.WaitGroup
 	var mu sync.Mutex
+	changed := sync.NewCond(&mu)
 	answers, addresses := map[int]int{}, [nodes]string{}
+	address := func(i int) string { // of a node that runs
+		mu.Lock()
+		defer mu.Unlock()
+		for addresses[i] == "" {
+			changed.Wait()
+		}
+		return addresses[i]
+	}
+	setAddress := func(i int, address string) {
+		mu.Lock()
+		defer mu.Unlock()
+		addresses[i] = address
+		changed.Broadcast()
+	}
 	for i := range nodes {
-		addresses[i] = c.running[i].address
+		setAddress(i, c.running[i].address)
 		queue := make(chan bool, requests)
 		for range requests {
 			queue <- true
@@ -89,16 +109,10 @@ func TestRisingNumbers(t *testing.T) {
 			work[i].Go(func() {
 				for range queue {
 					for status := 0; status != http.StatusOK; {
-						mu.Lock()
-						address := addresses[i]
-						mu.Unlock()
-						status = c.order(address)
+						status = c.order(address(i)) // 0 if the node was killed
 						mu.Lock()
 						answers[status]++
 						mu.Unlock()
-						if status == 0 { // the node was killed
-							time.Sleep(100 * time.Millisecond)
-						}
 					}
 				}
 			})
@@ -106,11 +120,10 @@ func TestRisingNumbers(t *testing.T) {
 	}
 	for _, i := range []int{1, 2, wrong} {
 		judge.await(requests / 2)
+		setAddress(i, "")
 		c.kill(i)
 		c.start(i)
-		mu.Lock()
-		addresses[i] = c.running[i].address
-		mu.Unlock()
+		setAddress(i, c.running[i].address)
 	}
 	for i := range work {
 		work[i].Wait()
@@ -128,13 +141,13 @@ func TestRisingNumbers(t *testing.T) {
 
 // await waits until the exchange has served n more requests, or twenty seconds are over.
 func (e *exchange) await(n int) {
-	served := func() int {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		return e.served
-	}
-	for goal, tries := served()+n, 0; served() < goal && tries < 2000; tries++ {
-		time.Sleep(10 * time.Millisecond)
+	reached := make(chan bool)
+	e.mu.Lock()
+	e.goal, e.reached = e.served+n, reached
+	e.mu.Unlock()
+	select {
+	case <-reached:
+	case <-time.After(20 * time.Second):
 	}
 }
 
