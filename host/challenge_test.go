@@ -67,6 +67,35 @@ func nonces(w *world) (all []string) {
 	return all
 }
 
+// An API may have a nonce with a word of the credential. The second attempt has it, beside the entry that the first has stored, and no
+// later request does. threats.md 344
+func TestNonceLikeTheCredential_threats_344(t *testing.T) {
+	w, connector := challengeWorld(t, func(env contract.Env) (string, error) {
+		c := challengeOf(env)
+		token, ok := env.CacheGet("token")
+		if !ok {
+			token = value(env, "key")
+			env.CacheSet("token", token, 300)
+		}
+		env.Input()
+		return marshal(contract.Mutation{Headers: []abi.Pair{{Name: "X-Key", Value: token}, {Name: "X-Nonce", Value: "nonce " + c.Answers["nonce"]}}}), nil
+	})
+	w.setSecret("key", "conformance-key")
+	w.api.Answer(func(r *http.Request) (*http.Response, error) {
+		if strings.HasSuffix(r.Header.Get("X-Nonce"), "nonce ") {
+			return respond(http.StatusUnauthorized, "", "WWW-Authenticate", `Digest nonce="conformance-nonce"`)(r)
+		}
+		return status(http.StatusOK)(r)
+	})
+	for range 2 {
+		w.get(connector)
+	}
+	equal(t, []string{"nonce ", "nonce conformance-nonce", "nonce ", "nonce conformance-nonce"}, nonces(w))
+	if n := w.logged("the answer counts for this request at most"); n != 1 {
+		t.Errorf("the log says %d times that nothing is kept, want 1", n)
+	}
+}
+
 // A nonce of a 401 is used at once and then kept for later requests, with a count, until a newer one comes or it is too old.
 func TestNonceReuse(t *testing.T) {
 	w, connector := challengeWorld(t, sendsNonce)

@@ -8,15 +8,9 @@ net.Server.prototype._listen2 = function (address, port, family, ...rest) {
   return address ? listen.call(this, address, port, family, ...rest) : listen.call(this, '127.0.0.1', port, 4, ...rest)
 }
 
-// The suite imports fs.globSync for another command. And its API has a nonce with a word that its tokens have too, which the host takes
-// for an echo of a credential (threats.md 344): here the nonce has another word.
+// The suite imports fs.globSync for another command.
 const fs = "export * from 'node:fs'; export { default } from 'node:fs'; export const globSync = () => []"
 const hooks = `export const resolve = (name, context, next) => name === 'fs'
-  ? { url: 'data:text/javascript,' + ${JSON.stringify(encodeURIComponent(fs))}, shortCircuit: true } : next(name, context)
-export const load = async (url, context, next) => {
-  const loaded = await next(url, context)
-  return url.endsWith('/conformance/dist/index.js')
-    ? { ...loaded, source: String(loaded.source).replaceAll('conformance-rs-dpop-nonce', 'a-nonce-of-the-api') } : loaded
-}`
+  ? { url: 'data:text/javascript,' + ${JSON.stringify(encodeURIComponent(fs))}, shortCircuit: true } : next(name, context)`
 register('data:text/javascript,' + encodeURIComponent(hooks))
 await import('./node_modules/@modelcontextprotocol/conformance/dist/index.js')

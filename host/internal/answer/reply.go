@@ -324,14 +324,14 @@ func (s *Sent) repeats(text string, common bool) bool {
 	})
 }
 
-// Repeated returns the name of the first part that is not sealed, or is kept, and that repeats a text, or "". previous are the values of
-// earlier answers, by their names. The API may repeat these. Repeated calls sent at most once, if it needs the texts.
-func (r *Reply) Repeated(found map[string]string, load func() *Sent, previous ...map[string]string) string {
+// Repeated returns the name of the first part that repeats a text, or "". The part is plain, or sealed and kept. previous are the values of
+// earlier answers, by their names. The API may repeat these. Repeated calls load at most once, if it needs the texts.
+func (r *Reply) Repeated(found map[string]string, sealed bool, load func() *Sent, previous ...map[string]string) string {
 	load = sync.OnceValue(load)
 	for i := range r.List {
 		a := &r.List[i]
 		value, ok := found[a.Name]
-		if !ok || a.Kind == contract.AnswerSealed && !a.Keep {
+		if !ok || sealed != (a.Kind == contract.AnswerSealed) || sealed && !a.Keep {
 			continue
 		}
 		text := r.Text(a)

@@ -24,6 +24,8 @@ type cacheUse struct {
 	Used []*tokencache.Handle
 	// Stored is the last entry that the call has stored after an exchange, or nil.
 	Stored *tokencache.Handle
+	// storedKeys are the keys of all that it has stored.
+	storedKeys []tokencache.Key
 	// usedOrigins holds the origins of the values that were revealed or put into the mutation.
 	usedOrigins *seal.Origins
 }
@@ -54,11 +56,11 @@ func (c *cacheUse) CacheGet(key string) (string, bool) {
 	return "", false
 }
 
-// readAgain returns an entry that the earlier attempt of the request has read, and leaves the order of eviction as it is. For
+// readAgain returns an entry that the earlier attempt of the request has read or stored, and leaves the order of eviction as it is. For
 // any other entry it ends the run with a Restart.
 func (c *cacheUse) readAgain(k tokencache.Key) (string, bool) {
 	entry, ok := c.plan.Tokens.Peek(k)
-	if !ok || !readsEntry(c.inputs.Answer.used, k) {
+	if !ok || !readsEntry(c.inputs.Answer.used, k) && !slices.Contains(c.inputs.Answer.storedKeys, k) {
 		c.runAfresh()
 	}
 	return c.useEntry(entry), true
@@ -105,7 +107,7 @@ func (c *cacheUse) CacheSet(key, value string, ttlSeconds int64) {
 	ttl := c.ttl(time.Duration(min(max(ttlSeconds, 0), maxTTL)) * time.Second)
 	fetched := c.Exchanges > 0
 	stored := c.plan.Tokens.Put(c.ctx, c.Right, k, pieces, ttl, fetched)
-	if fetched {
+	if c.storedKeys = append(c.storedKeys, k); fetched {
 		c.Stored = stored
 	}
 }
@@ -177,7 +179,7 @@ var keptName = "kept answers" + string(make([]byte, maxCacheKey))
 // Learn reads the answers of the challenge from an answer of the API, and keeps those that later calls get. replaced is set
 // if the answer is one after which the call runs again: then what it has replaces what is kept, and otherwise it is added to
 // that. body is the beginning of the answer's body, or nil. m is the mutation of the call, and earlier are the texts of an earlier
-// attempt. If the answer repeats a text of these, Learn keeps nothing and returns the name of that part.
+// attempt. If the answer repeats a text of these, Learn keeps nothing and returns the name of that part, and no answers if it is plain.
 func (c *Call) Learn(response *http.Response, body []byte, replaced bool, m *Mutation, earlier []string) (api *APIAnswer, repeated string) {
 	list := c.plan.Challenge.Answers
 	reply := &answer.Reply{Header: response.Header, Body: body, List: list}
@@ -189,17 +191,20 @@ func (c *Call) Learn(response *http.Response, body []byte, replaced bool, m *Mut
 			s.Now = c.plan.Clock()
 			return s
 		}
-		if repeated = reply.Repeated(found, newSent, priorAnswers...); repeated != "" {
+		if repeated = reply.Repeated(found, false, newSent, priorAnswers...); repeated != "" {
 			return nil, repeated
 		}
+		repeated = reply.Repeated(found, true, newSent, priorAnswers...)
 	}
 	for i := range list { // a value that no header may hold would fail all calls until it is kept no longer
 		if list[i].Keep && !leakscan.IsText(found[list[i].Name]) {
 			delete(found, list[i].Name)
 		}
 	}
-	c.keep(found, replaced)
-	return &APIAnswer{response.StatusCode, found, c.Used, c.inputRead, c.offset}, ""
+	if repeated == "" {
+		c.keep(found, replaced)
+	}
+	return &APIAnswer{response.StatusCode, found, repeated != "", c.Used, c.storedKeys, c.inputRead, c.offset}, repeated
 }
 
 // knownAnswers returns the earlier answers of the API that the call has, or could have.
@@ -208,7 +213,7 @@ func (c *Call) knownAnswers() []map[string]string {
 	if c.inputs.keptAnswers != nil {
 		priorAnswers = append(priorAnswers, c.inputs.keptAnswers.found)
 	}
-	if c.inputs.Answer != nil {
+	if c.inputs.Answer != nil && !c.inputs.Answer.repeats {
 		priorAnswers = append(priorAnswers, c.inputs.Answer.found)
 	}
 	return priorAnswers

@@ -270,7 +270,7 @@ func (c *exchanging) endRepeated(r *http.Request, reply *answer.Reply, found map
 		s.Names, s.Now = true, c.plan.Clock()
 		return s
 	}
-	if name := reply.Repeated(found, newSent); name != "" {
+	if name := reply.Repeated(found, false, newSent); name != "" {
 		c.end(StageToken, fmt.Errorf("the endpoint's answer repeats in %s a text of its request, or a sealed answer, and the plugin would see it", name))
 	}
 }

@@ -265,8 +265,12 @@ type APIAnswer struct {
 	Status int
 	// found has the answers, not sealed yet.
 	found map[string]string
+	// repeats is set if a sealed one repeats a text of its request, so that none is kept.
+	repeats bool
 	// used are the cache entries that the call of the earlier attempt read.
 	used []*tokencache.Handle
+	// storedKeys are the keys of those that it has stored.
+	storedKeys []tokencache.Key
 	// RequestRead is set if that call, or one of another element of a list, has read the request.
 	RequestRead bool
 	// offset is the last result of ClockOffset in that call. It is nil if the call did not ask.

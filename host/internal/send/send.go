@@ -332,7 +332,7 @@ func (b *repeated) credentials() []string {
 // has: it could provoke the 401 to have the token of another one dropped (threats.md 102).
 //
 // earlier are the texts of an earlier attempt. Nothing is learnt from an answer that repeats a text of the request where a plugin
-// would see it, and there is no other call.
+// would see it, and there is no other call. If it does where a later call would, nothing is kept.
 func (t *Transport) checkRetry(attempt exchanged, earlier []string, canRetry func() bool) *repeated {
 	var answers []*hostfn.APIAnswer
 	response, parts, dropped := attempt.response, attempt.out.Parts(), false
@@ -353,7 +353,9 @@ func (t *Transport) checkRetry(attempt exchanged, earlier []string, canRetry fun
 		}
 		answer, repeated := part.Call.Learn(response, body, declared, part.Mutation, texts)
 		if repeated != "" {
-			t.Warn(context.Background(), "", "the API's answer repeats a text of its request in "+repeated+", where the plugin would see it: nothing is taken from the answer")
+			t.Warn(context.Background(), "", "the API's answer repeats a text of its request in "+repeated+", where the plugin would see it: the answer counts for this request at most")
+		}
+		if answer == nil {
 			return nil
 		}
 		if declared && canRetry() {
