@@ -241,7 +241,7 @@ func TestExplainedList(t *testing.T) {
 	}
 }
 
-// One authentication of a list may have states or consent. A client certificate that is the same for all tenants does not go to the token
+// One authentication of a list may have states or consent. Hosts are a problem only if none of them uses these. A client certificate that is the same for all tenants does not go to the token
 // endpoint of a tenant's host, whichever of them has it.
 func TestListLimits(t *testing.T) {
 	w := newWorld(t, listed("login.test"), withState(t, &failingStore{}), func(c *host.Config) { c.BuiltIns = allBuiltIns(t) })
@@ -253,6 +253,7 @@ func TestListLimits(t *testing.T) {
 	}}
 	c := host.ConnectorConfig{Hosts: []string{"*.zendesk.test"}, Auth: []host.Auth{headerAuth, tenants}}
 	w.open(c)
+	w.refuseConnector(host.ConnectorConfig{Hosts: c.Hosts, Auth: []host.Auth{headerAuth, tokenAuth}}, "hosts", "has no effect")
 	tenants.Config["client_secret"] = "{{ get_secret('s') }}"
 	w.refuseConnector(c, "auth[1].config.client_secret", "is the same for all tenants")
 }

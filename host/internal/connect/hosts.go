@@ -151,7 +151,7 @@ func (k *checker) fieldHost(f *hostfn.Field, text string) {
 
 // openHosts checks the list of hosts against the connector. A host that strangers can choose gets no secret that is the same for all tenants.
 func (k *checker) openHosts() {
-	if len(k.plan.hosts) > 0 && !k.tenants && !k.answersHost && len(k.Problems) == 0 && k.in.Member == "auth" { // of several, another may use it
+	if len(k.plan.hosts) > 0 && !k.tenants && !k.answersHost && len(k.Problems) == 0 {
 		k.Wrong("hosts", "has no effect: no URL of the connector has an expression in its host, and no answer names one. Remove it")
 	}
 	k.plan.Names.Tenant, k.plan.TenantHosts = k.plan.Names.Tenant || k.tenants, k.tenants
