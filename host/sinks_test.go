@@ -5,6 +5,7 @@
 package host_test
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -53,6 +54,12 @@ var places = []struct {
 	{"the JSON of an exchange", contract.SinkToken, func(env contract.Env, v string) string {
 		return afterExchange(env, contract.Exchange{JSON: map[string]any{"a": []any{1, v}}})
 	}},
+	{"the form of an exchange", contract.SinkToken, func(env contract.Env, v string) string {
+		return afterExchange(env, contract.Exchange{Form: []abi.Pair{{Name: "f", Value: v}}})
+	}},
+	{"the header of a JWT", contract.SinkClaim, func(env contract.Env, v string) string {
+		return header("X-Key", sign(env, contract.JWTRequest[map[string]any]{Key: "key", For: contract.ForHeader, Header: map[string]any{"x": v}}))
+	}},
 	{"a claim", contract.SinkClaim, func(env contract.Env, v string) string {
 		return header("X-Key", sign(env, contract.JWTRequest[map[string]any]{Key: "key", For: contract.ForHeader, Claims: map[string]any{"x": v}}))
 	}},
@@ -68,6 +75,15 @@ var places = []struct {
 		env.Digest(contract.DigestMD5, "data"+v)
 		return header("X-Key", value(env, "to_header"))
 	}},
+	{"a text of the request that is signed", contract.SinkDigest, func(env contract.Env, v string) string {
+		env.MAC(contract.MACSHA256, value(env, "mac"), textWith(env, "{method} {x}", v))
+		return header("X-Key", value(env, "to_header"))
+	}},
+	{"a header of the request that is signed", contract.SinkDigest, func(env contract.Env, v string) string {
+		text := env.Compose("{headers:*}", []byte(marshal(contract.Composition{Headers: []abi.Pair{{Name: "X-Part", Value: v}}})))
+		env.MAC(contract.MACSHA256, value(env, "mac"), "data: "+text)
+		return header("X-Key", value(env, "to_header"))
+	}},
 	{"the header of a JWS", contract.SinkClaim, func(env contract.Env, v string) string {
 		signJWS(env, contract.JWSRequest[config]{Header: config{"x": []any{v}}})
 		return header("X-Key", value(env, "to_header"))
@@ -80,6 +96,11 @@ var places = []struct {
 		env.SignSealed("signer", contract.PurposeMessage, "data: "+v)
 		return header("X-Key", value(env, "to_header"))
 	}},
+}
+
+// textWith returns the text of a template, in which {x} stands for a value.
+func textWith(env contract.Env, template, x string) string {
+	return env.Compose(template, []byte(marshal(contract.Composition{Values: []abi.Pair{{Name: "x", Value: x}}})))
 }
 
 // afterExchange sends an exchange to the URL of the configuration, and returns a valid mutation.
@@ -104,6 +125,9 @@ func TestHostMadeSinks_threats_15a(t *testing.T) {
 	}
 	hex := func(env contract.Env, v string) string { return env.Encode(contract.FormatHex, v) }
 	all, jwsKey := contract.Sinks, privateKey(t, "ES256")
+	first := &guest{about: abi.Description{Type: "first", Fields: []abi.Field{sealedField("to_header", contract.SinkHeader)}}, authenticate: func(env contract.Env) (string, error) {
+		return header("X-First", value(env, "to_header")), nil
+	}}
 	for name, made := range map[string]struct {
 		make  func(contract.Env) string
 		sinks []string
@@ -114,12 +138,26 @@ func TestHostMadeSinks_threats_15a(t *testing.T) {
 		"the user's token beside a secret": {func(env contract.Env) string {
 			return hex(env, value(env, "user_token")+value(env, "everywhere"))
 		}, []string{contract.SinkToken}},
-		"a field with none":                {field("nowhere"), nil},
-		"what is secret in a text":         {field("text"), []string{contract.SinkQuery, contract.SinkClaim}},
-		"a key, which signs by its name":   {field("key"), nil},
-		"an access token":                  {func(env contract.Env) string { return reply(env).AccessToken }, []string{contract.SinkHeader, contract.SinkQuery}},
-		"the scope of a token":             {func(env contract.Env) string { return reply(env).Scope }, []string{contract.SinkHeader, contract.SinkQuery, contract.SinkToken}},
-		"what else a token endpoint gives": {func(env contract.Env) string { return reply(env).Extra["refresh_token"] }, []string{contract.SinkHeader, contract.SinkQuery, contract.SinkToken}},
+		"an identity's token, whatever sinks its field has": {field("identity"), []string{contract.SinkToken}},
+		"an identity's token, composed":                     {func(env contract.Env) string { return textWith(env, "a{x|base64}", value(env, "identity")) }, []string{contract.SinkToken}},
+		"what an earlier authentication has put in":         {func(env contract.Env) string { return env.Compose("{header:x-first}", nil) }, []string{contract.SinkDigest}},
+		"what an earlier one has put in, signed": {func(env contract.Env) string {
+			return hex(env, env.MAC(contract.MACSHA256, value(env, "mac"), env.Compose("{headers:*}", nil)))
+		}, []string{contract.SinkQuery}},
+		"what an earlier one has put in, hashed": {func(env contract.Env) string { return env.Compose("{header:x-first|sha256|hex}", nil) }, []string{contract.SinkHeader, contract.SinkQuery}},
+		"a text that is composed":                {func(env contract.Env) string { return textWith(env, "{x}", value(env, "everywhere")) }, all},
+		"a text that is composed of two":         {func(env contract.Env) string { return textWith(env, "a{x}{config:mac}", value(env, "everywhere")) }, []string{contract.SinkQuery, contract.SinkSign}},
+		"a digest that is composed":              {func(env contract.Env) string { return textWith(env, "{x|sha256|hex}", value(env, "hashed")) }, []string{contract.SinkHeader, contract.SinkPath}},
+		"a signature by a store of keys": {func(env contract.Env) string {
+			return hex(env, env.SignSealed("stored", contract.PurposeMessage, "data"))
+		}, []string{contract.SinkQuery}},
+		"a number of counter, which is no credential": {func(env contract.Env) string { return fmt.Sprint(env.Counter(1)) }, []string{contract.SinkToken, contract.SinkClaim, contract.SinkDigest}},
+		"a field with none":                           {field("nowhere"), nil},
+		"what is secret in a text":                    {field("text"), []string{contract.SinkQuery, contract.SinkClaim}},
+		"a key, which signs by its name":              {field("key"), nil},
+		"an access token":                             {func(env contract.Env) string { return reply(env).AccessToken }, []string{contract.SinkHeader, contract.SinkQuery}},
+		"the scope of a token":                        {func(env contract.Env) string { return reply(env).Scope }, []string{contract.SinkHeader, contract.SinkQuery, contract.SinkToken}},
+		"what else a token endpoint gives":            {func(env contract.Env) string { return reply(env).Extra["refresh_token"] }, []string{contract.SinkHeader, contract.SinkQuery, contract.SinkToken}},
 		"a MAC": {func(env contract.Env) string {
 			return hex(env, env.MAC(contract.MACSHA256, value(env, "mac"), "data"))
 		}, []string{contract.SinkQuery, contract.SinkSign}},
@@ -181,9 +219,10 @@ func TestHostMadeSinks_threats_15a(t *testing.T) {
 					{Name: "narrow", Kind: abi.KindString, Sealed: true, Sinks: []string{contract.SinkSign}, Derived: []string{contract.SinkHeader, contract.SinkSign}},
 					{Name: "hashed", Kind: abi.KindString, Sealed: true, Sinks: []string{contract.SinkDigest}, Derived: []string{contract.SinkHeader, contract.SinkPath}},
 					{Name: "signer", Kind: abi.KindKey, AlgorithmField: "algorithm", Purposes: []string{contract.PurposeMessage}, Derived: []string{contract.SinkQuery}},
+					{Name: "stored", Kind: abi.KindKey, AlgorithmField: "jws_algorithm", Purposes: []string{contract.PurposeMessage}, Derived: []string{contract.SinkQuery}},
 					{Name: "jws", Kind: abi.KindKey, AlgorithmField: "jws_algorithm", Purposes: []string{contract.PurposeJWS}, Derived: []string{contract.SinkQuery}},
 					{Name: "jws_algorithm", Kind: abi.KindString, Enum: []string{"ES256"}, Default: "ES256"},
-					sealedField("everywhere", all...), sealedField("nowhere"), sealedField("user_token", all...), sealedField("to_header", contract.SinkHeader), sealedField("mac", contract.SinkQuery, contract.SinkSign),
+					sealedField("everywhere", all...), sealedField("nowhere"), sealedField("user_token", all...), sealedField("identity", all...), sealedField("to_header", contract.SinkHeader), sealedField("mac", contract.SinkQuery, contract.SinkSign),
 					{Name: "text", Kind: abi.KindString, Sinks: []string{contract.SinkQuery, contract.SinkClaim}},
 					{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm"},
 					{Name: "algorithm", Kind: abi.KindString, Enum: []string{"HS256"}, Default: "HS256"},
@@ -197,7 +236,9 @@ func TestHostMadeSinks_threats_15a(t *testing.T) {
 					}
 					return place.put(env, made.make(env)), nil
 				}}
-				w := newWorld(t, withoutBuiltIns, withGuest(g), func(c *host.Config) { c.UserTokenHosts = []string{"login.test"} })
+				pod := &issuers{subject: "system:orders", hosts: map[string][]string{"login": {"login.test"}}}
+				w := newWorld(t, withoutBuiltIns, withGuest(g), withGuest(first), listed("login.test"), func(c *host.Config) { c.Keys, c.Identities = keysWith("ES256"), pod })
+				pod.hide = w.Hide
 				w.login.Answer(respond(http.StatusOK, `{"access_token":"an-access-token","expires_in":60,"scope":"a-scope-of-it","refresh_token":"a-refresh-token"}`,
 					"Set-Cookie", "S=the-session", "X-Nonce", "the-nonce-of-login"))
 				w.api.Answer(respond(http.StatusOK, "", "X-Nonce", "the-nonce-of-the-api"))
@@ -211,13 +252,20 @@ func TestHostMadeSinks_threats_15a(t *testing.T) {
 				c := config{
 					"narrow": "{{ get_secret('s') }}", "hashed": "{{ get_secret('s') }}", "signer": "{{ get_secret('key') }}",
 					"everywhere": "{{ get_secret('s') }}", "nowhere": "{{ get_secret('s') }}", "to_header": "{{ get_secret('s') }}", "mac": "{{ get_secret('s') }}",
-					"key": "{{ get_secret('key') }}", "jws": "{{ get_secret('jws') }}", "url": tokenURL, "text": "a {{ get_secret('s') }}",
+					"key": "{{ get_secret('key') }}", "stored": "{{ get_key('api') }}", "jws": "{{ get_secret('jws') }}", "url": tokenURL, "text": "a {{ get_secret('s') }}",
 					"enum": "{{ get_secret('enum') }}", "integer": "{{ get_secret('integer') }}", "boolean": "{{ get_secret('boolean') }}",
 				}
 				if strings.HasPrefix(name, "the user's token") {
 					c["user_token"] = "{{ user.token }}"
 				}
-				connector := w.connect("custom", c)
+				if strings.HasPrefix(name, "an identity's token") {
+					c["identity"] = "{{ identity('pod', 'login') }}"
+				}
+				auths := []host.Auth{{Type: "custom", Config: c}}
+				if strings.HasPrefix(name, "what an earlier") {
+					auths = []host.Auth{{Type: "first", Config: config{"to_header": "{{ get_secret('s') }}"}}, auths[0]}
+				}
+				connector := w.open(host.ConnectorConfig{Auth: auths})
 				ctx := host.WithUser(t.Context(), host.User{Token: w.Secret("the user's token")})
 				w.send(connector, get(ctx))
 				ready = true
