@@ -129,6 +129,75 @@ func TestBrowserVisibleSecrets(t *testing.T) {
 	}
 }
 
+// threats.md 470 and 15a: what goes into a pushed request has the sink token, and the token of an identity goes to a host of its audience.
+// Nothing sealed is the name of a parameter.
+func TestPushedSinks_threats_470(t *testing.T) {
+	jwt := func(destination string) func(contract.Env) string {
+		return func(env contract.Env) string {
+			return sign(env, contract.JWTRequest[map[string]any]{Key: "key", For: destination})
+		}
+	}
+	field := func(name string) func(contract.Env) string {
+		return func(env contract.Env) string { return value(env, name) }
+	}
+	for name, made := range map[string]struct {
+		make     func(contract.Env) string
+		identity string
+		want     bool
+	}{
+		"plain text":               {func(contract.Env) string { return "a" }, "", true},
+		"the secret of the client": {field("client_secret"), "", true},
+		"a part of a text": {func(env contract.Env) string {
+			return env.Encode(contract.FormatBase64, "me:"+value(env, "client_secret"))
+		}, "", true},
+		"a key for the API":             {field("to_header"), "", false},
+		"both":                          {func(env contract.Env) string { return value(env, "client_secret") + value(env, "to_header") }, "", false},
+		"a JWT for the token endpoint":  {jwt(contract.ForToken), "", true},
+		"a JWT for the API":             {jwt(contract.ForHeader), "", false},
+		"an identity's token":           {field("identity"), "login", true},
+		"that of an audience elsewhere": {field("identity"), "bank", false},
+		"a secret beside an identity":   {field("client_secret"), "bank", true},
+	} {
+		for place, put := range map[string]func(*contract.ConsentRequest, string){
+			"a parameter":   func(r *contract.ConsentRequest, v string) { r.Push.Form = []abi.Pair{{Name: "a", Value: v}} },
+			"the client_id": func(r *contract.ConsentRequest, v string) { r.Push.Form = []abi.Pair{{Name: "client_id", Value: v}} },
+			"a header":      func(r *contract.ConsentRequest, v string) { r.Push.Headers = []abi.Pair{{Name: "X-A", Value: v}} },
+			"a name":        func(r *contract.ConsentRequest, v string) { r.Push.Form = []abi.Pair{{Name: v, Value: "a"}} },
+		} {
+			t.Run(name+"/"+place, func(t *testing.T) {
+				g := consenter()
+				g.about.Uses = contract.Groups
+				g.about.Fields = append(g.about.Fields, sealedField("to_header", contract.SinkHeader), sealedField("identity", contract.SinkToken),
+					abi.Field{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm"}, abi.Field{Name: "algorithm", Kind: abi.KindString, Enum: []string{"HS256"}, Default: "HS256"})
+				g.consent = func(env contract.Env) (string, error) {
+					r := contract.ConsentRequest{URL: value(env, "authorization_url"), Query: []abi.Pair{{Name: "client_id", Value: "me"}}, Push: &contract.Push{URL: value(env, "token_url")}}
+					put(&r, made.make(env))
+					return marshal(r), nil
+				}
+				s := &issuers{subject: "system:orders", hosts: map[string][]string{"bank": {"bank.test"}, "login": {"login.test"}}}
+				w := newCluster(t, respond(http.StatusCreated, `{"request_uri":"urn:example:1","expires_in":60}`)).world(withoutBuiltIns, withGuest(g), func(c *host.Config) { c.Identities = s })
+				s.hide = w.Hide
+				w.canary("key")
+				auth := config{
+					"authorization_url": "https://login.example.com/authorize", "token_url": tokenURL,
+					"client_secret": "{{ get_secret('s') }}", "to_header": "{{ get_secret('s') }}", "key": "{{ get_secret('key') }}",
+				}
+				if made.identity != "" {
+					auth["identity"] = "{{ identity('pod', '" + made.identity + "') }}"
+				}
+				connector, err := w.tryOpen(host.ConnectorConfig{Auth: []host.Auth{{Type: "consenter", Config: auth}}})
+				if err == nil {
+					_, err = connector.BeginConsent(forUser(t, alice), host.ConsentRequest{RedirectURI: redirectURI, Binding: binding})
+					w.OutError("the error of Consent", err)
+				}
+				if want := made.want && (place != "a name" || name == "plain text"); (err == nil) != want {
+					t.Errorf("the error is %v, want one: %t", err, !want)
+				}
+			})
+		}
+	}
+}
+
 // The identifier of the client, which a browser sees, may be a variable, and no secret. An endpoint may be a discovered one.
 func TestSecretClientID(t *testing.T) {
 	w := consenting(t).world(func(h *host.Config) {
