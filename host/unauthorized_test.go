@@ -261,9 +261,8 @@ func TestA401LeavesTheRefreshToken_threats_61(t *testing.T) {
 // The two attempts of a request. If the first has read the request, what it sends may depend on that, and so may the API's
 // answer, because of which the second attempt runs.
 
-// attempts returns a world whose API refuses each first attempt, and whose guest reads the request in each attempt, but before
-// that does do. Requests of alice are those that the guest wants to say something about. In a list, another guest reads the request, and
-// stands before the one that does do.
+// attempts returns a world whose API refuses each first attempt, and whose guest reads the request in each attempt, but before that does
+// do. Requests of alice are those that the guest wants to say something about. In a list, another guest, before that, reads the request.
 func attempts(t *testing.T, list bool, do func(env contract.Env, status int)) (w *world, ask func(user string)) {
 	t.Helper()
 	read := func(env contract.Env, status int) (string, error) {

@@ -52,7 +52,8 @@ type Harness struct {
 	user     host.User
 	// endpoints has the answers of token endpoints by URL. Those of anyEndpoint are for all others.
 	endpoints map[string]*[]Answer
-	// hosts bounds the hosts of connectors that are made from now on.
+	// auths is the list of authentications of connectors, or empty. hosts bounds the hosts of those that are made from now on.
+	auths host.Auths
 	hosts []string
 	// connection is the name of connectors that are made from now on.
 	connection string
@@ -76,7 +77,7 @@ func newHarness(tb TB, name string, plugin host.Plugin, builtIn bool) *Harness {
 		random:     func(int64) string { return "" },
 	}
 	h.config = host.Config{
-		Secrets: secrets{h}, Variables: map[string]string{},
+		Secrets: secrets{h}, Identities: secrets{h}, Variables: map[string]string{},
 		BuiltIns: []host.Plugin{}, Plugins: []host.Plugin{plugin}, // the plugin may be a built-in one
 		Clock: h.Now, Random: &locked{reader: randv2.NewChaCha8(sha256.Sum256([]byte(name)))},
 		Logger: slog.New(&logger{harness: h}), Base: testworld.Answer(h.tokenEndpoint), Observe: h.observe,
@@ -161,10 +162,15 @@ func (h *Harness) prepare(what string, do func()) {
 // Type sets the auth type of connectors that are made from now on, such as an alias of the plugin's type.
 func (h *Harness) Type(name string) { h.set(func() { h.authType = name }) }
 
-// UserTokenHosts sets the hosts of token endpoints that may get user.token, see [host.Config].
+// UserTokenHosts sets the hosts of token endpoints that may get user.token, see [host.Config]. They may get the tokens of identities, too:
+// that of identity('NAME', 'AUDIENCE') is the secret NAME, for any audience.
 func (h *Harness) UserTokenHosts(hosts ...string) {
 	h.prepare("UserTokenHosts", func() { h.config.UserTokenHosts = hosts })
 }
+
+// Auths sets the authentications of connectors, in their order, for a plugin that stands in a list. Those beside it are of the host's own
+// types. The one of the plugin's type has the configuration of each request, unless that is nil.
+func (h *Harness) Auths(auths ...host.Auth) { h.prepare("Auths", func() { h.auths = auths }) }
 
 // Hosts sets the hosts of connectors that are made from now on, for a plugin whose answers name one, see [host.ConnectorConfig].
 func (h *Harness) Hosts(hosts ...string) { h.set(func() { h.hosts = hosts }) }
@@ -235,8 +241,9 @@ func (h *Harness) live() *host.Host {
 		Memory: h.evidence.memory, Reveal: h.evidence.reveal, Random: random, Explain: h.explain, Code: code,
 	})
 	instance, err := host.New(ctx, config)
-	if err == nil && len(instance.Plugins()[0].State) > 0 {
+	if err == nil && (len(instance.Plugins()[0].State) > 0 || len(h.auths) > 0) {
 		config.State = h.newState()
+		config.Plugins = append(slices.Clone(config.Plugins), h.neighbours(instance.Plugins()[0])...)
 		_ = instance.Close(ctx)
 		instance, err = host.New(ctx, config)
 	}
@@ -248,6 +255,18 @@ func (h *Harness) live() *host.Host {
 	}
 	h.set(func() { h.host = instance })
 	return instance
+}
+
+// neighbours returns the host's own plugins for the authentications beside that of the plugin.
+func (h *Harness) neighbours(own host.PluginInfo) (all []host.Plugin) {
+	known := append([]string{own.Type}, own.Aliases...)
+	for _, a := range h.auths {
+		if wasm := plugins.Of(a.Type); wasm != nil && !slices.Contains(known, a.Type) {
+			all = append(all, host.Plugin{Name: a.Type, Wasm: wasm})
+		}
+		known = append(known, a.Type)
+	}
+	return all
 }
 
 // explain logs an explanation of a call in the sandbox, in a verbose test. It may hold no credential.

@@ -14,7 +14,7 @@ import (
 	"github.com/keywright/keywright/host/internal/template"
 )
 
-// secrets is the host's view of the harness's secrets.
+// secrets is the host's view of the harness's secrets. The token of an identity is the secret of its name.
 type secrets struct{ harness *Harness }
 
 func (s secrets) Secret(_ context.Context, name string) (string, error) {
@@ -24,6 +24,14 @@ func (s secrets) Secret(_ context.Context, name string) (string, error) {
 		return value, nil
 	}
 	return "", fmt.Errorf("%w: set one with Harness.Canary or Harness.Secret, or in secrets of a case", host.ErrSecretNotFound)
+}
+
+// Hosts implements host.Identities.
+func (s secrets) Hosts(string, string) []string { return s.harness.config.UserTokenHosts }
+
+// Identity implements host.Identities.
+func (s secrets) Identity(ctx context.Context, r host.IdentityRequest) (string, error) {
+	return s.Secret(ctx, r.Name)
 }
 
 type locked struct {
@@ -100,9 +108,7 @@ func (v values) TenantID() string { return v.user.TenantID }
 
 func (v values) Now() int64 { return v.harness.Now().Unix() }
 
-func (values) Identity(template.Identity) (string, error) {
-	return "", errors.New("an expected text has no identity: write the token")
-}
+func (v values) Identity(i template.Identity) (string, error) { return v.Secret(i.Name) }
 
 func (values) Discovered(template.Discovery) (string, error) {
 	return "", errors.New("an expected text cannot be discovered: write it")

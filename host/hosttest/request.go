@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/keywright/keywright/abi"
@@ -145,26 +146,31 @@ func (h *Harness) Problems(config Config) []host.Problem {
 func (h *Harness) connect(config Config, r *http.Request) (*host.Connector, error) {
 	h.tb.Helper()
 	live := h.live()
-	info := live.Plugins()[0]
 	h.mu.Lock()
-	authType, name, hosts := cmp.Or(h.authType, info.Type), h.connection, h.hosts
+	own, auths, name, hosts := cmp.Or(h.authType, live.Plugins()[0].Type), slices.Clone(h.auths), h.connection, h.hosts
 	h.mu.Unlock()
-	document, err := json.Marshal(config)
+	if len(auths) == 0 {
+		auths = host.Auths{{Type: own}}
+	}
+	for i := range auths {
+		if config != nil && auths[i].Type == own {
+			auths[i].Config = config
+		}
+	}
+	document, err := json.Marshal(auths)
 	if err != nil {
 		h.tb.Fatalf("hosttest: the configuration is not JSON: %v", err)
 	}
 	origin := r.URL.Scheme + "://" + r.URL.Host
-	key := strings.Join([]string{name, authType, origin, string(document)}, "\n")
+	key := strings.Join([]string{name, origin, string(document)}, "\n")
 	h.making.Lock()
 	defer h.making.Unlock()
 	if connector := h.connectors[key]; connector != nil {
 		return connector, nil
 	}
-	h.literals(&info.Description, config)
+	h.literals(live, auths)
 	defer h.evidence.begin()()
-	connector, err := live.NewConnector(h.context(context.Background()), host.ConnectorConfig{
-		Name: name, Origins: []string{origin}, Hosts: hosts, Auth: []host.Auth{{Type: authType, Config: config}},
-	})
+	connector, err := live.NewConnector(h.context(context.Background()), host.ConnectorConfig{Name: name, Origins: []string{origin}, Hosts: hosts, Auth: auths})
 	if err != nil {
 		h.evidence.failure("the connector's problems", err)
 		return nil, err
@@ -173,10 +179,13 @@ func (h *Harness) connect(config Config, r *http.Request) (*host.Connector, erro
 	return connector, nil
 }
 
-func (h *Harness) literals(d *abi.Description, config Config) {
-	for _, f := range d.Fields {
-		if text, ok := config[f.Name].(string); ok && (f.Sealed || f.Kind == abi.KindKey) && !strings.Contains(text, "{{") {
-			h.evidence.secret("field "+f.Name, text)
+func (h *Harness) literals(live *host.Host, auths host.Auths) {
+	for _, a := range auths {
+		info, _ := live.Plugin(a.Type)
+		for _, f := range info.Fields {
+			if text, ok := a.Config[f.Name].(string); ok && (f.Sealed || f.Kind == abi.KindKey) && !strings.Contains(text, "{{") {
+				h.evidence.secret("field "+f.Name, text)
+			}
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
 )
 
@@ -18,8 +19,9 @@ type Case struct {
 	Name string `yaml:"name"`
 	// Type is an alias of the auth type, or empty.
 	Type string `yaml:"type,omitempty"`
-	// Config is the config object of the connector's auth.
+	// Config is the config object of the connector's auth. Auth, in its place, is a list of authentications, one of which is the plugin's.
 	Config hosttest.Config `yaml:"config,omitempty"`
+	Auth   host.Auths      `yaml:"auth,omitempty"`
 	// Problems is set if the configuration has to be refused. There must be as many problems as texts. Each text must be part of a
 	// problem, and each problem must have one of the texts.
 	Problems []string `yaml:"problems,omitempty"`
@@ -30,7 +32,7 @@ type Case struct {
 	Grants    []string          `yaml:"grants,omitempty"`
 	// AllowHTTP allows origins and token URLs of plain http.
 	AllowHTTP bool `yaml:"allow_http,omitempty"`
-	// UserTokenHosts are the hosts of token endpoints that may get the user's token.
+	// UserTokenHosts are the hosts of token endpoints that may get the user's token, and those of identities, which are secrets of their names.
 	UserTokenHosts []string `yaml:"user_token_hosts,omitempty"`
 	// Steps are done one after the other. A case without Steps is one Step itself. The secrets, users and answers that the case
 	// itself has are set before its first step.

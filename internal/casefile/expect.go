@@ -160,23 +160,31 @@ func (c comparison) members(place string, got, want map[string]any) {
 
 // rendered returns a value of JSON whose texts are rendered.
 func (c comparison) rendered(v any) any {
-	switch v := v.(type) {
-	case string:
-		return c.render(v)
-	case []any:
-		all := make([]any, len(v))
-		for i := range v {
-			all[i] = c.rendered(v[i])
+	return Mapped(v, strings.Clone, func(leaf any) any {
+		if text, ok := leaf.(string); ok {
+			return c.render(text)
 		}
-		return all
+		return leaf
+	})
+}
+
+// Mapped returns a copy of a value of JSON, with other names of members and with other values where there are neither members nor elements.
+func Mapped(value any, memberName func(string) string, leaf func(any) any) any {
+	switch v := value.(type) {
 	case map[string]any:
-		all := map[string]any{}
-		for name := range v {
-			all[name] = c.rendered(v[name])
+		result := make(map[string]any, len(v))
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			result[memberName(name)] = Mapped(v[name], memberName, leaf)
 		}
-		return all
+		return result
+	case []any:
+		result := make([]any, len(v))
+		for i := range v {
+			result[i] = Mapped(v[i], memberName, leaf)
+		}
+		return result
 	}
-	return v
+	return leaf(value)
 }
 
 func asJSON(v any) string {

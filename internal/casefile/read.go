@@ -122,7 +122,7 @@ func caseErrors(file string, err error) error {
 
 // Texts of package yaml about members that no struct has, and about values of the wrong kind.
 var (
-	unknownMember = regexp.MustCompile(`(?s)^field (.+) not found in type casefile\.(\w+)$`)
+	unknownMember = regexp.MustCompile(`(?s)^field (.+) not found in type (?:casefile|host)\.(\w+)$`)
 	otherKind     = regexp.MustCompile(`(?s)^cannot construct !!\w+ ?(.*) into (.+)$`)
 )
 
@@ -131,7 +131,7 @@ var structs = map[string]struct {
 	value any
 	name  string
 }{
-	"Case": {Case{}, "a case"}, "Step": {Step{}, "a step"}, "User": {User{}, "a user"}, "Request": {Request{}, "a request"},
+	"Case": {Case{}, "a case"}, "Auth": {host.Auth{}, "an authentication"}, "Step": {Step{}, "a step"}, "User": {User{}, "a user"}, "Request": {Request{}, "a request"},
 	"textForm": {textForm{}, "a text"}, "JWT": {JWT{}, "a JWT"},
 	"Reply": {Reply{}, "an answer"}, "Expect": {Expect{}, "expect"}, "Exchange": {Exchange{}, "an exchange"},
 }
@@ -177,6 +177,8 @@ func (c *Case) problem() string {
 	switch {
 	case strings.TrimSpace(c.Name) == "":
 		return "the case has no name"
+	case c.Config != nil && c.Auth != nil:
+		return "a case has config, or auth with a list of authentications, but not both"
 	case len(c.Problems) > 0 && (len(c.Steps) > 0 || c.does()):
 		return "a case with problems has no request: the configuration is refused"
 	case len(c.Problems) > 0 && !c.Expect.empty():

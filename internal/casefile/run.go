@@ -50,6 +50,7 @@ func (c *Case) prepare(h *hosttest.Harness) {
 	}
 	h.Grant(c.Grants...)
 	h.UserTokenHosts(c.UserTokenHosts...)
+	h.Auths(c.Auth...)
 	h.Type(c.Type)
 	if c.AllowHTTP {
 		h.AllowHTTP()

@@ -202,7 +202,7 @@ func (r *recorder) memberName(name string) string {
 
 // object returns an object with made-up texts in place of its literal ones, and of names, which may be credentials. Templates stay.
 func (r *recorder) object(value any) any {
-	return mapped(value, r.memberName, func(value any) any {
+	return casefile.Mapped(value, r.memberName, func(value any) any {
 		switch v := value.(type) {
 		case string:
 			_, length := literals(v)

@@ -208,7 +208,7 @@ func (r *recorder) reply(a view.Answer) casefile.Reply {
 
 // convertIntegers returns a document of JSON with numbers that are integers as such, so that a file has 3600 and not 3600.0.
 func convertIntegers(document any) any {
-	return mapped(document, strings.Clone, func(value any) any {
+	return casefile.Mapped(document, strings.Clone, func(value any) any {
 		if number, ok := value.(float64); ok && float64(int64(number)) == number {
 			return int64(number)
 		}

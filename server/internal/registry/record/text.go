@@ -20,6 +20,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/keywright/keywright/internal/casefile"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -165,7 +166,7 @@ func (r *recorder) url(text string) string {
 
 // configTexts returns the texts in a configuration at any depth, in the order of their members' names.
 func configTexts(config any) (all []string) {
-	mapped(config, strings.Clone, func(value any) any {
+	casefile.Mapped(config, strings.Clone, func(value any) any {
 		if text, ok := value.(string); ok {
 			all = append(all, text)
 		}
@@ -177,25 +178,6 @@ func configTexts(config any) (all []string) {
 // names reports whether a text of a configuration has a name in it.
 func names(config any, name string) bool {
 	return slices.ContainsFunc(configTexts(config), func(text string) bool { return strings.Contains(text, name) })
-}
-
-// mapped returns a copy of a value, with other names of members and with other values where there are neither members nor elements.
-func mapped(value any, memberName func(string) string, leaf func(any) any) any {
-	switch v := value.(type) {
-	case map[string]any:
-		result := make(map[string]any, len(v))
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			result[memberName(name)] = mapped(v[name], memberName, leaf)
-		}
-		return result
-	case []any:
-		result := make([]any, len(v))
-		for i := range v {
-			result[i] = mapped(v[i], memberName, leaf)
-		}
-		return result
-	}
-	return leaf(value)
 }
 
 // secret sets a secret of the case in place of a value: a key of the same kind, a document of the same shape, or a text.
@@ -241,7 +223,7 @@ func (r *recorder) document(value any) any {
 		}
 		return r.text(name)
 	}
-	return mapped(value, memberName, func(value any) any {
+	return casefile.Mapped(value, memberName, func(value any) any {
 		switch v := value.(type) {
 		case string:
 			switch url := r.withHosts(v); {
