@@ -140,7 +140,7 @@ func TestPushedSinks_threats_470(t *testing.T) {
 	field := func(name string) func(contract.Env) string {
 		return func(env contract.Env) string { return value(env, name) }
 	}
-	for name, made := range map[string]struct {
+	for name, kind := range map[string]struct {
 		make     func(contract.Env) string
 		identity string
 		want     bool
@@ -171,7 +171,7 @@ func TestPushedSinks_threats_470(t *testing.T) {
 					abi.Field{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm"}, abi.Field{Name: "algorithm", Kind: abi.KindString, Enum: []string{"HS256"}, Default: "HS256"})
 				g.consent = func(env contract.Env) (string, error) {
 					r := contract.ConsentRequest{URL: value(env, "authorization_url"), Query: []abi.Pair{{Name: "client_id", Value: "me"}}, Push: &contract.Push{URL: value(env, "token_url")}}
-					put(&r, made.make(env))
+					put(&r, kind.make(env))
 					return marshal(r), nil
 				}
 				s := &issuers{subject: "system:orders", hosts: map[string][]string{"bank": {"bank.test"}, "login": {"login.test"}}}
@@ -182,15 +182,15 @@ func TestPushedSinks_threats_470(t *testing.T) {
 					"authorization_url": "https://login.example.com/authorize", "token_url": tokenURL,
 					"client_secret": "{{ get_secret('s') }}", "to_header": "{{ get_secret('s') }}", "key": "{{ get_secret('key') }}",
 				}
-				if made.identity != "" {
-					auth["identity"] = "{{ identity('pod', '" + made.identity + "') }}"
+				if kind.identity != "" {
+					auth["identity"] = "{{ identity('pod', '" + kind.identity + "') }}"
 				}
 				connector, err := w.tryOpen(host.ConnectorConfig{Auth: []host.Auth{{Type: "consenter", Config: auth}}})
 				if err == nil {
 					_, err = connector.BeginConsent(forUser(t, alice), host.ConsentRequest{RedirectURI: redirectURI, Binding: binding})
 					w.OutError("the error of Consent", err)
 				}
-				if want := made.want && (place != "a name" || name == "plain text"); (err == nil) != want {
+				if want := kind.want && (place != "a name" || name == "plain text"); (err == nil) != want {
 					t.Errorf("the error is %v, want one: %t", err, !want)
 				}
 			})

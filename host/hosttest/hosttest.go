@@ -259,12 +259,12 @@ func (h *Harness) live() *host.Host {
 
 // neighbours returns the host's own plugins for the authentications beside that of the plugin.
 func (h *Harness) neighbours(own host.PluginInfo) (all []host.Plugin) {
-	known := append([]string{own.Type}, own.Aliases...)
+	types := append([]string{own.Type}, own.Aliases...)
 	for _, a := range h.auths {
-		if wasm := plugins.Of(a.Type); wasm != nil && !slices.Contains(known, a.Type) {
+		if wasm := plugins.Of(a.Type); wasm != nil && !slices.Contains(types, a.Type) {
 			all = append(all, host.Plugin{Name: a.Type, Wasm: wasm})
 		}
-		known = append(known, a.Type)
+		types = append(types, a.Type)
 	}
 	return all
 }
