@@ -42,10 +42,12 @@ func (h *Host) NewConnector(ctx context.Context, config ConnectorConfig) (*Conne
 	config.Auth = slices.Clone(config.Auth)
 	var elements []*Connector
 	var findings []connect.Findings
+	var plans []*connect.Plan
 	for i := range config.Auth {
 		e, found := h.newElement(ctx, &config, i, *base, d)
-		elements, findings = append(elements, e), append(findings, found)
+		elements, findings, plans = append(elements, e), append(findings, found), append(plans, e.plan)
 	}
+	findings[0].Problems = append(findings[0].Problems, connect.CheckSecrets(base, plans)...)
 	if wrong := newConfigError(config.Name, findings); wrong != nil {
 		return nil, wrong
 	}

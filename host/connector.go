@@ -37,8 +37,8 @@ type ConnectorConfig struct {
 	HostsShareSecrets bool
 	// Auth has the authentications of each request: one, as in []host.Auth{{Type: "none"}}, or for an API that wants several on one
 	// request, such as a token and a signature, up to four. They run in order. Each gets the request as those before it have left it, but
-	// what they have put in is sealed, so that it can be signed and nothing else. Two may not set the same header, cookie, parameter or
-	// placeholder. One of them at most may have states or consent.
+	// what they have put in is sealed, so that it can be signed and nothing else. Two may not set the same header, cookie or parameter. One
+	// at most may change the path, and one may have states or consent.
 	Auth Auths
 	// TLS has the client certificate and the authorities of the connector. If it is nil, those of [Egress].TLS apply. It needs
 	// the host's own transport: with [Config].Base it is an error.

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"net/http"
@@ -139,19 +140,13 @@ func (c *Connector) Explain(r *http.Request) (*Explanation, error) {
 		}
 	}
 	e.Added = added(all)
-	target := *clone.URL
-	target.User, target.Fragment, target.RawFragment = nil, "", ""
-	e.URL = target.String()
-	if len(all.Path) > 0 { // String would encode the masks
-		_, path, _ := request.ReplacePath(r.URL, all.Path) // Check has refused any other
-		target.Path, target.RawPath = "", ""
-		before, query, there := strings.Cut(target.String(), "?")
-		if e.URL = before + path; there {
-			e.URL += "?" + query
-		}
+	target, path := clone.URL, clone.URL.EscapedPath()
+	if len(all.Path) > 0 { // EscapedPath would encode the masks
+		_, path, _ = request.ReplacePath(r.URL, all.Path) // Check has refused any other
 	}
-	if all.MaskedURL != "" {
-		e.URL = all.MaskedURL + strings.TrimPrefix(e.URL, target.Scheme+"://"+target.Host)
+	e.URL = cmp.Or(all.MaskedURL, target.Scheme+"://"+target.Host) + path
+	if target.RawQuery != "" || target.ForceQuery {
+		e.URL += "?" + target.RawQuery
 	}
 	for _, name := range slices.Sorted(maps.Keys(clone.Header)) {
 		for _, value := range clone.Header[name] {

@@ -14,6 +14,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/contract"
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // Connectors with several authentications.
@@ -175,6 +176,25 @@ func TestRepeatedNames_threats_490(t *testing.T) {
 			t.Errorf("%s: the error of Explain is %v", name, err)
 		}
 	}
+}
+
+// threats.md 490: a later element cannot look for texts in the path that an earlier one has made: right and wrong guesses end alike.
+func TestGuessesInThePath_threats_490(t *testing.T) {
+	guess, do := "", func(contract.Env) (string, error) { return "", nil }
+	w := newWorld(t, withGuest(misusing(func(env contract.Env) (string, error) { return do(env) })))
+	path := host.Auth{Type: "api_key", Config: config{"key": "x", "value": "{{ get_secret('k') }}", "in": "path"}}
+	connector := w.open(host.ConnectorConfig{Auth: []host.Auth{path, {Type: "custom", Config: misused}}})
+	do = func(env contract.Env) (string, error) {
+		key := abi.Pair{Name: "X-Last", Value: value(env, "to_header")}
+		return marshal(contract.Mutation{Path: []abi.Pair{{Name: guess, Value: guess}}, Headers: []abi.Pair{key}}), nil
+	}
+	r := must(http.NewRequestWithContext(t.Context(), http.MethodGet, apiOrigin+"/v1/x", nil))(t)
+	for _, guess = range []string{w.secrets["k"], w.secrets["k"][:4], "other"} {
+		w.refuse(connector, r, host.StageMutation, "sets a path that an earlier one of auth sets", "auth[1]")
+	}
+	guess = "v1"
+	_, err := connector.Explain(r)
+	testworld.WantError(t, "Explain", err, "sets a path")
 }
 
 // Problems name the element. Those of the connector are listed once.

@@ -158,6 +158,32 @@ func TestNamedHostOfAPlugin_threats_483(t *testing.T) {
 	}
 }
 
+// A URL of its own entry is dropped with the token if the API answers 401, so that the next request asks where to go.
+func TestNamedHostAfterUnauthorized(t *testing.T) {
+	misses := 0
+	g := &guest{about: abi.Description{Uses: []string{contract.GroupCache}, Fields: []abi.Field{sealedField("key", contract.SinkHeader), sealedField("where", contract.SinkURL)}}}
+	g.authenticate = func(env contract.Env) (string, error) {
+		where, ok := env.CacheGet("where")
+		if !ok {
+			where, misses = value(env, "where"), misses+1
+			env.CacheSet("where", where, 3600)
+		}
+		return marshal(contract.Mutation{URL: where, Headers: []abi.Pair{{Name: "X-Key", Value: value(env, "key")}}}), nil
+	}
+	w := customWorld(t, g)
+	w.setSecret("where", "https://acme.crm.test")
+	c := w.open(host.ConnectorConfig{Hosts: []string{"*.crm.test"}, Auth: host.Auths{{Type: "custom", Config: config{
+		"key": "{{ get_secret('s') }}", "where": "{{ get_secret('where') }}",
+	}}}})
+	for _, code := range []int{http.StatusOK, http.StatusUnauthorized, http.StatusOK} {
+		w.api.Answer(status(code))
+		check(t, namedRequest(t, c, apiOrigin+"/a"))
+	}
+	if misses < 2 {
+		t.Error("after a 401, the request goes to the same URL from the cache")
+	}
+}
+
 func TestNamedHostProblems(t *testing.T) {
 	w := newWorld(t)
 	with := func(hosts []string, secret, sender string) host.ConnectorConfig {
@@ -173,4 +199,7 @@ func TestNamedHostProblems(t *testing.T) {
 	c := with([]string{"*.myshopify.com"}, shared, "bearer")
 	c.HostsShareSecrets = true
 	w.open(c)
+	w = customWorld(t, &guest{about: abi.Description{Fields: []abi.Field{sealedField("key", contract.SinkHeader), sealedField("where", contract.SinkURL)}}})
+	c = host.ConnectorConfig{Hosts: []string{"*.crm.test"}, Auth: host.Auths{{Type: "custom", Config: config{"key": shared, "where": "{{ get_secret('where', 'tenant') }}"}}}}
+	w.refuseConnector(c, "auth.config.key", "the tenant chooses the host")
 }

@@ -191,6 +191,11 @@ func TestTenantHostSharedSecrets_threats_482(t *testing.T) {
 	c = tenantConnector("")
 	c.Auth = host.Auths{{Type: "oauth_jwt_bearer", Config: config{"token_url": tokenURL, "client_auth": "none", "assertion": "{{ identity('pod', 'login') }}"}}}
 	w.refuseConnector(c, "auth.config.assertion", "is the same for all tenants") // and so is the token that is issued for it
+	c = tenantConnector("{{ get_secret('own', 'tenant') }}")
+	c.Origins, c.Auth = []string{apiOrigin}, append(c.Auth, host.Auth{Type: "api_key", Config: key(shared)})
+	w.open(c)
+	c.Auth[0].Config["url_from"] = "json:/url" // the endpoint of the tenant chooses who gets what the other one adds
+	w.refuseConnector(c, "auth[1].config.value", "the tenant chooses the host")
 	c = host.ConnectorConfig{
 		Origins: []string{"https://*.myshopify.com"}, Hosts: []string{"*.myshopify.com"}, Auth: []host.Auth{{Type: "api_key", Config: key(shared)}},
 	}

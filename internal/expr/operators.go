@@ -127,21 +127,15 @@ func (b *builder) binary(n *ast.BinaryNode, output bool) operand {
 	default:
 		return b.fail(n, "%s takes %s", n.Operator, op.takes)
 	}
-	if op.result == 0 {
-		op.result = arithmetic(first.kind, right.kind)
-	}
-	return apply(column, op.result, op.apply, first, right)
+	return apply(column, cmp.Or(op.result, arithmetic(first.kind, right.kind)), op.apply, first, right)
 }
 
 // fits reports whether an operator takes operands of the kinds x and y: in templates always, in bodies possibly.
 func (b *builder) fits(x, y Kind, op operator) bool {
 	accepts := func(k, sort Kind) bool { return k.May(sort) || k == Null && op.null }
-	for _, sort := range op.sorts {
-		if b.Bodies && accepts(x, sort) && accepts(y, sort) || !b.Bodies && (x|y).Is(sort&^structure) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(op.sorts, func(sort Kind) bool {
+		return b.Bodies && accepts(x, sort) && accepts(y, sort) || !b.Bodies && (x|y).Is(sort&^structure)
+	})
 }
 
 func mayBeIn(x, y Kind) bool {

@@ -1,6 +1,7 @@
 package connectors
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -162,10 +163,7 @@ func (d *definer) placeText(place, from problem.Place) string {
 	if fromName, _ := locatePart(d.parts, from.Line); fromName == name {
 		return fmt.Sprintf("line %d", line)
 	}
-	if name == "" {
-		name = "the file that names this directory"
-	}
-	return fmt.Sprintf("line %d of %s", line, name)
+	return fmt.Sprintf("line %d of %s", line, cmp.Or(name, "the file that names this directory"))
 }
 
 // locatePart returns the name of the part that has a line of the whole text, and the line in it. The name is "" for the file itself.

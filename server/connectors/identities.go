@@ -68,6 +68,11 @@ func (d *definer) checkIdentity(n *node, path string, one *identities.Identity) 
 	if jwt := d.file.Gateway.User.JWT; jwt != nil {
 		sessions = jwt.Audiences
 	}
+	for _, audience := range one.Expect.Audiences {
+		if slices.Contains(sessions, audience) {
+			d.report(n.place("expect"), path+".expect.aud", "has one of gateway.user.jwt.audiences: a session would be a token of the process")
+		}
+	}
 	for i, a := range one.For {
 		item := fmt.Sprintf("for[%d]", i)
 		for j, name := range a.Hosts {
@@ -231,14 +236,11 @@ var identitiesYAML string
 
 // open checks the request. Of a type other than http, what the item does not have is that of the preset.
 func (f *httpIdentity) open(d *definer, n *node, path string) identities.Identity {
-	var own problems
-	presets := parse(context.Background(), identitiesYAML, &own)
-	if m := presets.get(f.Type); m != nil {
-		preset := &httpIdentity{}
-		d.members(m.value, path, reflect.ValueOf(&preset.Request).Elem())
-		f.Request = preset.With(f.Request)
+	var preset identities.Request
+	if m := parse(context.Background(), identitiesYAML, &problems{}).get(f.Type); m != nil {
+		d.members(m.value, path, reflect.ValueOf(&preset).Elem())
 	}
-	f.Request = f.With(identities.Request{})
+	f.Request = preset.With(f.Request)
 	if f.URL == "" {
 		d.report(n.Place, path+".url", "is missing")
 	} else if member, err := f.Check(); err != nil {

@@ -186,6 +186,7 @@ identities:
   - {type: gcp, name: e, for: [{audience: gateway, hosts: sts.test}]}
   - {type: gcp, name: f, headers: [{name: Via, value: x}], for: [{audience: sts, hosts: sts.test}, {audience: sts, hosts: b.test}]}
   - {type: env, name: g, for: [{audience: sts}]}
+  - {type: gcp, name: h, expect: {aud: [gateway]}, for: [{audience: sts, hosts: sts.test}]}
 connectors:
   - name: Orders
     url: https://api.test
@@ -213,15 +214,16 @@ connectors:
 		"connectors.yaml:11:100: identities[7].for[1].audience: is there twice: list all of its hosts in one place",
 		"connectors.yaml:12:5: identities[8].variable: is missing",
 		"connectors.yaml:12:32: identities[8].for[0].hosts: is missing",
-		"connectors.yaml:18:109: connectors.orders.auth.config.client_assertion: names identity('pod', 'other'), and no host may get its token: …",
-		"connectors.yaml:19:36: connectors.orders.headers[0].value: the token of identity goes to token endpoints only, …",
-		"connectors.yaml:20:32: connectors.orders.query[0].value: the token of identity goes to token endpoints only, …",
-		"connectors.yaml:21:18: connectors.orders.request: identity is not available here: …",
-		"connectors.yaml:23:27: connectors.claims.url: identity must stand alone, with no text around it: …",
-		"connectors.yaml:24:45: connectors.claims.auth.config.private_key: names identity('pod', 'sts'), and is not sealed: …",
-		"connectors.yaml:24:95: connectors.claims.auth.config.claims: names identity('pod', 'sts'), and no object is sealed: …",
-		"connectors.yaml:24:142: connectors.claims.auth.config.request_claims: names identity('pod', 'sts'), and no object is sealed: …",
-		"connectors.yaml:25:82: connectors.bearer.auth.config.token: names identity('pod', 'sts'), and its value goes elsewhere (header, query, body): …",
-		"connectors.yaml:26:101: connectors.signed.auth[1].config.secret: names identity('pod', 'sts'), and its value goes elsewhere (sign): …",
+		"connectors.yaml:13:26: identities[9].expect.aud: has one of gateway.user.jwt.audiences: …",
+		"connectors.yaml:19:109: connectors.orders.auth.config.client_assertion: names identity('pod', 'other'), and no host may get its token: …",
+		"connectors.yaml:20:36: connectors.orders.headers[0].value: the token of identity goes to token endpoints only, …",
+		"connectors.yaml:21:32: connectors.orders.query[0].value: the token of identity goes to token endpoints only, …",
+		"connectors.yaml:22:18: connectors.orders.request: identity is not available here: …",
+		"connectors.yaml:24:27: connectors.claims.url: identity must stand alone, with no text around it: …",
+		"connectors.yaml:25:45: connectors.claims.auth.config.private_key: names identity('pod', 'sts'), and is not sealed: …",
+		"connectors.yaml:25:95: connectors.claims.auth.config.claims: names identity('pod', 'sts'), and no object is sealed: …",
+		"connectors.yaml:25:142: connectors.claims.auth.config.request_claims: names identity('pod', 'sts'), and no object is sealed: …",
+		"connectors.yaml:26:82: connectors.bearer.auth.config.token: names identity('pod', 'sts'), and its value goes elsewhere (header, query, body): …",
+		"connectors.yaml:27:101: connectors.signed.auth[1].config.secret: names identity('pod', 'sts'), and its value goes elsewhere (sign): …",
 	)
 }

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -160,9 +161,7 @@ func (r rule) limit(s schema) schema {
 	}
 	switch kind {
 	case "string":
-		for word, value := range choice {
-			s[word] = value
-		}
+		maps.Copy(s, choice)
 	case "array":
 		s["type"], s["items"] = kind, choice
 	default: // a text or a list

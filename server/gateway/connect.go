@@ -103,9 +103,7 @@ type parameter struct {
 // NewConnector checks a definition and connects it with a host. The error is a [host.ConfigError] with all problems, or [host.ErrClosed].
 // The path of a problem names a member as in connectors.yaml, relative to the definition: url, headers[0].value, auth.config.token_url.
 func NewConnector(ctx context.Context, h *host.Host, d Definition) (*Connector, error) {
-	if d.Patterns == nil {
-		d.Patterns = &Patterns{}
-	}
+	d.Patterns = cmp.Or(d.Patterns, &Patterns{})
 	c := &Connector{definition: d, host: h}
 	d.Permalink = cmp.Or(d.Permalink, Permalink(d.Name))
 	c.definition.Permalink, c.definition.Limits = d.Permalink, d.Limits.withDefaults()

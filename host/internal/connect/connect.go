@@ -105,6 +105,10 @@ type Plan struct {
 	// listed are the tokens that go to listed hosts only.
 	listed []listedToken
 	hosts  HostList
+	// tenants is set if tenants choose the host of a URL, and namesHost if an answer or a field names that of requests. public is a host of
+	// the list that everybody can have.
+	tenants, namesHost bool
+	public             string
 }
 
 // Findings are the problems of a configuration.
@@ -143,9 +147,6 @@ type checker struct {
 	counts bool
 	// failure is the failure of validate.
 	failure *hostfn.Failure
-	// tenants is set if tenants choose the host of a URL, and answersHost if an answer does. public is a host of the list that everybody can have.
-	tenants, answersHost bool
-	public               string
 }
 
 // Check returns the plan of a connector. It is valid only if there are no problems.
@@ -265,7 +266,7 @@ func (k *checker) origins() {
 	for i, text := range k.in.Origins {
 		err := k.plan.Origins.Add(text, k.in.AllowsHTTP)
 		if err == nil && strings.Contains(text, "*") {
-			k.openOrigins()
+			k.plan.Origins.Listed = func(u *url.URL) bool { return (u.Scheme == "https" || k.in.AllowsHTTP(u)) && k.plan.hosts.Lists(u) }
 			err = k.openHost(text)
 		}
 		if err != nil {

@@ -140,9 +140,7 @@ func (k *checker) field(f *hostfn.Field, value any) {
 	}
 	k.names(f, compiled.Names())
 	k.compared(f, compiled.Names())
-	if f.Kind == abi.KindURL {
-		k.fieldHost(f, text)
-	}
+	k.fieldHost(f, text)
 	if literal, ok := compiled.Literal(); ok {
 		k.literal(f, literal)
 		k.composed(f, literal)

@@ -14,7 +14,9 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/request"
+	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/internal/expr"
+	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/internal/urlcheck"
 )
 
@@ -103,15 +105,10 @@ func (k *checker) behindStar(text, domain string) error {
 		case suffix == name && registry:
 			return fmt.Errorf("%q has a star in front of %s, below which names are for sale: name the domain of the API, as in *.example.com", text, domain)
 		case suffix == name:
-			k.public = text
+			k.plan.public = text
 		}
 	}
 	return nil
-}
-
-// openOrigins allows requests to all hosts of the list.
-func (k *checker) openOrigins() {
-	k.plan.Origins.Listed = func(u *url.URL) bool { return (u.Scheme == "https" || k.in.AllowsHTTP(u)) && k.plan.hosts.Lists(u) }
 }
 
 // openHost checks the pattern of a URL whose host the tenant chooses.
@@ -119,7 +116,7 @@ func (k *checker) openHost(pattern string) error {
 	if len(k.in.Hosts) == 0 {
 		return errors.New("has a star in its host: it needs hosts, which lists where that may lead, since whoever chooses the host gets the credential")
 	}
-	k.tenants = true
+	k.plan.tenants = true
 	pattern, _, _ = strings.Cut(pattern, "{{")
 	u, err := url.Parse(pattern)
 	if err != nil {
@@ -134,8 +131,16 @@ func (k *checker) openHost(pattern string) error {
 	return errors.New("leads to no host of hosts, whatever its expressions are")
 }
 
-// fieldHost checks the host of a field of kind url.
+// fieldHost checks the host of a field of kind url, or of one that is the URL of requests.
 func (k *checker) fieldHost(f *hostfn.Field, text string) {
+	names := f.Text.Names()
+	personal := len(names.User) > 0 || names.Tenant
+	if f.Sinks&seal.URL != 0 {
+		k.plan.namesHost, k.plan.tenants = true, k.plan.tenants || personal
+	}
+	if f.Kind != abi.KindURL {
+		return
+	}
 	if pattern, open := urlcheck.HostPattern(text); open && len(k.in.Hosts) > 0 {
 		if err := k.openHost(pattern); err != nil {
 			k.wrong(k.plan.Path(f.Name), err)
@@ -143,32 +148,42 @@ func (k *checker) fieldHost(f *hostfn.Field, text string) {
 		f.OpenHost = true
 		return
 	}
-	if names := f.Text.Names(); (len(names.User) > 0 || names.Tenant) && !urlcheck.FixedHost(text) {
+	if personal && !urlcheck.FixedHost(text) {
 		k.wrongField(f, "user.*, tenant_id and secrets of tenants and users may stand only behind the host: whoever chooses the host gets the credential. "+
 			"With hosts, a whole label of it may be tenant_id or get_variable('NAME', 'tenant')")
 	}
 }
 
-// openHosts checks the list of hosts against the connector. A host that strangers can choose gets no secret that is the same for all tenants.
+// openHosts checks whether the list of hosts has an effect.
 func (k *checker) openHosts() {
-	if len(k.plan.hosts) > 0 && !k.tenants && !k.answersHost && len(k.Problems) == 0 {
+	plan := k.plan
+	if len(plan.hosts) > 0 && !plan.tenants && !plan.namesHost && len(k.Problems) == 0 {
 		k.Wrong("hosts", "has no effect: no URL of the connector has an expression in its host, and no answer names one. Remove it")
 	}
-	k.plan.Names.Tenant, k.plan.TenantHosts = k.plan.Names.Tenant || k.tenants, k.tenants
-	var risk string
-	switch {
-	case k.in.HostsShareSecrets:
-		return
-	case k.tenants:
-		risk = "the tenant chooses the host"
-	case k.public != "":
-		risk = "everybody can have a host that " + k.public + " stands for"
-	default:
-		return
+	plan.Names.Tenant, plan.TenantHosts = plan.Names.Tenant || plan.tenants, plan.tenants
+}
+
+// CheckSecrets checks the secrets of all authentications of a connector. A host that strangers can choose gets none that is the same for
+// all tenants. If one authentication has an endpoint of the tenant, and an answer names the host, that host gets what all of them add.
+func CheckSecrets(in *Input, plans []*Plan) (found []problem.Problem) {
+	tenants := slices.ContainsFunc(plans, func(p *Plan) bool { return p.tenants })
+	namesHost := slices.ContainsFunc(plans, func(p *Plan) bool { return p.namesHost })
+	for _, p := range plans {
+		risk := "the tenant chooses the host"
+		switch {
+		case in.HostsShareSecrets, p.Plan == nil: // there is no such type
+			continue
+		case p.tenants, tenants && namesHost:
+		case p.public != "":
+			risk = "everybody can have a host that " + p.public + " stands for"
+		default:
+			continue
+		}
+		for _, path := range p.sharedSecrets() {
+			found = append(found, problem.Place{}.Problem(path, "is the same for all tenants, and %s: write get_secret('NAME', 'tenant'), or set hosts_share_secrets", risk))
+		}
 	}
-	for _, path := range k.plan.sharedSecrets() {
-		k.Wrong(path, "is the same for all tenants, and %s: write get_secret('NAME', 'tenant'), or set hosts_share_secrets", risk)
-	}
+	return found
 }
 
 // sharedSecrets returns the paths of the credentials that are not of a tenant or a user. An identity of the process is one: the

@@ -109,14 +109,9 @@ func (k *checker) unlisted() {
 		if !literal || err != nil {
 			continue
 		}
-		switch name := k.plan.Unlisted(u); name {
-		case "":
-		case template.UserToken:
-			k.warn(k.plan.Path(f.Name), "the operator does not list its host %s in UserTokenHosts (gateway.user.jwt.token_hosts), "+
-				"so that requests fail if user.token goes there", printableText(u.Host))
-		default:
-			k.warn(k.plan.Path(f.Name), "the operator does not list its host %s among the hosts of %s (identities), so that requests fail if "+
-				"that token goes there", printableText(u.Host), name)
+		if name := k.plan.Unlisted(u); name != "" {
+			k.warn(k.plan.Path(f.Name), "the operator does not list its host %s for %s (gateway.user.jwt.token_hosts, or identities), so that "+
+				"requests fail if that token goes there", printableText(u.Host), name)
 		}
 	}
 }

@@ -170,7 +170,7 @@ func (k *checker) answers() {
 	for i := range plan.Answers {
 		a := &plan.Answers[i]
 		if a.FromField == "" {
-			k.answersHost = k.answersHost || a.Sinks&seal.URL != 0
+			plan.namesHost = plan.namesHost || a.Sinks&seal.URL != 0
 			continue
 		}
 		f := plan.Fields[a.FromField]
@@ -189,7 +189,7 @@ func (k *checker) answers() {
 		if a.Source, err = answer.ParseSource(text); err == nil {
 			err = answer.CheckSources(plan.Answers[:i+1])
 		}
-		if k.answersHost = k.answersHost || a.Sinks&seal.URL != 0; err == nil && a.Sinks&seal.URL != 0 && len(k.in.Hosts) == 0 {
+		if plan.namesHost = plan.namesHost || a.Sinks&seal.URL != 0; err == nil && a.Sinks&seal.URL != 0 && len(k.in.Hosts) == 0 {
 			err = errors.New("names a host, which gets the credential: it needs hosts, which lists where that may lead")
 		}
 		if err != nil {

@@ -38,13 +38,17 @@ func (m *Mutation) And(next *Mutation) (*Mutation, error) {
 		part = "cookie"
 	case all.sealedParameter && len(m.parameters) > 0 && len(next.parameters) > 0, shareMember(m.Query, next.Query), shareMember(m.Form, next.Form):
 		part = "parameter"
-	case m.URL != nil && next.URL != nil:
+	case m.setsURL() && next.setsURL():
 		part = "url"
+	case len(next.Path) > 0 && (len(m.Path) > 0 || m.setsURL()): // a placeholder may be found in the other's text, or be a guess of it
+		part = "path"
 	default:
 		return all, nil
 	}
-	return nil, errors.New("the mutation sets a " + part + " that an earlier one of auth sets, or may set: of two, a server would take either one")
+	return nil, errors.New("the mutation sets a " + part + " that an earlier one of auth sets, or may set: leave it to one of them")
 }
+
+func (m *Mutation) setsURL() bool { return m.URL != nil || m.MaskedURL != "" }
 
 func joinMembers(text, more string) string {
 	if text != "" && more != "" {

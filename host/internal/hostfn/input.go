@@ -1,6 +1,7 @@
 package hostfn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,10 +38,7 @@ func (c *Call) Input() []byte {
 	target.User, target.Host = nil, compose.Host(r)
 	address := target.String()
 	sealed := c.sealer(compose.Longest(address, r.Header))
-	request := contract.Request{Method: r.Method, URL: sealed.Text(address), Headers: []abi.Pair{}}
-	if request.Method == "" {
-		request.Method = http.MethodGet
-	}
+	request := contract.Request{Method: cmp.Or(r.Method, http.MethodGet), URL: sealed.Text(address), Headers: []abi.Pair{}}
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
 		if contract.Unseen(name) {
 			continue

@@ -257,6 +257,9 @@ func (c *Call) url(text string) *url.URL {
 	if count != 1 || len(text) != len(contract.SealedPrefix)+contract.SealedLength {
 		c.endf(StageMutation, "%s is not one sealed value", where)
 	}
+	for v := range c.sealed.In(text) {
+		c.usedOrigins = c.usedOrigins.And(v.From)
+	}
 	return c.hostURL(where, value)
 }
 

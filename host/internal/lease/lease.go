@@ -108,9 +108,7 @@ func NewNode(ctx context.Context, c Config) (*Node, error) {
 	c.Lease = cmp.Or(max(c.Lease, 0), 30*time.Second)
 	c.StoreTimeout = cmp.Or(max(c.StoreTimeout, 0), 2*time.Second)
 	c.Unwritten = cmp.Or(max(c.Unwritten, 0), 1024)
-	if c.Random == nil {
-		c.Random = rand.Reader
-	}
+	c.Random = cmp.Or(c.Random, rand.Reader)
 	if c.Now == nil {
 		c.Now = time.Now
 	}

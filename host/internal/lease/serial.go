@@ -47,7 +47,8 @@ func NewSerials(node *Node) (*Serials, error) {
 // Serial is the turn of a request, with a number for each of its two attempts. So no later number shows whether there was a second one.
 type Serial struct {
 	first int64
-	end   func()
+	// End ends the turn.
+	End func()
 	// late is nil if there is no store.
 	late func() bool
 }
@@ -66,9 +67,6 @@ func (s *Serial) Number(second bool) int64 {
 // Late reports whether two thirds of the turn's lease are over. What is sent then may arrive after the next number of another node.
 func (s *Serial) Late() bool { return s.late != nil && s.late() }
 
-// End ends the turn.
-func (s *Serial) End() { s.end() }
-
 // Begin takes the turn of a partition. Its numbers are above those of all earlier turns, and not below floor. Errors are [ErrBusy] if
 // 128 others wait, or if patience is over, [ErrRolledBack], and those of the store and of ctx.
 func (s *Serials) Begin(ctx context.Context, partition [32]byte, floor int64, patience time.Duration) (*Serial, error) {
@@ -86,7 +84,7 @@ func (s *Serials) Begin(ctx context.Context, partition [32]byte, floor int64, pa
 	defer cancel()
 	leave, err := l.place.Enter(waitCtx, patience, "")
 	if err == nil {
-		turn, ok := &Serial{end: leave}, false
+		turn, ok := &Serial{End: leave}, false
 		defer func() {
 			if !ok { // also if the store panics
 				leave()
@@ -123,8 +121,8 @@ func (s *Serials) count(ctx context.Context, partition [32]byte, l *line, turn *
 			turn.first = max(floor, last+1)
 			if ok, err = n.put(ctx, lease, strconv.AppendInt(nil, turn.first+1, 10), 0, false); ok {
 				turn.late = func() bool { return n.remaining(start) <= 0 }
-				leave := turn.end
-				turn.end = func() {
+				leave := turn.End
+				turn.End = func() {
 					n.release(ctx, lease)
 					leave()
 				}

@@ -41,8 +41,8 @@ func NewReuse(mutationBytes, scannerBytes int) *Reuse {
 	r.mutations.Used = func(m *cachedMutation) bool { return m.used.Swap(false) }
 	r.mutations.Dropped = func(m *cachedMutation) {
 		m.outcome.reusable = false
-		m.runner.lastMutation.CompareAndSwap(m, nil)
-		r.scanners.Remove(m.runner.Plan.Owner, m.outcome)
+		m.outcome.runner.lastMutation.CompareAndSwap(m, nil)
+		r.scanners.Remove(m.outcome.runner.Plan.Owner, m.outcome)
 	}
 	r.scanners.Used = func(s *requestScanner) bool { return s.used.Swap(false) }
 	r.scanners.Dropped = func(s *requestScanner) { s.outcome.lastScanner.CompareAndSwap(s, nil) }
@@ -61,7 +61,8 @@ func (r *Reuse) keep(m *cachedMutation, s inputs.Subject, size int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m.outcome.reusable = true
-	r.mutations.Add(m.runner.Plan.Owner, mutationKey{m.runner.Plan.Plan, s.Key()}, m, int64(size+mutationOverhead))
+	plan := m.outcome.runner.Plan
+	r.mutations.Add(plan.Owner, mutationKey{plan.Plan, s.Key()}, m, int64(size+mutationOverhead))
 }
 
 // keepScanner keeps a scanner as long as its outcome is kept.
@@ -90,7 +91,6 @@ type cachedMutation struct {
 	// values are those of the secrets and endpoints that the connector's templates name, see inputs.Reader.Read.
 	values  []string
 	outcome *Outcome
-	runner  *Runner
 	// used is set by each request, and cleared when the mutation is the next to lose its place.
 	used atomic.Bool
 }
@@ -132,7 +132,7 @@ func (rn *Runner) store(values []string, subject inputs.Subject, call *hostfn.Ca
 		return
 	}
 	call.DropRequest() // the outcome's ScrubError needs only the sealed values
-	entry := &cachedMutation{values: slices.Clone(values), outcome: out, runner: rn}
+	entry := &cachedMutation{values: slices.Clone(values), outcome: out}
 	if !rn.Plan.Personal() {
 		rn.lastMutation.Store(entry)
 	}

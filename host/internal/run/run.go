@@ -78,9 +78,12 @@ func (rn *Runner) Authenticate(
 	out := rn.find(ctx, r, body, answer, earlier, &stats)
 	detached := out.detached
 	if out.Err == nil && !out.Mutation.Pass {
-		err := request.Check(r, h, out.Mutation)
-		if err == nil && earlier != nil {
+		own, err := out.Mutation, error(nil)
+		if earlier != nil { // first, since Check says what the path holds (threats.md 490)
 			out, err = earlier.and(out)
+		}
+		if err == nil {
+			err = request.Check(r, h, own)
 		}
 		if err != nil {
 			out, stats.Failure = &Outcome{Err: rn.Fail(hostfn.StageMutation, err)}, FailureAnswer

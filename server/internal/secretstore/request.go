@@ -1,6 +1,7 @@
 package secretstore
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -121,9 +122,9 @@ func (s *connectorStore) Secret(ctx context.Context, name string) (value string,
 	return s.ask(ctx, &s.Read, p)
 }
 
-// timed returns a context that ends with the time of one lookup.
+// timed returns a context that ends with the time of one lookup. It has no user, since others get the answer as well.
 func (s *connectorStore) timed(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, s.Timeout, fmt.Errorf("the store did not answer within %s: %w", s.Timeout, context.DeadlineExceeded))
+	return context.WithTimeoutCause(host.WithUser(ctx, host.User{}), s.Timeout, fmt.Errorf("the store did not answer within %s: %w", s.Timeout, context.DeadlineExceeded))
 }
 
 // send sends a request, and returns the status and the body of the answer.
@@ -207,9 +208,7 @@ func (r *Request) fill(ctx context.Context, base string, p placeholders) (*http.
 	var body io.Reader
 	if r.Body != "" {
 		body = strings.NewReader(p.in(r.Body, inJSON))
-		if method == "" {
-			method = http.MethodPost
-		}
+		method = cmp.Or(method, http.MethodPost)
 	}
 	request, err := http.NewRequestWithContext(ctx, method, target, body)
 	if err != nil {

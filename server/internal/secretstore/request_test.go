@@ -28,6 +28,21 @@ func (f exchangeFunc) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
+// A lookup is not that of the user of the first caller, since all callers get its answer.
+func TestLookupsHaveNoUser(t *testing.T) {
+	store := secretstore.Connector(secretstore.ConnectorConfig{
+		URL: "https://store.test", Read: secretstore.Request{From: "json:/v"}, Timeout: time.Minute, Transport: exchangeFunc(func(r *http.Request) (int, string) {
+			if u, _ := host.UserFrom(r.Context()); u != (host.User{}) {
+				t.Errorf("the request is that of the user %s of the tenant %s", u.ID, u.TenantID)
+			}
+			return http.StatusOK, `{"v":"x"}`
+		}),
+	})
+	if _, err := store.Secret(host.WithUser(t.Context(), host.User{ID: "ann", TenantID: "acme"}), "orders"); err != nil {
+		t.Error(err)
+	}
+}
+
 // An answer has the secret, or means that there is none, or that the store cannot answer now. Errors have nothing of it.
 func TestConnectorAnswers(t *testing.T) {
 	const canary = "c4n4ry-0f-the-store"
