@@ -130,8 +130,6 @@ func componentValue(name, argument string) (template, problem string) {
 		return "{header:content-length|required}", ""
 	case "host":
 		return "", "is signed as @authority"
-	case "authorization", "cookie":
-		return "", "a plugin does not see"
 	case "accept-encoding", "signature", "signature-input":
 		return "", "may change after the request has been signed"
 	}

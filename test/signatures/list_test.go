@@ -40,7 +40,7 @@ func TestSignatureBehindAToken(t *testing.T) {
 }
 
 // A proof of a key (DPoP) and a signature stand in one request, and verifiers of each agree. The order decides what the signature covers: the
-// proof, which has the hash of the token, if it is behind that. One in front of it cannot name it.
+// token and its proof, if it is behind them. One in front of them cannot name them.
 func TestSignatureAndProof(t *testing.T) {
 	private, public := keyPair(t, "ed25519")
 	w := newSigner(t, "httpsignature", host.MapSecrets{"k": private, "c": "the-secret-of-a-client"}, "dpop")
@@ -53,7 +53,7 @@ func TestSignatureAndProof(t *testing.T) {
 		received.Algorithm, received.Key = "ed25519", public
 		return received
 	}
-	const covers = "(dpop @method @target-uri)"
+	const covers = "(authorization dpop @method @target-uri)"
 	signatureLast, proofLast := send(proof, signature(covers)), send(signature("(@method @target-uri)"), proof)
 	cases := []struct {
 		signed
@@ -62,6 +62,7 @@ func TestSignatureAndProof(t *testing.T) {
 	}{
 		{signatureLast, "http-message-signatures", "", "", true},
 		{signatureLast, "http-message-signatures", "Dpop", "", false},
+		{signatureLast, "http-message-signatures", "Authorization", "", false},
 		{signatureLast, "dpop", "", "", true},
 		{signatureLast, "dpop", "Authorization", "", false},
 		{signatureLast, "dpop", "", "https://api.test/buy", false},
