@@ -64,16 +64,6 @@ func (l *loader) connect(ctx context.Context, c *definition) {
 	}
 }
 
-// reportShared reports the keys of a connector that sign JWS and, in one behind it, something else.
-func (l *loader) reportShared(c *definition) {
-	var wrong *host.ConfigError
-	if errors.As(c.connected.Upstream().CheckSharedKeys(), &wrong) {
-		for _, p := range wrong.Problems {
-			l.reportProblem(c, p)
-		}
-	}
-}
-
 func (l *loader) checkSecrets(ctx context.Context, c *definition, upstream *host.Connector, names []string) {
 	l.checkVariables(c, names)
 	if l.options.ReadSecrets {
@@ -102,10 +92,7 @@ func (l *loader) reportConfig(ctx context.Context, c *definition, err error) *ho
 	}) {
 		return nil
 	}
-	base, err := c.gateway.BaseURL()
-	if err != nil {
-		return nil
-	}
+	base, _ := c.gateway.BaseURL() // connect has replaced an invalid one
 	upstream, _ := l.set.Host.NewConnector(ctx, host.ConnectorConfig{
 		Name: c.gateway.Permalink, Origins: []string{base.Scheme + "://" + base.Host}, Auth: c.gateway.Auth, TLS: c.gateway.TLS, Egress: c.gateway.Egress,
 	})

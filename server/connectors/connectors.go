@@ -109,12 +109,10 @@ type Set struct {
 	memory *host.State
 	// secrets are the stores of secrets, or nil.
 	secrets host.Secrets
-	// stores is the member secrets as it is in the file.
-	stores []any
+	// stores and identities are the members secrets and identities as they are in the file.
+	stores, identities any
 	// storeHosts are the hosts of stores behind an API.
 	storeHosts []*host.Host
-	// identities is the member identities as it is in the file.
-	identities []any
 }
 
 // Load reads the file name. If the file has problems, Load returns an [*Error] that lists all of them, up to 100. If ctx ends,
@@ -335,9 +333,8 @@ func (l *loader) load(ctx context.Context) error {
 	l.set.SHA256 = fmt.Sprintf("%x", sha256.Sum256([]byte(l.source.text)))
 	l.set.Settings = l.settings(root)
 	l.checkFiles(ctx, root)
-	for _, n := range l.file.Secrets {
-		l.set.stores = append(l.set.stores, n.decoded())
-	}
+	l.set.stores = (&node{kind: list, items: l.file.Secrets}).decoded()
+	l.set.identities = (&node{kind: list, items: l.file.Identities}).decoded()
 	l.openIdentities()
 	l.openStores(ctx)
 	if l.startIssuer != nil {
@@ -387,9 +384,14 @@ func (l *loader) connectAll(ctx context.Context, definitions []*definition) erro
 			l.connect(ctx, c)
 		}
 	}
-	for _, c := range definitions { // also about those that stand behind a connector
-		if c.connected != nil {
-			l.reportShared(c)
+	for _, c := range definitions { // keys that sign JWS and, in a connector anywhere in the file, something else
+		if c.connected == nil {
+			continue
+		}
+		if wrong, ok := errors.AsType[*host.ConfigError](c.connected.Upstream().CheckSharedKeys()); ok {
+			for _, p := range wrong.Problems {
+				l.reportProblem(c, p)
+			}
 		}
 	}
 	return nil

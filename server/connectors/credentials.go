@@ -56,12 +56,13 @@ func isRandom(text string) bool {
 		strings.ContainsFunc(text, func(r rune) bool { return r >= 'A' && r <= 'z' })
 }
 
-// credentials warns of credentials that stand in a connector (threats.md 250).
+// credentials warns of credentials that stand in a connector (threats.md 250), and of mistakes beside them.
 func (i *inspector) credentials(c *definition) {
 	path := c.path()
 	for _, a := range c.auths {
 		if config, _, found := c.member.locate(a.path + ".config"); found {
 			i.config(&a, config, path+"."+a.path+".config")
+			i.fieldMistakes(&a, config, path+"."+a.path+".config")
 		}
 	}
 	for _, list := range []string{"headers", "query"} {

@@ -189,6 +189,15 @@ func (d *definer) items(n *node, path, name string) []*node {
 	return n.items
 }
 
+// firstItems returns the first items of a list, up to a number. It reports that there are more, which what names.
+func (d *definer) firstItems(items []*node, limit int, path, what string) []*node {
+	if len(items) <= limit {
+		return items
+	}
+	d.report(items[limit].Place, path, "has more than %d %s", limit, what)
+	return items[:limit]
+}
+
 func (d *definer) text(n *node, path string, f *field) string {
 	text, ok := n.value.(string)
 	switch _, number := n.value.(json.Number); {

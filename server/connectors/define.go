@@ -175,11 +175,7 @@ func (d *definer) document(ctx context.Context, root *node) (connectors []*defin
 
 func (d *definer) plugins(items []*node) (all []pluginFile) {
 	lines := map[string]int{} // by name
-	for i, n := range items {
-		if i == maxPlugins {
-			d.report(n.Place, "plugins", "has more than %d plugins", maxPlugins)
-			break
-		}
+	for i, n := range d.firstItems(items, maxPlugins, "plugins", "plugins") {
 		p := d.plugin(n, fmt.Sprintf("plugins[%d]", i))
 		if line := lines[p.Name]; p.Name != "" && line > 0 {
 			d.report(n.get("name").value.Place, p.itemPath+".name", "is also that of the plugin on line %d: give one of them another name", line)
@@ -257,7 +253,6 @@ func (d *definer) url(c *definition, path string) {
 }
 
 func (d *definer) auth(c *definition, path string) {
-	m := c.member.get("auth")
 	if len(c.gateway.Auth) == 0 {
 		c.gateway.Auth = host.Auths{{}}
 	}
@@ -267,25 +262,19 @@ func (d *definer) auth(c *definition, path string) {
 			a.path = fmt.Sprintf("auth[%d]", i)
 		}
 		c.auths = append(c.auths, a)
-		if n, _, found := c.member.locate(a.path); found {
-			d.authentication(&a, n, path+"."+a.path)
+		n, _, found := c.member.locate(a.path)
+		if found && n.kind == object && n.get("type") == nil && !d.reportedAsTypo(n, "type") {
+			d.report(n.Place, path+"."+a.path+".type", "is missing")
+		}
+		if config := n.get("config"); found && config != nil && config.value.kind != object && !config.value.isNull() {
+			a.Type = "" // otherwise the host would report a missing configuration
 		}
 	}
-	if m == nil {
-		if !d.reportedAsTypo(c.member, "auth") {
-			d.report(c.member.Place, path+".auth", "is missing: it says how the API is authenticated to; type: none is for one that asks nothing")
-		}
-	} else if m.value.kind == list && len(m.value.items) == 0 {
+	switch m := c.member.get("auth"); {
+	case m == nil && !d.reportedAsTypo(c.member, "auth"):
+		d.report(c.member.Place, path+".auth", "is missing: it says how the API is authenticated to; type: none is for one that asks nothing")
+	case m != nil && m.value.kind == list && len(m.value.items) == 0:
 		d.report(m.value.Place, path+".auth", "is an empty list: type: none is for an API that asks nothing")
-	}
-}
-
-func (d *definer) authentication(a *authentication, n *node, path string) {
-	if n.kind == object && n.get("type") == nil && !d.reportedAsTypo(n, "type") {
-		d.report(n.Place, path+".type", "is missing")
-	}
-	if config := n.get("config"); config != nil && config.value.kind != object && !config.value.isNull() {
-		a.Type = "" // otherwise the host would report a missing configuration
 	}
 }
 

@@ -125,9 +125,6 @@ func addItem(text string, list *member, name, item string) string {
 	}
 	lines := strings.SplitAfter(text, "\n")
 	first := list.value.items[len(list.value.items)-1].Line
-	if first < 1 || first > len(lines) {
-		return text
-	}
 	indent, _, _ := strings.Cut(lines[first-1], "-")
 	if strings.TrimSpace(indent) != "" {
 		return text

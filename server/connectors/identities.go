@@ -19,23 +19,16 @@ import (
 	"github.com/keywright/keywright/server/internal/identities"
 )
 
-// maxIdentities limits the identities of a file.
 const maxIdentities = 32
 
-// openIdentities opens the identities of the file.
 func (d *definer) openIdentities() {
 	var all []identities.Identity
 	set := identities.New(d.options.Host.Clock)
-	for i, n := range d.file.Identities {
+	for i, n := range d.firstItems(d.file.Identities, maxIdentities, "identities", "identities") {
 		path := fmt.Sprintf("identities[%d]", i)
-		if i == maxIdentities {
-			d.report(n.Place, "identities", "has more than %d identities", maxIdentities)
-			break
-		}
 		if !d.is(n, object, path, "identities[]") {
 			continue
 		}
-		d.set.identities = append(d.set.identities, n.decoded())
 		file, ok := decodeVariant(d, n, path, "identity", identityFiles)
 		if !ok {
 			continue

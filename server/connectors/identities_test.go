@@ -206,7 +206,7 @@ connectors:
 		"connectors.yaml:5:24: identities[1].name: is also that of another identity: give one of them another name",
 		`connectors.yaml:6:12: identities[2].type: there is no identity of type "flie"; did you mean "file"?`,
 		"connectors.yaml:7:24: identities[3].name: has to be 1 to 128 letters, digits, '.', '_' or '-', and begin with a letter or digit",
-		"connectors.yaml:7:66: identities[3].for[0].hosts[0]: is not the name of a host, such as login.example.com or localhost:8443",
+		"connectors.yaml:7:73: identities[3].for[0].hosts[0]: is not the name of a host, such as login.example.com or localhost:8443",
 		"connectors.yaml:8:5: identities[4].url: is missing",
 		"connectors.yaml:9:27: identities[5].url: is of plain http, and its host is no address: …",
 		"connectors.yaml:10:32: identities[6].for[0].audience: is also one of gateway.user.jwt.audiences: …",

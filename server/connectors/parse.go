@@ -9,8 +9,7 @@ import (
 	"github.com/keywright/keywright/internal/problem"
 )
 
-// maxFile limits a file, in bytes.
-const maxFile = 4 << 20
+const maxFile = 4 << 20 // bytes
 
 // parse returns the value of a file, or nil if it cannot be parsed or ctx has ended.
 func parse(ctx context.Context, text string, p *problems) *node {
@@ -165,8 +164,6 @@ func oddLines(text string) (directive, end int) {
 	return directive, end
 }
 
-func isWord(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
-}
+func isWord(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' }
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c >= 0x80 }

@@ -193,7 +193,7 @@ func (l *loader) inspectConnector(c *definition) {
 	if i.credentials(c); !l.options.Inspect {
 		return
 	}
-	i.mistakes(c)
+	i.belowURL(c)
 	i.placeholders(c.member, c.path())
 	l.checkAuthorities(c.member, c.path()+".", "egress.ca_file")
 }
@@ -241,16 +241,6 @@ func (a *authentication) field(name string) (abi.Field, bool) {
 		return abi.Field{}, false
 	}
 	return a.info.Fields[i], true
-}
-
-// mistakes warns of what authors of connectors often confuse.
-func (i *inspector) mistakes(c *definition) {
-	i.belowURL(c)
-	for _, a := range c.auths {
-		if config, _, found := c.member.locate(a.path + ".config"); found {
-			i.fieldMistakes(&a, config, c.path()+"."+a.path+".config")
-		}
-	}
 }
 
 // fieldMistakes warns of what authors often confuse in the fields of an auth type.

@@ -24,7 +24,7 @@ const SchemaComment = "Written by keywright schema."
 // schema accepts what [Read] accepts, as far as a schema can express it. It has a description of each member. It has texts of
 // plugins only where an editor shows them as text, and refers to nothing outside of itself.
 func Schema(plugins []host.PluginInfo) ([]byte, error) {
-	w := schemaWriter{plugins: plugins, describe: description}
+	w := schemaWriter{plugins: plugins, describe: func(t reflect.Type, f reflect.StructField) string { return descriptions()[t.String()+"."+f.Name] }}
 	root, definitions := w.object("", reflect.TypeFor[wholeFile]()), schema{}
 	root["$schema"], root["$comment"] = "http://json-schema.org/draft-07/schema#", SchemaComment
 	root["description"] = "The connectors of Keywright. docs/gateway.md describes the members."
@@ -85,16 +85,11 @@ type schemaWriter struct {
 //go:embed members.json
 var membersJSON []byte
 
-// descriptions has the descriptions of members by struct and field.
+// descriptions has the comments of fields, as members.json has them, by struct and field.
 var descriptions = sync.OnceValue(func() (all map[string]string) {
 	_ = json.Unmarshal(membersJSON, &all) // tests make the text
 	return all
 })
-
-// description returns the comment of a field, as members.json has it.
-func description(t reflect.Type, f reflect.StructField) string {
-	return descriptions()[t.String()+"."+f.Name]
-}
 
 // object returns the schema of an object that is decoded into a struct.
 func (w *schemaWriter) object(path string, t reflect.Type) schema {

@@ -66,10 +66,7 @@ var texts = map[string]text{
 	},
 	"range":     {`^[0-9A-Fa-f.:]+(/[0-9]{1,3})?$`, "This is neither an address nor a range of addresses, such as 10.20.0.0/16."},
 	"plainhost": {`^[^/?#@* ]+$`, "This is not the name of a host, such as keycloak or keycloak:8080."},
-	"proxy": {
-		`^(none|(https?|socks5h?)://[^@/?#]+/?)$`,
-		"This is no URL of a proxy, such as http://proxy.example:3128, or none.",
-	},
+	"proxy":     {`^(none|(https?|socks5h?)://[^@/?#]+/?)$`, "This is no URL of a proxy, such as http://proxy.example:3128, or none."},
 }
 
 // A rule says more about the value of a member than the struct that it is decoded into.

@@ -196,7 +196,6 @@ func (f *instanceStore) open(ctx context.Context, d *definer, n *node, path stri
 	return (&apiStore{storeType: f.storeType, Auth: host.Auth{Type: "none"}, Timeout: 2 * time.Second, alone: &alone}).open(ctx, d, n, path)
 }
 
-// awsStore is AWS Secrets Manager, and the parameter store of AWS Systems Manager.
 type awsStore struct {
 	// Region is the AWS region.
 	Region string `file:",required"`
@@ -205,14 +204,12 @@ type awsStore struct {
 	apiStore
 }
 
-// googleStore is Google Secret Manager.
 type googleStore struct {
 	// Project is the ID of the project.
 	Project string `file:",required"`
 	apiStore
 }
 
-// azureStore is Azure Key Vault.
 type azureStore struct {
 	// URL is the URL of the vault, such as https://acme.vault.azure.net.
 	URL string `file:",required"`
@@ -225,7 +222,6 @@ func (f *azureStore) open(ctx context.Context, d *definer, n *node, path string)
 	return f.openPreset(ctx, d, n, path, f.Keys)
 }
 
-// awsKeys is AWS KMS.
 type awsKeys struct {
 	// Region is the AWS region.
 	Region string `file:",required"`
@@ -234,7 +230,6 @@ type awsKeys struct {
 	apiStore
 }
 
-// googleKeys is Google Cloud KMS.
 type googleKeys struct {
 	// Project is the ID of the project.
 	Project string `file:",required"`
@@ -245,7 +240,6 @@ type googleKeys struct {
 	apiStore
 }
 
-// onePasswordStore is a 1Password Connect server.
 type onePasswordStore struct {
 	// URL is the URL of the server, without /v1.
 	URL string `file:",required"`
@@ -256,7 +250,6 @@ type onePasswordStore struct {
 	apiStore
 }
 
-// dopplerStore is Doppler.
 type dopplerStore struct {
 	// Project is the name of the project.
 	Project string `file:",required"`
@@ -265,7 +258,6 @@ type dopplerStore struct {
 	apiStore
 }
 
-// infisicalStore is Infisical.
 type infisicalStore struct {
 	// URL is the URL of the server.
 	URL string `default:"https://us.infisical.com"`

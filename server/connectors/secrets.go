@@ -229,11 +229,7 @@ const maxStores = 32
 func (d *definer) openStores(ctx context.Context) {
 	var all []host.Secrets
 	d.options.Environment = d.options.Environment && len(d.file.Secrets) == 0
-	for i, n := range d.file.Secrets {
-		if i == maxStores {
-			d.report(n.Place, "secrets", "has more than %d stores", maxStores)
-			break
-		}
+	for i, n := range d.firstItems(d.file.Secrets, maxStores, "secrets", "stores") {
 		path := fmt.Sprintf("secrets[%d]", i)
 		if !d.is(n, object, path, "secrets[]") {
 			continue

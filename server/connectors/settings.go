@@ -12,7 +12,6 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/files"
-	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/internal/urlcheck"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/identity"
@@ -84,13 +83,13 @@ func (d *definer) settings(root *node) Settings {
 	n := m.value
 	for i, host := range s.Hosts {
 		if strings.ContainsAny(host, "/ @*") {
-			d.report(n.item("hosts", i), fmt.Sprintf("gateway.hosts[%d]", i), "%s", texts["host"].wrong())
+			d.report(n.place(fmt.Sprintf("hosts[%d]", i)), fmt.Sprintf("gateway.hosts[%d]", i), "%s", texts["host"].wrong())
 		}
 	}
 	for i, origin := range s.Origins {
 		u, err := url.Parse(origin)
 		if err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin || strings.Contains(origin, "*") {
-			d.report(n.item("origins", i), fmt.Sprintf("gateway.origins[%d]", i), "%s", texts["origin"].wrong())
+			d.report(n.place(fmt.Sprintf("origins[%d]", i)), fmt.Sprintf("gateway.origins[%d]", i), "%s", texts["origin"].wrong())
 		}
 	}
 	if s.Traces != "" {
@@ -142,14 +141,6 @@ func (d *definer) identity(n *node) {
 	}
 }
 
-// item returns the place of item i of a member that is a text or a list of texts.
-func (n *node) item(name string, i int) problem.Place {
-	if v := n.get(name).value; v.kind == list {
-		return v.items[i].Place
-	}
-	return n.get(name).value.Place
-}
-
 // An egressFile is the member egress of the file or of a connector.
 type egressFile struct {
 	// Allow are addresses, or ranges such as 10.20.0.0/16, that may be dialled beside public ones, also by a name. A cloud's
@@ -168,8 +159,7 @@ type egressFile struct {
 // orName is the end of the error for plain http.
 const orName = ", or name the host in plain_http of egress"
 
-// maxAuthorities limits a file of authorities, in bytes.
-const maxAuthorities = 4 << 20
+const maxAuthorities = 4 << 20 // bytes of a file of authorities
 
 // changeEgress changes an Egress as a member egress says. What the member does not have stays.
 func (d *definer) changeEgress(n *node, f *egressFile, path string, e *host.Egress) {
@@ -179,7 +169,7 @@ func (d *definer) changeEgress(n *node, f *egressFile, path string, e *host.Egre
 	for i, text := range f.Allow {
 		prefix, err := parseRange(text)
 		if err != nil {
-			d.report(n.item("allow", i), fmt.Sprintf("%s.allow[%d]", path, i), "%v", err)
+			d.report(n.place(fmt.Sprintf("allow[%d]", i)), fmt.Sprintf("%s.allow[%d]", path, i), "%v", err)
 			continue
 		}
 		e.Allow = append(e.Allow, prefix)
@@ -189,7 +179,7 @@ func (d *definer) changeEgress(n *node, f *egressFile, path string, e *host.Egre
 	}
 	for i, text := range f.PlainHTTP {
 		if _, err := urlcheck.ParseHost(text); err != nil {
-			d.report(n.item("plain_http", i), fmt.Sprintf("%s.plain_http[%d]", path, i), "%v", err)
+			d.report(n.place(fmt.Sprintf("plain_http[%d]", i)), fmt.Sprintf("%s.plain_http[%d]", path, i), "%v", err)
 			continue
 		}
 		e.PlainHTTP = append(e.PlainHTTP, text)

@@ -103,8 +103,7 @@ func render(ctx context.Context, h *host.Host, source string) (string, error) {
 	return strings.TrimSpace(text.Value), err
 }
 
-// stateKeySize is the size of a state key in bytes.
-const stateKeySize = 32
+const stateKeySize = 32 // bytes
 
 // stateKey parses a state key: base64, with or without padding, of either alphabet. Its errors do not quote the text.
 func stateKey(text string) ([]byte, error) {
@@ -319,11 +318,7 @@ func (l *loader) stateError(n *node, err error) {
 	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "state."), "state: ")
 	path, message, found := strings.Cut(text, ": ")
 	if found && (path == "url" || strings.HasPrefix(path, "keys[")) {
-		target, where, exact := n.locate(path)
-		if exact {
-			where = target.Place
-		}
-		l.report(where, "state."+path, "%s", message)
+		l.report(n.place(path), "state."+path, "%s", message)
 		return
 	}
 	l.report(n.Place, "state", "%s", text)

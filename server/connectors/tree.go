@@ -1,6 +1,7 @@
 package connectors
 
 import (
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -75,21 +76,15 @@ func (n *node) isNull() bool { return n.kind == scalar && n.value == nil }
 
 // describe returns the kind of a value in words, without the value.
 func (n *node) describe() string {
-	switch {
-	case n.kind == object:
-		return "an object"
-	case n.kind == list:
-		return "a list"
-	case n.value == nil:
-		return "null"
-	}
 	switch n.value.(type) {
 	case string:
 		return "text"
 	case bool:
 		return "true or false"
+	case json.Number:
+		return "a number"
 	}
-	return "a number"
+	return map[kind]string{object: "an object", list: "a list", scalar: "null"}[n.kind]
 }
 
 // walk calls do for n, which has a path, and for each value in it. It leaves out what is in a value for which do returns false.
@@ -184,10 +179,10 @@ func (n *node) locate(path string) (target *node, where problem.Place, found boo
 	return n, where, true
 }
 
-// place returns the place of the text at a path within n, or that of the innermost member on the path that exists.
+// place returns the place of the text at a path within n, which may stand in place of a list, or of the innermost member that exists.
 func (n *node) place(path string) problem.Place {
 	target, where, found := n.locate(path)
-	if found && target.kind == scalar {
+	if target.kind == scalar && (found || strings.HasSuffix(path, "]")) {
 		return target.Place
 	}
 	return where

@@ -21,15 +21,13 @@ type yamlPolicy struct {
 	anchors map[string]*yaml.Node
 }
 
-var errDeep = errors.New("nested too deeply")
-
 // CheckDepth returns an error if the nesting exceeds maxNesting.
 func (p *yamlPolicy) CheckDepth(depth int, _ *yaml.DepthContext) error {
 	if depth <= maxNesting {
 		return nil
 	}
 	p.deep = true
-	return errDeep
+	return errors.New("nested too deeply")
 }
 
 // CheckAlias allows all aliases: a yamlReader limits what they repeat.

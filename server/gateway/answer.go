@@ -199,13 +199,8 @@ func (n *namedHeaders) passes(name string) bool {
 }
 
 // exposed returns the names of the headers in h that the definition lets pass, sorted: pages of other origins may read them.
-func (n *namedHeaders) exposed(h http.Header) (names []string) {
-	for _, name := range slices.Sorted(maps.Keys(h)) {
-		if n.passes(name) {
-			names = append(names, name)
-		}
-	}
-	return names
+func (n *namedHeaders) exposed(h http.Header) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(h)), func(name string) bool { return !n.passes(name) })
 }
 
 func (k *compiler) compileResponseHeaders(headers []string) namedHeaders {
@@ -253,8 +248,7 @@ var neverPass = map[string][]string{
 	},
 	"a proxy before the gateway would act on it": {
 		"X-Accel-", "X-Sendfile", "X-Lighttpd-", "X-Litespeed-", "X-Reproxy-", "X-Forwarded-", "Forwarded", "X-Real-Ip", "Surrogate-", "Cdn-", "Cloudflare-", "Vercel-", "Netlify-", "X-Envoy-",
-		"X-Middleware-",
-		"Edge-Control",
+		"X-Middleware-", "Edge-Control",
 	},
 	"it describes the bytes of the body": {"Content-Encoding", "Content-Length", "Content-Md5", "Content-Digest", "Repr-Digest", "Digest"},
 	"it is the gateway's own":            {"Server-Timing", "X-Request-Id"},
@@ -278,11 +272,11 @@ const exposeHeaders = "Access-Control-Expose-Headers"
 
 // crossOrigin returns an error if a page of another origin sent the request (threats.md 46), unless that origin is
 // configured. For pages of configured origins, it sets the headers that let them read the answer. It reports whether the
-// request is a preflight; the answer to that needs no other headers.
+// request is a preflight, which it has then answered.
 //
 // A browser always shows where a request comes from: in Origin or, for a GET within a page, in Sec-Fetch-Site. A request
 // with neither header does not come from a browser, or comes from one of before 2023 that does not send credentials along.
-func (g *generation) crossOrigin(w http.ResponseWriter, r *http.Request) (preflight bool, err error) {
+func (c *call) crossOrigin(g *generation, w http.ResponseWriter, r *http.Request) (preflight bool, err error) {
 	header := w.Header()
 	header["Vary"] = append(make([]string, 0, 3), "Origin") // with room for the Vary of an answer
 	origins, sites := r.Header["Origin"], r.Header["Sec-Fetch-Site"]
@@ -294,7 +288,7 @@ func (g *generation) crossOrigin(w http.ResponseWriter, r *http.Request) (prefli
 		return false, nil
 	case site == "" && (origin == "" || sameOrigin(origin, r)):
 		return false, nil
-	case !g.origins[origin]:
+	case !slices.Contains(g.Origins, origin):
 		return false, &httpProblem{
 			status: http.StatusForbidden, kind: "cross-origin", detail: "pages of that origin may not call this gateway",
 			cause: fmt.Errorf("the Origin is %.100q, Sec-Fetch-Site %.100q: the gateway's own origin and gateway.origins may call", origin, site),
@@ -312,6 +306,7 @@ func (g *generation) crossOrigin(w http.ResponseWriter, r *http.Request) (prefli
 	}
 	header.Set("Access-Control-Max-Age", "600")
 	header.Add("Vary", "Access-Control-Request-Method, Access-Control-Request-Headers")
+	c.write(w, http.StatusNoContent, nil)
 	return true, nil
 }
 

@@ -34,16 +34,14 @@ type Connector struct {
 	// literal is the URL if it has no templates.
 	literal *url.URL
 	// own is the part of the URL's path that no template can change.
-	own     string
-	paths   []pattern
-	headers []parameter
-	query   []parameter
-	shapes  shapes
-	// responseHeaders are the headers of answers that the definition names.
+	own             string
+	paths           []pattern
+	headers         []parameter
+	query           []parameter
+	shapes          shapes
 	responseHeaders namedHeaders
 	host            *host.Host
-	// consents begins and ends the consents of users.
-	consents consents
+	consents        consents
 }
 
 // Definition returns the definition with the defaults of Methods, Timeout and Limits, and with the name of the auth type in
@@ -221,8 +219,7 @@ type compiler struct {
 // returns nil if the template cannot be compiled.
 func (k *compiler) template(path, source, whyNoSecret string) *host.Template {
 	compiled, err := k.host.Template(source)
-	var wrong *host.ConfigError
-	if errors.As(err, &wrong) { // Template returns no other error
+	if wrong, ok := errors.AsType[*host.ConfigError](err); ok { // Template returns no other error
 		for _, p := range wrong.Problems {
 			k.At(problem.Place{Column: p.Column}, path, "%s", p.Message)
 		}

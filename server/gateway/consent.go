@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/urlcheck"
 	"github.com/keywright/keywright/server/identity"
@@ -85,12 +83,6 @@ const (
 	maxCallback = 16 << 10
 )
 
-func newConsentLimiter(clock func() time.Time) *limiter {
-	l := newLimiter(Limits{Concurrent: maxConsents, PerUser: 1 / consentEvery.Seconds()}, clock)
-	l.perUser, l.burst = rate.Every(consentEvery), consentsAtOnce
-	return l
-}
-
 // consentPath returns the part of a path behind /connect, without the slash, and whether the path is below /connect.
 func consentPath(path string) (rest string, ok bool) {
 	rest, ok = strings.CutPrefix(path, "/connect")
@@ -137,11 +129,8 @@ var errNoConnector = &httpProblem{status: http.StatusNotFound, kind: "unknown-co
 // serveMethods calls handle if the method of the request is one of those in methods. It answers preflights, which ask for any of them.
 func (v *visit) serveMethods(methods string, handle func() error) error {
 	if v.r.Method == http.MethodOptions {
-		if preflight, err := v.generation.crossOrigin(v.w, v.r); err != nil {
+		if preflight, err := v.crossOrigin(v.generation, v.w, v.r); preflight || err != nil {
 			return err
-		} else if preflight {
-			v.write(v.w, http.StatusNoContent, nil)
-			return nil
 		}
 	}
 	if !slices.Contains(strings.Split(methods, ", "), v.r.Method) {
@@ -202,10 +191,10 @@ var errNoUser = &httpProblem{
 // user returns a context with the user of the request, and counts the request for that user until release is called.
 // Connections belong to users. Without a user, everybody could connect an account for all.
 func (v *visit) user() (ctx context.Context, user host.User, release func(), err error) {
-	if v.generation.users == nil {
+	if v.generation.Users == nil {
 		return nil, user, nil, errNoUser
 	}
-	if user, err = v.generation.users.User(v.r); err != nil {
+	if user, err = v.generation.Users.User(v.r); err != nil {
 		return nil, user, nil, err
 	}
 	v.event.Tenant, v.event.User = user.TenantID, user.ID
@@ -222,7 +211,7 @@ func (v *visit) user() (ctx context.Context, user host.User, release func(), err
 
 // start begins a consent of the user, and sends the browser to the authorization server.
 func (v *visit) start(connector *running) error {
-	switch _, err := v.generation.crossOrigin(v.w, v.r); {
+	switch _, err := v.crossOrigin(v.generation, v.w, v.r); {
 	case err != nil && v.navigates():
 		// Another site has sent the browser here. A person must want this: the account at the authorization server may be
 		// one into which that site has logged the browser (threats.md 133).
@@ -249,9 +238,7 @@ func (v *visit) start(connector *running) error {
 	}
 	http.SetCookie(v.w, bindingCookie(own, binding))
 	if v.accepts("application/json") && !v.page {
-		return v.json(struct {
-			URL string `json:"url"`
-		}{to})
+		return v.json(map[string]string{"url": to})
 	}
 	return v.redirect(http.StatusFound, to)
 }
@@ -270,11 +257,11 @@ func (v *visit) callback(connector *running) error {
 	if err != nil {
 		return err
 	}
-	if v.generation.users == nil {
+	if v.generation.Users == nil {
 		return errNoUser
 	}
 	ctx := v.r.Context()
-	switch user, err := v.generation.users.User(v.r); {
+	switch user, err := v.generation.Users.User(v.r); {
 	case err == nil && user != (host.User{}):
 		v.event.Tenant, v.event.User = user.TenantID, user.ID
 		ctx = host.WithUser(ctx, user)
@@ -299,7 +286,7 @@ func (v *visit) callback(connector *running) error {
 	if err := connector.consents.Callback(ctx, host.AuthorizationResponse{RedirectURI: redirectURI(own, connector), Response: values, Binding: binding}); err != nil {
 		return consentProblem(err)
 	}
-	if to := v.generation.consent.ReturnTo; to != "" {
+	if to := v.generation.Consent.ReturnTo; to != "" {
 		return v.redirect(http.StatusSeeOther, to)
 	}
 	return v.show(http.StatusOK, &page{Done: connector.definition.Name})
@@ -320,7 +307,7 @@ func callbackValues(query string) (url.Values, error) {
 }
 
 func (v *visit) disconnect(connector *running) error {
-	if _, err := v.generation.crossOrigin(v.w, v.r); err != nil {
+	if _, err := v.crossOrigin(v.generation, v.w, v.r); err != nil {
 		return err
 	}
 	ctx, _, release, err := v.user()

@@ -196,8 +196,6 @@ func parseURL(text string) (*url.URL, error) {
 	return u, urlpath.Check(u.EscapedPath())
 }
 
-const maxPermalink = 64 // bytes
-
 var accents, noPermalink = regexp.MustCompile(`\p{Mn}+`), regexp.MustCompile(`[^a-z0-9]+`)
 
 // Permalink returns the permalink for a connector's name: in lower case, without accents, with a hyphen in place of each run
@@ -206,5 +204,5 @@ func Permalink(name string) string {
 	const longest = 1024 // longer names are invalid anyway
 	plain := strings.ToLower(accents.ReplaceAllString(norm.NFKD.String(name[:min(len(name), longest)]), ""))
 	permalink := strings.Trim(noPermalink.ReplaceAllString(plain, "-"), "-")
-	return strings.TrimRight(permalink[:min(len(permalink), maxPermalink)], "-")
+	return strings.TrimRight(permalink[:min(len(permalink), 64)], "-")
 }

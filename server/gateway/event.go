@@ -152,24 +152,11 @@ type exchangesKey struct{}
 
 // observe ends the span of a call that has ended, and calls Config.Observe.
 func (c *call) observe() {
-	observe := c.gateway.config.Observe
-	if observe == nil && c.traced == nil {
-		return
-	}
 	event := c.finalEvent()
 	if c.traced != nil {
 		c.traced(event)
 	}
-	if observe != nil {
-		observe(event)
-	}
-}
-
-func (c *call) use() Use {
-	if c.tested {
-		return UseTest
-	}
-	return UseRequest
+	c.gateway.config.Observe(event)
 }
 
 // finalEvent returns the event of a call that has ended.
@@ -187,12 +174,12 @@ func (c *call) finalEvent() Event {
 func (c *call) methodOf(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, http.MethodConnect, http.MethodTrace:
-		return method
+	default:
+		if c.connector == nil || !slices.Contains(c.connector.definition.Methods, method) {
+			return "OTHER"
+		}
 	}
-	if c.connector != nil && slices.Contains(c.connector.definition.Methods, method) {
-		return method
-	}
-	return "OTHER"
+	return method
 }
 
 // refusalCodes are the error codes of challenges that are registered, RFC 6750 section 3.1, RFC 9449 section 7.1 and RFC 9470 section 3.
@@ -201,9 +188,7 @@ var refusalCodes = []string{"invalid_request", "invalid_token", "insufficient_sc
 // refusedBy returns what an answer of the API with the status 400, 401 or 403 says about the refusal.
 func refusedBy(response *http.Response, now time.Time) (r Refused) {
 	const leastOffset = 10 * time.Second // the least time between two clocks that counts. The network takes some seconds
-	switch response.StatusCode {
-	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:
-	default:
+	if !slices.Contains([]int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden}, response.StatusCode) {
 		return Refused{}
 	}
 	for _, challenge := range response.Header["Www-Authenticate"] {
@@ -284,11 +269,8 @@ func (e *Event) failedStep() string {
 	return trial.StepAPI
 }
 
-// failedAtAPI is the result of [Event.FailedAt] for a request that the API refused, or at which it failed itself.
-const failedAtAPI = "API"
-
-// FailedAt returns where a request failed: the [host.Stage] of authentication, [failedAtAPI], or the problem, such as upstream-failed. It
-// returns "" if the request did not fail, if the mistake is the caller's, or if the user has not connected.
+// FailedAt returns where a request failed: the [host.Stage] of authentication, the problem, such as upstream-failed, or API if that refused
+// the request or failed itself. It returns "" if the request did not fail, if the mistake is the caller's, or if the user has not connected.
 func (e *Event) FailedAt() string {
 	switch {
 	case e.NotConnected():
@@ -297,11 +279,9 @@ func (e *Event) FailedAt() string {
 		return e.Stage
 	case e.Problem != "" && e.Status >= http.StatusInternalServerError:
 		return e.Problem
-	case e.Problem != "":
-		return ""
-	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden, e.Status == http.StatusTooManyRequests, e.Status >= http.StatusInternalServerError,
-		e.Refusal != Refused{}:
-		return failedAtAPI
+	case e.Problem == "" && (e.Refusal != Refused{} || e.Status >= http.StatusInternalServerError ||
+		slices.Contains([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests}, e.Status)):
+		return "API"
 	}
 	return ""
 }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -83,12 +84,10 @@ type Gateway struct {
 
 // generation is the state between two calls of Use.
 type generation struct {
+	Setup
+	// connectors has those of the Setup by permalink, and hosts its Hosts in lower case.
 	connectors map[string]*running
 	hosts      map[string]bool
-	origins    map[string]bool
-	users      Users
-	consent    Consent
-	documents  map[string]func(context.Context) ([]byte, error)
 	inFlight   sync.WaitGroup
 }
 
@@ -105,10 +104,16 @@ func New(c Config) *Gateway {
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
-	return &Gateway{
-		config: c, current: &generation{}, places: newPlaces(), buffers: sync.Pool{New: func() any { return new(buffer) }},
-		consents: newConsentLimiter(c.Clock), callbacks: newLimiter(Limits{Concurrent: maxConsents}, c.Clock),
+	if c.Observe == nil {
+		c.Observe = func(Event) {}
 	}
+	g := &Gateway{
+		config: c, current: &generation{}, places: newPlaces(), buffers: sync.Pool{New: func() any { return new(buffer) }},
+		consents:  newLimiter(Limits{Concurrent: maxConsents, PerUser: 1 / consentEvery.Seconds()}, c.Clock),
+		callbacks: newLimiter(Limits{Concurrent: maxConsents}, c.Clock),
+	}
+	g.consents.burst = consentsAtOnce
+	return g
 }
 
 // Use replaces the setup of the gateway by s. Requests in flight finish with the setup that they began with. The function
@@ -118,15 +123,10 @@ func New(c Config) *Gateway {
 // The counts of a connector's limits, requests in flight included, are kept if the earlier setup has a connector with the
 // same permalink, PerUser, Total and Concurrent. Otherwise they start at zero.
 func (g *Gateway) Use(s Setup) (wait func()) {
-	next := &generation{
-		connectors: make(map[string]*running, len(s.Connectors)), hosts: map[string]bool{}, origins: map[string]bool{},
-		users: s.Users, consent: s.Consent, documents: s.Documents,
-	}
+	s.Origins = slices.Clone(s.Origins)
+	next := &generation{Setup: s, connectors: make(map[string]*running, len(s.Connectors)), hosts: map[string]bool{}}
 	for _, name := range s.Hosts {
 		next.hosts[strings.ToLower(name)] = true
-	}
-	for _, origin := range s.Origins {
-		next.origins[origin] = true
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -182,16 +182,13 @@ func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, 
 	if path, ok := consentPath(r.URL.EscapedPath()); ok {
 		return g.serveConsent(c, generation, w, r, path)
 	}
-	if document := generation.documents[r.URL.EscapedPath()]; document != nil {
+	if document := generation.Documents[r.URL.EscapedPath()]; document != nil {
 		c.event.Pattern = r.URL.Path
 		v := &visit{call: c, generation: generation, w: w, r: r}
 		return v.serveMethods("GET, HEAD", func() error { return v.document(document) })
 	}
-	if preflight, err := generation.crossOrigin(w, r); err != nil {
+	if preflight, err := c.crossOrigin(generation, w, r); preflight || err != nil {
 		return err
-	} else if preflight {
-		c.write(w, http.StatusNoContent, nil)
-		return nil
 	}
 	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), "/connectors/")
 	permalink, path, _ := strings.Cut(rest, "/")
@@ -234,8 +231,8 @@ func (c *call) admit(generation *generation, connector *running, r *http.Request
 		return ctx, func() {}, nil
 	}
 	who := ""
-	if generation.users != nil {
-		user, err := generation.users.User(r)
+	if generation.Users != nil {
+		user, err := generation.Users.User(r)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -256,11 +253,14 @@ func (c *call) forward(ctx context.Context, connector *running, w http.ResponseW
 	defer c.cancel(nil)
 	if c.out, err = connector.outgoing(ctx, in); errors.As(err, new(*trial.Refusal)) {
 		return err
-	} else if err != nil { // a template failed: it names a value that is missing, or a secret that cannot be read
-		c.event.Use = c.use()
+	}
+	if c.event.Use = UseRequest; c.tested {
+		c.event.Use = UseTest
+	}
+	if err != nil { // a template failed: it names a value that is missing, or a secret that cannot be read
 		return unauthenticated(host.StageTemplate, err)
 	}
-	c.event.Use, c.event.Pattern = c.use(), c.out.pattern
+	c.event.Pattern = c.out.pattern
 	if len(c.out.dropped) > 0 && !c.tested && connector.droppedInLog.CompareAndSwap(false, true) {
 		g.config.Logger.LogAttrs(ctx, slog.LevelInfo, "query parameters of a caller are not passed on: those that the API is to have need an entry in query with overridable",
 			slog.String("request_id", c.event.ID), slog.String("connector", permalink), slog.Any("names", c.out.dropped))
@@ -347,11 +347,7 @@ func (g *generation) isHost(name string) bool {
 
 // isLoopback reports whether name, without a port, is localhost or a loopback address.
 func isLoopback(name string) bool {
-	if name == "localhost" {
-		return true
-	}
-	address := net.ParseIP(strings.Trim(name, "[]"))
-	return address != nil && address.IsLoopback()
+	return name == "localhost" || net.ParseIP(strings.Trim(name, "[]")).IsLoopback()
 }
 
 // withoutPort returns host without its port. It keeps the brackets of an IPv6 address.

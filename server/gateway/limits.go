@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"errors"
 	"io"
 	"math"
 	"net/http"
@@ -132,11 +131,6 @@ func (l *limiter) dismiss(user string) {
 func newPlaces() *fairqueue.Queue {
 	const mostHeld = 256 << 20 // bytes of bodies that are read, wait or are shaped
 	return fairqueue.New(max(4, 2*runtime.GOMAXPROCS(0)), mostHeld)
-}
-
-var errNoPlace = &httpProblem{
-	status: http.StatusServiceUnavailable, kind: "too-many-requests", detail: "this connector has more bodies to shape than it can", retry: 1,
-	cause: errors.New("no body of this connector was done within timeout: others wait for the same places"),
 }
 
 // codings returns the content codings that need a window in memory. It counts that in places, as bytes of the connector.

@@ -30,12 +30,9 @@ type outgoing struct {
 	visibleHeader http.Header
 	// masked is the request with expressions in place of the secrets that they name. It is nil unless Masked of [trial.Incoming] is set.
 	masked *trial.Outgoing
-	// dropped has the names of the caller's query parameters that are not passed on, sorted. It holds at most maxDropped.
+	// dropped has the names of the caller's query parameters that are not passed on, sorted: up to ten.
 	dropped []string
 }
-
-// maxDropped is the maximum number of dropped parameters that operators are shown.
-const maxDropped = 10
 
 func refuse(status int, format string, args ...any) error {
 	return &trial.Refusal{Status: status, Detail: fmt.Sprintf(format, args...)}
@@ -65,8 +62,7 @@ func (c *Connector) outgoing(ctx context.Context, in trial.Incoming) (*outgoing,
 	}
 	for _, name := range []string{"Accept", "Content-Type"} {
 		if value := strings.Join(in.Header[name], ", "); value != "" { // RFC 9110 section 5.3
-			out.set(name, []string{value}, []string{value})
-			out.show(name)
+			out.set(name, []string{value}, []string{value}, true)
 		}
 	}
 	for _, p := range c.headers {
@@ -75,8 +71,7 @@ func (c *Connector) outgoing(ctx context.Context, in trial.Incoming) (*outgoing,
 			return nil, err
 		}
 		if len(values) > 0 { // an empty value, too
-			out.set(p.Name, slices.Clone(values), slices.Clone(values))
-			out.show(p.Name)
+			out.set(p.Name, slices.Clone(values), slices.Clone(values), true)
 			continue
 		}
 		text, err := c.value(ctx, "header", p)
@@ -84,13 +79,10 @@ func (c *Connector) outgoing(ctx context.Context, in trial.Incoming) (*outgoing,
 		case err != nil:
 			return nil, err
 		case text.Value != "":
-			out.set(p.Name, []string{text.Value}, []string{text.Masked})
+			out.set(p.Name, []string{text.Value}, []string{text.Masked}, !text.Secret)
 			out.addCredential(text)
-			if !text.Secret {
-				out.show(p.Name)
-			}
 		case p.Name == "User-Agent":
-			out.set(p.Name, nil, nil) // so that nobody adds one
+			out.set(p.Name, nil, nil, false) // so that nobody adds one
 		}
 	}
 	return out, nil
@@ -103,14 +95,12 @@ func (o *outgoing) addCredential(text host.Text) {
 	}
 }
 
-func (o *outgoing) show(name string) {
-	if o.visibleHeader != nil {
-		o.visibleHeader[name] = o.Header[name]
-	}
-}
-
-func (o *outgoing) set(name string, values, masked []string) {
+// set sets a header. visible reports whether expressions may use it.
+func (o *outgoing) set(name string, values, masked []string, visible bool) {
 	o.Header[name] = values
+	if visible && o.visibleHeader != nil {
+		o.visibleHeader[name] = values
+	}
 	if o.masked != nil {
 		o.masked.Header[name] = masked
 	}
@@ -314,6 +304,7 @@ func parseQuery(query string) (params map[string][]string, err error) {
 
 // drops returns the names of params, sorted and printable, that are no overridable parameters of the definition.
 func (c *Connector) drops(params map[string][]string) []string {
+	const maxDropped = 10 // parameters that operators are shown
 	var names []string
 	for name := range params {
 		if !slices.ContainsFunc(c.query, func(p parameter) bool { return p.Overridable && p.Name == name }) {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,6 +53,7 @@ func problemOf(err error) *httpProblem {
 	case errors.As(err, &p):
 		return p
 	case errors.As(err, &refusal):
+		kinds := map[int]string{http.StatusMethodNotAllowed: "method-not-allowed", http.StatusNotFound: "unknown-path", http.StatusBadRequest: "bad-request"}
 		return &httpProblem{status: refusal.Status, kind: kinds[refusal.Status], detail: refusal.Detail}
 	case errors.As(err, &large):
 		return &httpProblem{status: http.StatusRequestEntityTooLarge, kind: "body-too-large", detail: fmt.Sprintf("the body has more than %d bytes", large.Limit)}
@@ -91,20 +93,13 @@ func unauthenticated(stage host.Stage, cause error) *httpProblem {
 // retryAfter returns the number of seconds for which the host sends no more requests to a token endpoint that refused one, or to an
 // issuer whose metadata cannot be read. It returns 0 if err has another cause.
 func retryAfter(err error) int {
-	var tokenErr *host.TokenError
-	var metadata *host.DiscoveryError
-	switch {
-	case errors.As(err, &tokenErr):
+	if tokenErr, ok := errors.AsType[*host.TokenError](err); ok {
 		return int(math.Ceil(tokenErr.RetryAfter.Seconds()))
-	case errors.As(err, &metadata):
+	}
+	if metadata, ok := errors.AsType[*host.DiscoveryError](err); ok {
 		return int(math.Ceil(metadata.RetryAfter.Seconds()))
 	}
 	return 0
-}
-
-// kinds maps the status of a [trial.Refusal] to the last part of its problem's type.
-var kinds = map[int]string{
-	http.StatusMethodNotAllowed: "method-not-allowed", http.StatusNotFound: "unknown-path", http.StatusBadRequest: "bad-request",
 }
 
 // problem is like problemOf, for an error of a request with this context. If the context has ended, its cause decides, because
@@ -134,10 +129,7 @@ func (c *call) problem(ctx context.Context, err error) *httpProblem {
 // report logs a problem and adds it to the event.
 func (c *call) report(ctx context.Context, p *httpProblem) {
 	const maxNameLogged = 200 // bytes of a name for which there is no connector
-	c.event.Problem, c.event.Stage, c.event.Err, c.failure = p.kind, p.stage, p, p
-	if p.cause != nil {
-		c.event.Err = p.cause
-	}
+	c.event.Problem, c.event.Stage, c.event.Err, c.failure = p.kind, p.stage, cmp.Or[error](p.cause, p), p
 	level := slog.LevelInfo // for mistakes of the caller
 	switch {
 	case p.alreadyLogged:
@@ -194,7 +186,11 @@ func (c *call) fail(ctx context.Context, w http.ResponseWriter, err error) {
 	body, _ := json.Marshal(document)
 	header.Set("Content-Type", "application/problem+json")
 	if c.page {
-		body = c.pageOf(header, p)
+		problemPage := &page{Problem: p.detail, RequestID: c.event.ID}
+		if p.status != http.StatusUnauthorized {
+			problemPage.Back = "/connect"
+		}
+		body = problemPage.render(header)
 	}
 	header.Set("Cache-Control", "no-store")
 	if p.retry > 0 {

@@ -152,28 +152,18 @@ func (c *call) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // base returns the transport for an authenticated request, or an error if the request must not be sent.
 func (c *call) base(r *http.Request) (http.RoundTripper, error) {
-	base := c.gateway.config.Base
+	base, own := c.gateway.config.Base, c.connector.definition.TLS
 	added, ok := strings.CutPrefix(r.URL.RawQuery, c.out.URL.RawQuery)
 	switch {
 	case !ok || repeats(added, c.out.URL.RawQuery):
-		return nil, errRepeated
+		return nil, unauthenticated(host.StageMutation, errors.New("the definition's query has a parameter of the name that the credential has: servers differ in which one counts"))
 	case base == nil:
 		return c.connector.upstream.Base(), nil
-	case forAPI(c.connector.definition.TLS) || c.connector.definition.Egress != nil:
-		return nil, errBase
+	case own != nil && (len(own.For) == 0 || slices.Contains(own.For, host.TLSForAPI)) || c.connector.definition.Egress != nil:
+		return nil, unauthenticated(host.StageConfig, errors.New("tls and egress need the transport of the host, and Config.Base of the gateway takes its place: leave one of them out"))
 	}
 	return base, nil
 }
-
-// forAPI reports whether t is for the requests to the API.
-func forAPI(t *host.TLS) bool {
-	return t != nil && (len(t.For) == 0 || slices.Contains(t.For, host.TLSForAPI))
-}
-
-var (
-	errRepeated = unauthenticated(host.StageMutation, errors.New("the definition's query has a parameter of the name that the credential has: servers differ in which one counts"))
-	errBase     = unauthenticated(host.StageConfig, errors.New("tls and egress need the transport of the host, and Config.Base of the gateway takes its place: leave one of them out"))
-)
 
 // repeats reports whether added, the part of a query that authentication has added, has a parameter that an API may take for one of the
 // query (threats.md 43).
@@ -269,8 +259,7 @@ func (b *incomingBody) Read(p []byte) (int, error) {
 		return 0, http.ErrBodyReadAfterClose
 	}
 	n, err := b.ReadCloser.Read(p)
-	var large *http.MaxBytesError
-	if err != nil && err != io.EOF && !errors.As(err, &large) {
+	if err != nil && err != io.EOF && !errors.As(err, new(*http.MaxBytesError)) {
 		err = &httpProblem{status: http.StatusBadRequest, kind: "bad-request", detail: "the body broke off, or is not well formed", cause: fmt.Errorf("the caller's body: %w", err)}
 	}
 	return n, err

@@ -42,7 +42,7 @@ func (g *Gateway) runTest(ctx context.Context, permalink string, t trial.Try) (*
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if generation.users != nil || t.User != (host.User{}) { // without users, the context of a caller has no user
+	if generation.Users != nil || t.User != (host.User{}) { // without users, the context of a caller has no user
 		ctx = host.WithUser(ctx, t.User)
 	}
 	trace := &host.Trace{Descriptions: t.ErrorDescription, AskAnew: t.AskAnew}
@@ -68,9 +68,7 @@ func (g *Gateway) runTest(ctx context.Context, permalink string, t trial.Try) (*
 	}
 	result.Request = c.sentRequest(ctx)
 	result.Remedy, result.Refusal = event.Remedy(), refusalOf(event.Err)
-	if observe := g.config.Observe; observe != nil {
-		observe(event)
-	}
+	g.config.Observe(event)
 	setStages(result, event)
 	return result, nil
 }
@@ -330,7 +328,6 @@ func init() { //nolint:gochecknoinits // only package gateway can set them
 	}
 	trial.Way = func(event any) []trial.Step { return event.(*Event).way() }
 	trial.Remedy = func(response *http.Response, now time.Time) string {
-		e := Event{Status: response.StatusCode, Refusal: refusedBy(response, now)}
-		return e.Remedy()
+		return (&Event{Status: response.StatusCode, Refusal: refusedBy(response, now)}).Remedy()
 	}
 }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -66,9 +67,7 @@ func (c *call) input(r *http.Request) *transform.Input {
 		Variable: c.connector.host.Variable,
 		Now:      c.gateway.config.Clock,
 		UUID:     func() (string, error) { return expr.NewUUID(rand.Reader) },
-		Request: transform.Request{
-			Method: r.Method, Path: c.callerURL.Path, Query: c.callerURL.Query(), Header: c.out.visibleHeader, Body: c.body,
-		},
+		Request:  transform.Request{Method: r.Method, Path: c.callerURL.Path, Query: c.callerURL.Query(), Header: c.out.visibleHeader, Body: c.body},
 	}
 	if user, ok := host.UserFrom(r.Context()); ok {
 		in.User = &user
@@ -97,7 +96,7 @@ func (c *call) shapeRequest(ctx context.Context, r *http.Request) error {
 		return &httpProblem{status: http.StatusBadRequest, kind: "request-not-shaped", detail: "the body is not what this connector takes", cause: fmt.Errorf("request: %w", err)}
 	}
 	if !slices.ContainsFunc(c.connector.headers, func(p parameter) bool { return p.Name == "Content-Type" }) {
-		c.out.set("Content-Type", []string{"application/json"}, []string{"application/json"}) // the caller's Content-Type is that of the body before
+		c.out.set("Content-Type", []string{"application/json"}, []string{"application/json"}, false) // the caller's Content-Type is that of the body before
 	}
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(shaped)), int64(len(shaped))
 	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(shaped)), nil }
@@ -141,16 +140,12 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 	failure := response.StatusCode > 299
 	if s.filter != nil {
 		response.Header.Del("Link") // it may link to unfiltered records
-		switch {
-		case empty || failure:
+		if empty || failure {
 			body = nil
-		default:
-			if body, err = s.filter.Run(ctx, in); err != nil {
-				return failed("response.filter", err)
-			}
-			c.noRecords = in.NoRecords
+		} else if body, err = s.filter.Run(ctx, in); err != nil {
+			return failed("response.filter", err)
 		}
-		in.Response.Body = body
+		c.noRecords, in.Response.Body = in.NoRecords, body
 	}
 	contentType := response.Header.Get("Content-Type")
 	if s.response != nil && !empty && (s.filter == nil || !failure) {
@@ -162,10 +157,7 @@ func (c *call) shapeResponse(response *http.Response) (shaped bool, err error) {
 			contentType = "application/json"
 		}
 	}
-	if c.connector.definition.Response.ContentType != "" {
-		contentType = c.connector.definition.Response.ContentType
-	}
-	replace(response, body, contentType)
+	replace(response, body, cmp.Or(c.connector.definition.Response.ContentType, contentType))
 	return true, nil
 }
 
@@ -188,7 +180,10 @@ func replace(response *http.Response, body []byte, contentType string) {
 func (c *call) shaping(ctx context.Context) (limited context.Context, done func(), err error) {
 	leave, err := c.gateway.places.Enter(ctx, c.connector.definition.Timeout, c.connector.definition.Permalink)
 	if errors.Is(err, fairqueue.ErrNone) {
-		err = errNoPlace
+		err = &httpProblem{
+			status: http.StatusServiceUnavailable, kind: "too-many-requests", detail: "this connector has more bodies to shape than it can", retry: 1,
+			cause: errors.New("no body of this connector was done within timeout: others wait for the same places"),
+		}
 	}
 	if err != nil {
 		return nil, nil, err

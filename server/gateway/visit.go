@@ -23,7 +23,7 @@ import (
 // origin returns the origin at which the browser reaches the gateway: that of the configuration, or of a request to a loopback
 // address. The header Host does not count otherwise, because it does not say whether a proxy has TLS.
 func (v *visit) origin() (string, error) {
-	if own := v.generation.consent.URL; own != "" {
+	if own := v.generation.Consent.URL; own != "" {
 		return own, nil
 	}
 	if !isLoopback(withoutPort(v.r.Host)) {
@@ -196,16 +196,8 @@ func (v *visit) json(document any) error {
 	return nil
 }
 
-func (c *call) pageOf(header http.Header, p *httpProblem) []byte {
-	problemPage := &page{Problem: p.detail, RequestID: c.event.ID, Back: "/connect"}
-	if p.status == http.StatusUnauthorized {
-		problemPage.Back = ""
-	}
-	return problemPage.render(header)
-}
-
 func (v *visit) list() error {
-	if _, err := v.generation.crossOrigin(v.w, v.r); err != nil && !v.navigates() {
+	if _, err := v.crossOrigin(v.generation, v.w, v.r); err != nil && !v.navigates() {
 		return err
 	}
 	ctx, user, release, err := v.user()
@@ -228,9 +220,7 @@ func (v *visit) list() error {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Connector, b.Connector))
 	})
 	if v.page {
-		return v.show(http.StatusOK, &page{User: cmp.Or(user.Email, user.Username, user.ID), List: all, Back: v.generation.consent.ReturnTo})
+		return v.show(http.StatusOK, &page{User: cmp.Or(user.Email, user.Username, user.ID), List: all, Back: v.generation.Consent.ReturnTo})
 	}
-	return v.json(struct {
-		Connections []connection `json:"connections"`
-	}{all})
+	return v.json(map[string][]connection{"connections": all})
 }

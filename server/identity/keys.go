@@ -34,9 +34,7 @@ const (
 )
 
 // Asymmetric returns the supported asymmetric algorithms, such as RS256: the default of [JWT].Algorithms.
-func Asymmetric() []string {
-	return slices.DeleteFunc(jws.Algorithms(), jws.Symmetric)
-}
+func Asymmetric() []string { return slices.DeleteFunc(jws.Algorithms(), jws.Symmetric) }
 
 // Algorithms returns all algorithms that [JWT].Algorithms may list.
 func Algorithms() []string { return jws.Algorithms() }

@@ -182,9 +182,8 @@ func newHeader(configured *Header) *header {
 	c := *configured
 	h := &header{required: c.Required, names: map[string]string{}}
 	for _, text := range c.Proxies {
-		if prefix, err := parseProxy(text); err == nil {
-			h.proxies = append(h.proxies, prefix)
-		}
+		prefix, _ := parseProxy(text)
+		h.proxies = append(h.proxies, prefix)
 	}
 	for _, f := range c.fields() {
 		if *f.name == "" {

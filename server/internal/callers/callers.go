@@ -66,9 +66,8 @@ type Callers struct {
 	keys    []Key
 	secrets host.Secrets
 	// tokens is nil if bearer tokens are refused.
-	tokens *identity.Identifier
-	claim  string
-	value  string
+	tokens       *identity.Identifier
+	claim, value string
 }
 
 // New returns Callers for c. It returns an error if there is neither a key nor c.Token, if a key is missing or too

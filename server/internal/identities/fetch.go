@@ -75,7 +75,6 @@ type Header struct {
 	Value string `file:",required"`
 }
 
-// placeholder matches a placeholder of a text.
 var placeholder = regexp.MustCompile(`\{[^{}]*\}`)
 
 // fill returns text with its placeholders replaced. An environment variable is put in as it is: it may be a URL.
@@ -97,7 +96,6 @@ func fill(text, audience string) (filled string, err error) {
 	return filled, err
 }
 
-// errNotSet is the error for an environment variable that is not there.
 var errNotSet = errors.New("the environment variable is not set")
 
 // Check returns what is wrong with a request, by the member of the file: url, headers or from. It does not need the environment.
@@ -134,16 +132,15 @@ func (r *Request) target(audience string) (*url.URL, error) {
 	return u, nil
 }
 
-// forwarding are headers by which a service of a platform sees that a proxy has sent a request, and refuses it.
-var forwarding = []string{"Forwarded", "Host", "Via", "Connection"}
-
 func (h Header) check() error {
 	name := textproto.CanonicalMIMEHeaderKey(h.Name)
 	_, err := fill(h.Value, "")
+	// By some headers, a service of a platform sees that a proxy has sent a request, and refuses it.
+	forwarding := slices.Contains([]string{"Forwarded", "Host", "Via", "Connection"}, name)
 	switch {
 	case !httpguts.ValidHeaderFieldName(h.Name):
 		return fmt.Errorf("%q is no name of a header", host.Printable(h.Name))
-	case slices.Contains(forwarding, name) || strings.HasPrefix(name, "X-Forwarded-") || strings.HasPrefix(name, "Proxy-"):
+	case forwarding || strings.HasPrefix(name, "X-Forwarded-") || strings.HasPrefix(name, "Proxy-"):
 		return fmt.Errorf("%s is for proxies, and these have no identity of this process", name)
 	case err != nil && !errors.Is(err, errNotSet):
 		return fmt.Errorf("%s %w", name, err)
@@ -167,7 +164,6 @@ func (r *Request) Get(egress host.Egress) func(context.Context, string) (string,
 	}
 }
 
-// ask sends the request and returns the body of the answer.
 func (r *Request) ask(ctx context.Context, target *url.URL, egress host.Egress) ([]byte, error) {
 	if target.Scheme == "http" {
 		address := netip.MustParseAddr(target.Hostname()).Unmap()
@@ -211,9 +207,8 @@ func connectionError(err error) error {
 	return errors.New("it breaks off, or does not speak HTTP as it should")
 }
 
-// readAnswer returns what a source has answered.
 func readAnswer(r io.Reader) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(r, MaxToken+1))
+	body, err := files.ReadAll(r, MaxToken)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("the answer of the source cannot be read: %w", connectionError(err))
@@ -223,7 +218,6 @@ func readAnswer(r io.Reader) ([]byte, error) {
 	return body, nil
 }
 
-// token returns the token in an answer.
 func (r *Request) token(body []byte) (string, error) {
 	text, _ := answers.TextAt(body, r.From)
 	if text == "" {

@@ -47,7 +47,6 @@ type Issuer struct {
 	failure  error
 }
 
-// keyVersion is a version of the key.
 type keyVersion struct {
 	host.Key
 	public        crypto.PublicKey
@@ -253,7 +252,6 @@ type keysExcept struct {
 	name string
 }
 
-// Describe implements [host.Keys].
 func (k keysExcept) Describe(ctx context.Context, key host.Key) (host.KeyInfo, error) {
 	if strings.EqualFold(key.Name, k.name) { // services such as Azure's take names in any case
 		return host.KeyInfo{}, fmt.Errorf("%w: it is that of the issuer of identities, and serves nothing else", host.ErrKeyRefused)

@@ -50,7 +50,6 @@ func (w Workload) Get(subject string) func(context.Context, string) (string, err
 	}
 }
 
-// socket returns the path of the socket.
 func (w Workload) socket() (string, error) {
 	if w.Socket != "" {
 		return w.Socket, nil

@@ -37,11 +37,10 @@ func Read(file []byte, passphrase string) (*tls.Certificate, error) {
 		return nil, errUnknownForm
 	}
 	key, first, chain, err := pkcs12.DecodeChain(file, passphrase)
-	var unknown pkcs12.NotImplementedError
 	switch {
 	case errors.Is(err, pkcs12.ErrIncorrectPassword):
 		return nil, errors.New("the passphrase is wrong")
-	case errors.As(err, &unknown):
+	case errors.As(err, new(pkcs12.NotImplementedError)):
 		return nil, errUnknownForm
 	case err != nil && strings.HasSuffix(err.Error(), "encoded in UCS-2"):
 		return nil, errors.New("the passphrase has a character that no such file can have")

@@ -19,8 +19,7 @@ import (
 )
 
 const (
-	maxAgeFile      = 4 << 20
-	maxIdentityFile = 64 << 10
+	maxAgeFile = 4 << 20
 	// ageInterval is the least time between two reads of a file.
 	ageInterval = time.Second
 )
@@ -58,7 +57,6 @@ type ageFile struct {
 	err     error
 }
 
-// Secret implements [host.Secrets].
 func (a *ageFile) Secret(_ context.Context, name string) (string, error) {
 	if err := checkName(name); err != nil {
 		return "", err
@@ -98,7 +96,7 @@ func (a *ageFile) current() (map[string]string, error) {
 }
 
 func (a *ageFile) open(encrypted []byte) (map[string]string, error) {
-	text, err := readFile(a.identityFile, "the identity file", maxIdentityFile, true)
+	text, err := readFile(a.identityFile, "the identity file", 64<<10, true)
 	if err != nil {
 		return nil, err
 	}

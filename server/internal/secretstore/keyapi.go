@@ -80,7 +80,6 @@ type keyStore struct {
 	descriptions memory[keyOfAPI]
 }
 
-// A keyOfAPI is the description of a key.
 type keyOfAPI struct {
 	id     string
 	public crypto.PublicKey
@@ -133,10 +132,9 @@ func (k *keyStore) describe(ctx context.Context, key host.Key) (description keyO
 
 func nameOf(key host.Key) string { return key.Name + " " + strconv.Itoa(key.Version) }
 
-// ask sends a request for a key, and returns the answer.
 func (k *keyStore) ask(ctx context.Context, r *Request, key host.Key, p placeholders) ([]byte, error) {
 	p["{name}"], p["{version}"] = key.Name, strconv.Itoa(key.Version)
-	ctx, cancel := k.store.timed(ctx)
+	ctx, cancel := timed(host.WithUser(ctx, host.User{}), "the store", k.Timeout) // as for secrets
 	defer cancel()
 	status, body, err := k.store.send(ctx, r, p)
 	switch {
@@ -154,7 +152,6 @@ func (k *keyStore) ask(ctx context.Context, r *Request, key host.Key, p placehol
 	return body, nil
 }
 
-// Sign implements [host.Keys].
 func (k *keyStore) Sign(ctx context.Context, key host.Key, algorithm string, data []byte) (signature []byte, version int, err error) {
 	name := k.Algorithms.name(algorithm)
 	hash, ok := hashes[strings.TrimLeft(algorithm, "RSPE")]

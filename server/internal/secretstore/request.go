@@ -86,9 +86,7 @@ type ConnectorConfig struct {
 }
 
 // Connector returns a store of secrets that is asked by requests of the configuration.
-func Connector(c ConnectorConfig) host.Secrets {
-	return &connectorStore{c, clientOf(c.Transport)}
-}
+func Connector(c ConnectorConfig) host.Secrets { return &connectorStore{c, clientOf(c.Transport)} }
 
 // clientOf returns a client that follows no redirects, which would send the credential to another address.
 func clientOf(transport http.RoundTripper) *http.Client {
@@ -103,7 +101,6 @@ type connectorStore struct {
 	client *http.Client
 }
 
-// Secret implements [host.Secrets].
 func (s *connectorStore) Secret(ctx context.Context, name string) (value string, err error) {
 	if err := checkName(name); err != nil {
 		return "", err
@@ -111,7 +108,7 @@ func (s *connectorStore) Secret(ctx context.Context, name string) (value string,
 	if alias, ok := s.Names[name]; ok {
 		name = alias
 	}
-	ctx, cancel := s.timed(ctx)
+	ctx, cancel := timed(host.WithUser(ctx, host.User{}), "the store", s.Timeout) // without a user, since others get the answer as well
 	defer cancel()
 	p := placeholders{"{name}": name, "{first}": ""}
 	if s.First != nil {
@@ -122,12 +119,6 @@ func (s *connectorStore) Secret(ctx context.Context, name string) (value string,
 	return s.ask(ctx, &s.Read, p)
 }
 
-// timed returns a context that ends with the time of one lookup. It has no user, since others get the answer as well.
-func (s *connectorStore) timed(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(host.WithUser(ctx, host.User{}), s.Timeout, fmt.Errorf("the store did not answer within %s: %w", s.Timeout, context.DeadlineExceeded))
-}
-
-// send sends a request, and returns the status and the body of the answer.
 func (s *connectorStore) send(ctx context.Context, r *Request, p placeholders) (status int, body []byte, err error) {
 	maps.Copy(p, s.Texts)
 	request, err := r.fill(ctx, s.URL, p)
@@ -146,7 +137,6 @@ func (s *connectorStore) send(ctx context.Context, r *Request, p placeholders) (
 	return response.StatusCode, body, nil
 }
 
-// ask sends a request, and returns its value.
 func (s *connectorStore) ask(ctx context.Context, r *Request, p placeholders) (string, error) {
 	status, body, err := s.send(ctx, r, p)
 	if err != nil {
@@ -193,7 +183,6 @@ func (p placeholders) in(text string, escape func(string) string) string {
 	return strings.NewReplacer(all...).Replace(text)
 }
 
-// fill returns the request with texts in place of the placeholders.
 func (r *Request) fill(ctx context.Context, base string, p placeholders) (*http.Request, error) {
 	asText := func(text string) string { return text }
 	var query []string
@@ -232,7 +221,6 @@ func inJSON(text string) string {
 // inPointer returns a text as it stands within a JSON pointer (RFC 6901 section 3).
 func inPointer(text string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(text) }
 
-// isMissing reports whether an answer means that there is no such secret.
 func (r *Request) isMissing(status int, body []byte) bool {
 	return slices.Contains(r.Missing, strconv.Itoa(status)) || hasCode(status, body, r.Missing...)
 }

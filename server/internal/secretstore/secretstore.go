@@ -23,7 +23,6 @@ import (
 	"github.com/keywright/keywright/internal/files"
 )
 
-// checkName returns an error for a text that is no name of a secret.
 func checkName(name string) error {
 	if expr.ValidSecret(name) {
 		return nil
@@ -90,7 +89,6 @@ type cached struct {
 	values  memory[string]
 }
 
-// Secret implements [host.Secrets].
 func (c *cached) Secret(ctx context.Context, name string) (string, error) {
 	if value, ok := c.values.get(name); ok {
 		return value, nil

@@ -79,7 +79,6 @@ type VaultStore struct {
 	refusalTime time.Time
 }
 
-// A paths holds where secrets are.
 type paths struct {
 	// data is the escaped path with the mount: the whole path if shared is true, and the part before the name if not.
 	data string
@@ -104,7 +103,7 @@ func (v *VaultStore) Secret(ctx context.Context, name string) (string, error) {
 	if err := checkName(name); err != nil {
 		return "", err
 	}
-	ctx, cancel := v.timed(ctx)
+	ctx, cancel := timed(ctx, "vault", v.timeout)
 	defer cancel()
 	path, field := v.paths.locate(name)
 	reply, err := v.ask(ctx, http.MethodGet, path, nil)
@@ -124,9 +123,9 @@ func (v *VaultStore) Secret(ctx context.Context, name string) (string, error) {
 	return "", fmt.Errorf("vault cannot read %s: %w", path, reply.unexpected())
 }
 
-// timed returns a context that ends with the time of one lookup.
-func (v *VaultStore) timed(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, v.timeout, fmt.Errorf("vault did not answer within %s: %w", v.timeout, context.DeadlineExceeded))
+// timed returns a context that ends with the time of one lookup. Its cause says what did not answer.
+func timed(ctx context.Context, what string, limit time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s did not answer within %s: %w", what, limit, context.DeadlineExceeded))
 }
 
 // ask sends a request with a token. If the token is refused, it tries once more with a new one.

@@ -18,13 +18,7 @@ import (
 	"github.com/keywright/keywright/internal/urlcheck"
 )
 
-const (
-	maxCAFile  = 1 << 20
-	maxToken   = 16 << 10 // tokens of service accounts can be long
-	maxHeaders = 64 << 10
-
-	serviceAccountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token"
-)
+const maxToken = 16 << 10 // bytes: tokens of service accounts can be long
 
 // VaultConfig configures where secrets and keys are in HashiCorp Vault or OpenBao, and how to log in. Exactly one of Token,
 // TokenFile, AppRole, JWT and Kubernetes must be set, and at most one of Path and Prefix.
@@ -210,7 +204,7 @@ func (k *checker) jwt(c *VaultConfig, method string, j *VaultJWT) login {
 		k.Wrong(method, "needs role")
 	}
 	token := func(context.Context) (string, error) {
-		return readToken(cmp.Or(j.TokenFile, serviceAccountToken), "the service account's token file", false)
+		return readToken(cmp.Or(j.TokenFile, "/var/run/secrets/kubernetes.io/serviceaccount/token"), "the service account's token file", false)
 	}
 	if j.Identity != "" || j.Audience != "" {
 		var hosts []string
@@ -254,17 +248,13 @@ func isToken(text string) bool {
 
 func (k *checker) transport(caFile string) *http.Transport {
 	t := &http.Transport{
-		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
-		TLSHandshakeTimeout:    10 * time.Second,
-		MaxResponseHeaderBytes: maxHeaders,
-		DisableCompression:     true, // so that limits apply to the bytes received
-		MaxIdleConnsPerHost:    16,
-		IdleConnTimeout:        time.Minute,
+		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, TLSHandshakeTimeout: 10 * time.Second, MaxResponseHeaderBytes: 64 << 10,
+		DisableCompression: true, MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute, // not compressed, so that limits apply to the bytes received
 	}
 	if caFile == "" {
 		return t
 	}
-	text, err := readFile(caFile, "the file", maxCAFile, false)
+	text, err := readFile(caFile, "the file", 1<<20, false)
 	if err != nil {
 		k.Wrong("ca_file", "%v", err)
 		return t

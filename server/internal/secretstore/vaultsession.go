@@ -110,12 +110,10 @@ func (v *VaultStore) replaceRefused(ctx context.Context, s *session) (*session, 
 	})
 }
 
-// replace replaces the current session by the result of choose, one call after another, and returns it. Callers with the same
+// replace replaces the current session by the result of choose for it, one call after another, and returns it. Callers with the same
 // key share a call. Its limit is shorter than their timeout, so that a login does not outlive the caller that started it, and
 // callers cannot join one that is about to fail.
-func (v *VaultStore) replace(
-	ctx context.Context, key string, choose func(ctx context.Context, current *session) (*session, error),
-) (*session, error) {
+func (v *VaultStore) replace(ctx context.Context, key string, choose func(context.Context, *session) (*session, error)) (*session, error) {
 	return v.opening.do(ctx, key, v.timeout/4*3, func(ctx context.Context) (*session, error) {
 		if v.loginLock.Acquire(ctx, 1) != nil {
 			return nil, context.Cause(ctx)

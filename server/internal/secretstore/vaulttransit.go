@@ -32,7 +32,6 @@ type transit struct {
 	keys  memory[transitKey]
 }
 
-// A transitKey is the description of a key.
 type transitKey struct {
 	kind   string
 	latest int
@@ -86,7 +85,7 @@ func (v *VaultStore) Describe(ctx context.Context, key host.Key) (host.KeyInfo, 
 }
 
 func (v *VaultStore) describe(ctx context.Context, name string) (transitKey, error) {
-	ctx, cancel := v.timed(ctx)
+	ctx, cancel := timed(ctx, "vault", v.timeout)
 	defer cancel()
 	path := v.transit.path("keys", name)
 	reply, err := v.ask(ctx, http.MethodGet, path, nil)
@@ -170,11 +169,8 @@ func kindOf(text string) string {
 // publicKey returns a public key in PEM, or an Ed25519 key in Base64. It returns nil for anything else.
 func publicKey(text string) crypto.PublicKey {
 	if block, _ := pem.Decode([]byte(text)); block != nil {
-		key, err := x509.ParsePKIXPublicKey(block.Bytes)
-		if err != nil {
-			return nil
-		}
-		return key
+		key, _ := x509.ParsePKIXPublicKey(block.Bytes)
+		return key // nil after an error
 	}
 	if raw, err := base64.StdEncoding.DecodeString(text); err == nil && len(raw) == ed25519.PublicKeySize {
 		return ed25519.PublicKey(raw)
@@ -202,9 +198,7 @@ type signRequest struct {
 var hashes = map[string]struct {
 	name string
 	hash crypto.Hash
-}{
-	"256": {"sha2-256", crypto.SHA256}, "384": {"sha2-384", crypto.SHA384}, "512": {"sha2-512", crypto.SHA512}, "1": {"sha1", crypto.SHA1},
-}
+}{"256": {"sha2-256", crypto.SHA256}, "384": {"sha2-384", crypto.SHA384}, "512": {"sha2-512", crypto.SHA512}, "1": {"sha1", crypto.SHA1}}
 
 // newSignRequest returns a request with an algorithm, if it is known. It sends the digest of data, unless the algorithm needs all of it.
 func newSignRequest(algorithm string, data []byte) (r signRequest, ok bool) {
@@ -248,7 +242,7 @@ func (v *VaultStore) Sign(ctx context.Context, key host.Key, algorithm string, d
 		return nil, 0, fmt.Errorf("%w: vault has no algorithm %s", host.ErrKeyRefused, host.Printable(algorithm))
 	}
 	request.Version = key.Version
-	ctx, cancel := v.timed(ctx)
+	ctx, cancel := timed(ctx, "vault", v.timeout)
 	defer cancel()
 	path := v.transit.path("sign", key.Name)
 	if request.HMAC != "" {

@@ -51,7 +51,6 @@ type family struct {
 	all bool
 }
 
-// families maps the names of groups to families.
 var families = func() map[string]family {
 	query := func(in *Input) map[string][]string { return in.Request.Query }
 	headers := func(in *Input) map[string][]string { return in.Request.Header }
@@ -192,7 +191,7 @@ type run struct {
 }
 
 func newRun(ctx context.Context, in *Input) *run {
-	r := &run{in: in}
+	r := &run{in: in, lists: map[*string]*expr.List{}}
 	r.Run = expr.NewBodyRun(ctx, r, limits)
 	if u := in.User; u != nil {
 		r.user, r.tenant = &expr.User{ID: u.ID, Email: u.Email, Username: u.Username, FirstName: u.FirstName, LastName: u.LastName}, u.TenantID
@@ -200,16 +199,14 @@ func newRun(ctx context.Context, in *Input) *run {
 	return r
 }
 
-// These methods implement expr.Values. The expressions cannot name secrets.
+// These methods implement expr.Values. The expressions can name no secrets, and can call neither discover nor identity.
 
-func (r *run) Secret(string) (string, error)       { return "", nil }
-func (r *run) Variable(name string) (string, bool) { return r.in.Variable(name) }
-func (r *run) User() *expr.User                    { return r.user }
-func (r *run) TenantID() string                    { return r.tenant }
-func (r *run) Now() int64                          { return r.in.Now().Unix() }
-func (r *run) UUID() (string, error)               { return r.in.UUID() }
-
-// Discovered implements expr.Values. The expressions cannot call discover.
+func (r *run) Secret(string) (string, error)             { return "", nil }
+func (r *run) Variable(name string) (string, bool)       { return r.in.Variable(name) }
+func (r *run) User() *expr.User                          { return r.user }
+func (r *run) TenantID() string                          { return r.tenant }
+func (r *run) Now() int64                                { return r.in.Now().Unix() }
+func (r *run) UUID() (string, error)                     { return r.in.UUID() }
 func (r *run) Discovered(expr.Discovery) (string, error) { return "", nil }
 func (r *run) Identity(expr.Identity) (string, error)    { return "", nil }
 
@@ -229,9 +226,6 @@ func (r *run) list(texts []string) *expr.List {
 	list, ok := r.lists[&texts[0]]
 	if !ok {
 		list = expr.Texts(texts)
-		if r.lists == nil {
-			r.lists = map[*string]*expr.List{}
-		}
 		r.lists[&texts[0]] = list
 	}
 	return list

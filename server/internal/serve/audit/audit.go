@@ -159,12 +159,10 @@ func (l *Log) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err == nil && len(l.pending) >= maxPending {
-		return errSlow
+		return errors.New("the audit log is written too slowly")
 	}
 	return l.err
 }
-
-var errSlow = errors.New("the audit log is written too slowly")
 
 // Failure returns the error of the last write, or nil.
 func (l *Log) Failure() error {

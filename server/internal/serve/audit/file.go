@@ -65,7 +65,7 @@ func (f *file) begin() (err error) {
 // reopen opens and locks the file at the path, and creates it if there is none.
 func (f *file) reopen() error {
 	if info, err := os.Lstat(f.path); err == nil && !info.Mode().IsRegular() {
-		return errNotRegular
+		return errors.New("is no regular file: name the file itself if it is a symbolic link; with stdout: true, the lines go to stdout")
 	}
 	f2, err := os.OpenFile(f.path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
@@ -90,8 +90,6 @@ func (f *file) reopen() error {
 	}
 	return nil
 }
-
-var errNotRegular = errors.New("is no regular file: name the file itself if it is a symbolic link; with stdout: true, the lines go to stdout")
 
 // lockFile locks the file at a path, which must be that of opened, and no link to it.
 func lockFile(path string, opened fs.FileInfo) (*flock.Flock, error) {
@@ -216,9 +214,7 @@ func (f *file) started() error {
 	return err
 }
 
-func (f *file) undo() error {
-	return errors.Join(f.open.Truncate(f.found), f.shut())
-}
+func (f *file) undo() error { return errors.Join(f.open.Truncate(f.found), f.shut()) }
 
 func (f *file) close(head *link) error {
 	err := f.sync()
@@ -240,7 +236,6 @@ func (f *file) shut() (err error) {
 	return err
 }
 
-// An ending describes the end of a file.
 type ending struct {
 	// last is the last whole line. It is the zero link if there is none.
 	last link
@@ -250,8 +245,7 @@ type ending struct {
 	feed bool
 }
 
-// maxTail is the maximum length of a line, in bytes.
-const maxTail = 64 << 10
+const maxTail = 64 << 10 // bytes of the longest line
 
 var errNoLog = errors.New("does not end with a line of an audit log: move it away, or name another file")
 

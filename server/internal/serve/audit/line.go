@@ -131,8 +131,7 @@ func appendText(b []byte, text string) []byte {
 	return append(b, '"')
 }
 
-// maxID is the maximum length of an ID in a line, in bytes.
-const maxID = 256
+const maxID = 256 // bytes of an ID in a line
 
 // clip returns the beginning of an ID, up to maxID bytes. An ellipsis at the end means that the ID is longer.
 func clip(id string) string {

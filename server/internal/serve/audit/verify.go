@@ -159,7 +159,6 @@ func (s *source) close() error {
 type verifier struct {
 	Report
 	expected string
-	// from and to are the first and the last time in a line that fits.
 	from, to time.Time
 	file     string
 	line     int
@@ -167,8 +166,7 @@ type verifier struct {
 	// fragments is the number of lines before this one that were not written whole, fragment the number of their bytes, and torn the
 	// number of the first one. The next whole line must be about them.
 	fragments, fragment, torn int
-	// heads has the heads beside the files.
-	heads []head
+	heads                     []head
 }
 
 // A head is a line that a file beside the log says to be the last one.
@@ -206,7 +204,6 @@ func (v *verifier) compareHeads() {
 	}
 }
 
-// verify verifies the lines of one file.
 func (v *verifier) verify(s *source) error {
 	if err := s.open(); err != nil {
 		return err

@@ -31,8 +31,7 @@ type auditor struct {
 type subject struct {
 	// request has the secrets of all that the connector sends, and token those of auth.
 	request, token *audit.Subject
-	// origin is the origin of the API.
-	origin string
+	origin         string
 }
 
 func (d *daemon) openAudit(settings *connectors.Audit, stdout io.Writer) (err error) {

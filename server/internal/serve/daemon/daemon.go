@@ -34,10 +34,8 @@ type Config struct {
 	Options connectors.Options
 	// Version is the version of the program, which the console shows.
 	Version string
-	// Listen is the address for callers.
-	Listen string
-	// Admin is the address for operators.
-	Admin string
+	// Listen is the address for callers, and Admin that for operators.
+	Listen, Admin string
 	// Login configures the login of operators. Its zero value means that they need none, and then Admin has to be a loopback
 	// address. Run sets its Claims, Clock and Logger.
 	Login  login.Config
@@ -52,10 +50,6 @@ type Config struct {
 	Stdout io.Writer
 }
 
-// ballast is the size in bytes of a part of the heap that is never used, nor resident. The garbage collector waits until
-// the heap has doubled, and would otherwise run for every few megabytes, which is some hundreds of requests.
-const ballast = 16 << 20
-
 // request counts, records and logs a request that has ended. Tests of operators are in the audit log alone.
 func (d *daemon) request(e gateway.Event) {
 	if !e.Test {
@@ -68,10 +62,10 @@ func (d *daemon) request(e gateway.Event) {
 
 // trace returns the function that begins the span of each request, or nil if traces are off. From then on, hosts make spans, too.
 func (d *daemon) trace(ctx context.Context, first *inUse) (begin func(context.Context, gateway.Event) (context.Context, func(gateway.Event)), closeTraces func(), err error) {
-	if d.traces = first.Settings.Traces; d.traces == "" && !d.config.Traces {
+	if first.Settings.Traces == "" && !d.config.Traces {
 		return nil, func() {}, nil
 	}
-	t, err := newTraces(ctx, d.traces, d.config.Logger)
+	t, err := newTraces(ctx, first.Settings.Traces, d.config.Logger)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -82,8 +76,10 @@ func (d *daemon) trace(ctx context.Context, first *inUse) (begin func(context.Co
 // Run serves until ctx ends. It returns an error at once if the file is invalid. If the file becomes invalid later, the last
 // valid configuration stays in use.
 func Run(ctx context.Context, c Config) (err error) {
-	unused := make([]byte, ballast)
-	defer runtime.KeepAlive(unused)
+	// The ballast is never used, nor resident. The garbage collector waits until the heap has doubled, and would otherwise run for every few
+	// megabytes, which is some hundreds of requests.
+	ballast := make([]byte, 16<<20)
+	defer runtime.KeepAlive(ballast)
 	d := newDaemon(c)
 	defer func() { err = errors.Join(err, d.shared.close()) }() // last, because the hosts of all sets use it
 	guard, err := d.login()
@@ -120,12 +116,9 @@ func Run(ctx context.Context, c Config) (err error) {
 	}
 	defer watch.Close()
 	following, stop := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		d.follow(following, watch)
-	}()
-	defer func() { stop(); <-done }()
+	var follower sync.WaitGroup
+	follower.Go(func() { d.follow(following, watch) })
+	defer func() { stop(); follower.Wait() }()
 	return httpserver.Run(ctx, httpserver.Config{
 		Listen: c.Listen, Admin: c.Admin, Handler: d.gateway.Handler(), TLS: secure, Logger: c.Logger, Started: d.started, Ready: d.ready, Notice: d.notice,
 		DrainDelay: c.DrainDelay, Login: guard, Operate: d.operate(),
@@ -149,9 +142,7 @@ type daemon struct {
 	audit   auditor
 	// certificate is nil if callers use plain HTTP.
 	certificate *httpserver.Certificate
-	// traces is the file's gateway.traces. It cannot change while the daemon runs.
-	traces string
-	tracer *hostTracer
+	tracer      *hostTracer
 
 	mu  sync.Mutex
 	set *inUse
@@ -294,9 +285,6 @@ func (d *daemon) logRequest(e gateway.Event) {
 		line = append(line, slog.String("user", host.Printable(e.User)))
 	}
 	line = append(line, slog.Int("status", e.Status), slog.Int("upstream_status", e.UpstreamStatus), slog.String("problem", e.Problem),
-		slog.Float64("total_ms", milliseconds(e.Total)), slog.Float64("upstream_ms", milliseconds(e.Upstream)))
+		slog.Float64("total_ms", float64(e.Total.Microseconds())/1000), slog.Float64("upstream_ms", float64(e.Upstream.Microseconds())/1000))
 	d.config.Logger.LogAttrs(context.Background(), slog.LevelInfo, "request", line...)
 }
-
-// milliseconds returns a time in milliseconds, to three decimals.
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

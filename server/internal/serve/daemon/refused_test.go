@@ -223,7 +223,7 @@ func TestFileChanges(t *testing.T) {
 	r.refuses("gateway: {traces: 'https://collector.example.com/v1/traces'}\n" + changed)
 	waiting := r.consoleState()
 	has("the file that waits", waiting.Waiting)
-	if len(waiting.Problems) != 1 || waiting.Problems[0].Text != errTraces.Error() || len(waiting.Waiting.Others) != 1 || waiting.Waiting.Others[0].Path != "gateway.traces" {
+	if len(waiting.Problems) != 1 || waiting.Problems[0].Text != "gateway.traces cannot be changed while this runs: restart it" || len(waiting.Waiting.Others) != 1 || waiting.Waiting.Others[0].Path != "gateway.traces" {
 		t.Errorf("a file that waits is shown as %+v", waiting)
 	}
 	r.refuses("gateway: {traces: 'https://collector.example.com/v1/traces', tls: {cert: none.pem, key: none.pem}}\n" + changed)

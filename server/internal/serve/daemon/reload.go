@@ -38,11 +38,8 @@ func (u *inUse) lastCertificate(c *gateway.Connector) *host.ClientCertificate {
 	return u.certificates[c.Definition().Permalink]
 }
 
-// inherit sets the certificates of u from those of prev, which may be nil.
+// inherit sets the certificates of u from those of prev.
 func (u *inUse) inherit(prev *inUse) {
-	if prev == nil {
-		return
-	}
 	own := map[string]*host.TLS{}
 	for _, c := range u.Connectors {
 		own[c.Definition().Permalink] = c.Definition().TLS
@@ -63,17 +60,6 @@ func (u *inUse) close(next *identity.Identifier) {
 	}
 	_ = u.Close(context.Background()) // its calls have ended
 }
-
-// Errors for changes that need a restart.
-var (
-	errTraces = errors.New("gateway.traces cannot be changed while this runs: restart it")
-	// errAudit keeps a change of the file from ending the audit log.
-	errAudit  = errors.New("gateway.audit cannot be added, changed or taken away while this runs: restart it")
-	errSecure = errors.New("gateway.tls cannot be added or taken away while this runs: restart it")
-	// errUsers keeps a half-written file, which may be well-formed, from opening the gateway to everybody.
-	errUsers = errors.New("gateway.user cannot be taken away while this runs: restart it")
-	errClaim = errors.New("--admin-claim is about the claims of session tokens: gateway.user has to be of type jwt")
-)
 
 // readTime limits a reload. There is one reload at a time.
 const readTime = time.Minute
@@ -134,7 +120,7 @@ func (u *unusable) Unwrap() error { return u.error }
 // complete adds the certificate and the sessions to a set. It returns an error if the set cannot replace the one in use.
 func (d *daemon) complete(ctx context.Context, next *inUse) (err error) {
 	if d.config.Login.Claim != "" && next.Settings.User.Mode != identity.ModeJWT {
-		return errClaim
+		return errors.New("--admin-claim is about the claims of session tokens: gateway.user has to be of type jwt")
 	}
 	if next.Settings.TLS != (connectors.TLS{}) {
 		if next.pair, err = httpserver.ReadPair(httpserver.Files(next.Settings.TLS)); err != nil {
@@ -142,7 +128,7 @@ func (d *daemon) complete(ctx context.Context, next *inUse) (err error) {
 		}
 	}
 	if prev := d.current(); prev != nil {
-		if err := d.needsRestart(prev, next); err != nil {
+		if err := needsRestart(prev, next); err != nil {
 			return &unusable{error: err, difference: difference.Of(prev.Set, next.Set)}
 		}
 	}
@@ -151,18 +137,18 @@ func (d *daemon) complete(ctx context.Context, next *inUse) (err error) {
 }
 
 // needsRestart returns an error if a set cannot replace the one in use before a restart.
-func (d *daemon) needsRestart(prev, next *inUse) error {
+func needsRestart(prev, next *inUse) error {
 	switch {
-	case next.Settings.Traces != d.traces:
-		return errTraces
-	case !reflect.DeepEqual(prev.Settings.Audit, next.Settings.Audit):
-		return errAudit
-	case prev.Settings.HasUsers() && !next.Settings.HasUsers():
-		return errUsers
-	case prev.State != nil && next.State == nil:
-		return errStateGone
-	case (next.pair != nil) != (d.certificate != nil):
-		return errSecure
+	case next.Settings.Traces != prev.Settings.Traces:
+		return errors.New("gateway.traces cannot be changed while this runs: restart it")
+	case !reflect.DeepEqual(prev.Settings.Audit, next.Settings.Audit): // a change of the file must not end the audit log
+		return errors.New("gateway.audit cannot be added, changed or taken away while this runs: restart it")
+	case prev.Settings.HasUsers() && !next.Settings.HasUsers(): // a half-written file, which may be well-formed, must not open the gateway to everybody
+		return errors.New("gateway.user cannot be taken away while this runs: restart it")
+	case prev.State != nil && next.State == nil: // as for errStateChanged
+		return errors.New("state cannot be taken away while this runs: restart it")
+	case (next.pair != nil) != (prev.pair != nil):
+		return errors.New("gateway.tls cannot be added or taken away while this runs: restart it")
 	}
 	return nil
 }
@@ -221,10 +207,10 @@ func (d *daemon) use(next *inUse) {
 		Connectors: next.Connectors, Hosts: next.Settings.Hosts, Origins: next.Settings.Origins, Users: next.sessions, Consent: next.Settings.Consent, Documents: next.Documents,
 	})
 	prev := d.set
-	next.inherit(prev)
 	d.set, d.refusedPlugins = next, nil
 	d.status = console.State{File: d.config.File, Set: next.Set, Used: d.clock(), Changed: changed, Sessions: next.sessions}
 	if prev != nil {
+		next.inherit(prev)
 		d.retired.Go(func() {
 			wait()
 			prev.close(next.sessions)

@@ -15,11 +15,8 @@ import (
 	"github.com/keywright/keywright/server/connectors/statestore"
 )
 
-// Errors for changes of the member state, which need a restart: tokens that a host is waiting for belong to the old store.
-var (
-	errStateChanged = errors.New("cannot be added or changed while this runs: restart it")
-	errStateGone    = errors.New("state cannot be taken away while this runs: restart it")
-)
+// errStateChanged is for a change of the member state, which needs a restart: tokens that a host is waiting for belong to the old store.
+var errStateChanged = errors.New("cannot be added or changed while this runs: restart it")
 
 // probeInterval is the time between two probes of a store that fails. A process without requests needs them.
 const probeInterval = 10 * time.Second

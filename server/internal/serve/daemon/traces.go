@@ -84,14 +84,12 @@ type requestIDKey struct{}
 // requestIDs makes the ID of a request that of its trace, if the caller sent none, so that X-Request-Id finds the trace.
 type requestIDs struct{}
 
-// NewIDs implements sdk.IDGenerator.
 func (g requestIDs) NewIDs(ctx context.Context) (id trace.TraceID, span trace.SpanID) {
 	text, _ := ctx.Value(requestIDKey{}).(string)
 	_, _ = hex.Decode(id[:], []byte(text)[:min(len(text), 2*len(id))])
 	return id, g.NewSpanID(ctx, id)
 }
 
-// NewSpanID implements sdk.IDGenerator.
 func (requestIDs) NewSpanID(context.Context, trace.TraceID) (id trace.SpanID) {
 	for !id.IsValid() {
 		for i := range id {
@@ -109,7 +107,6 @@ type loggingExporter struct {
 
 var anyURL = regexp.MustCompile(`https?://[^\s"]+`)
 
-// ExportSpans implements sdk.SpanExporter.
 func (e *loggingExporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	err := e.SpanExporter.ExportSpans(ctx, spans)
 	if err != nil {

@@ -162,13 +162,7 @@ func (d *daemon) watchAll(w *fsnotify.Watcher) {
 
 // concerns reports whether a changed file belongs to the configuration. In Kubernetes, the link ..data changes.
 func (d *daemon) concerns(name string) bool {
-	if filepath.Base(name) == "..data" {
-		return true
-	}
-	for _, file := range d.files() {
-		if filepath.Clean(file) == filepath.Clean(name) || filepath.Clean(file) == filepath.Dir(name) { // it may be in the directory of connectors
-			return true
-		}
-	}
-	return false
+	return filepath.Base(name) == "..data" || slices.ContainsFunc(d.files(), func(file string) bool {
+		return filepath.Clean(file) == filepath.Clean(name) || filepath.Clean(file) == filepath.Dir(name) // it may be in the directory of connectors
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -130,12 +131,9 @@ func stat(files Files) (all [2]os.FileInfo, err error) {
 }
 
 func same(a, b [2]os.FileInfo) bool {
-	for i := range a {
-		if !os.SameFile(a[i], b[i]) || !a[i].ModTime().Equal(b[i].ModTime()) || a[i].Size() != b[i].Size() {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(a[:], b[:], func(a, b os.FileInfo) bool {
+		return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
+	})
 }
 
 // ReadPair reads a pair from its files. It records the state of the files before it reads them, so that files that

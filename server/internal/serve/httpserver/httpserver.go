@@ -77,7 +77,7 @@ func Run(ctx context.Context, c Config) error {
 	}
 	defer operators.Close()
 	if c.Local && !loopback(callers.Addr()) {
-		return fmt.Errorf("listening on %s: %w", c.Listen, errCallers)
+		return fmt.Errorf("listening on %s: callers from other machines have to prove themselves: give an API key or the keys of tokens, or listen on 127.0.0.1", c.Listen)
 	}
 	if err := c.checkOpen(operators.Addr()); err != nil {
 		return err

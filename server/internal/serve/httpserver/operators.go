@@ -10,18 +10,12 @@ import (
 	"sync/atomic"
 )
 
-// The errors for listeners that other machines reach without a login.
-var (
-	errCallers   = errors.New("callers from other machines have to prove themselves: give an API key or the keys of tokens, or listen on 127.0.0.1")
-	errOperators = errors.New("operators from other machines have to log in: name a file with a token in --admin-token-file, or listen on 127.0.0.1")
-)
-
 // checkOpen returns an error if machines other than this one reach the operators' paths without a login. It warns of one without TLS.
 func (c Config) checkOpen(operators net.Addr) error {
 	switch {
 	case loopback(operators):
 	case c.Login == nil:
-		return fmt.Errorf("listening for operators on %s: %w", c.Admin, errOperators)
+		return fmt.Errorf("listening for operators on %s: operators from other machines have to log in: name a file with a token in --admin-token-file, or listen on 127.0.0.1", c.Admin)
 	case c.TLS == nil:
 		c.Logger.Warn("operators use plain HTTP, and whoever is on the way to them can read their token: give callers TLS, which operators then have, too, or listen on 127.0.0.1")
 	}

@@ -100,10 +100,8 @@ type gauges struct {
 	values      func() map[string]float64
 }
 
-// Describe implements [prometheus.Collector].
 func (g *gauges) Describe(all chan<- *prometheus.Desc) { all <- g.description }
 
-// Collect implements [prometheus.Collector].
 func (g *gauges) Collect(all chan<- prometheus.Metric) {
 	for label, value := range g.values() {
 		all <- prometheus.MustNewConstMetric(g.description, prometheus.GaugeValue, value, label)
