@@ -56,28 +56,15 @@ func open(ctx context.Context, db *sql.DB, connections int, pooler bool) (*sqlst
 	})
 }
 
-// upgrade brings the database to the current schema. A lock makes processes do so one at a time. It is the lock of a transaction, so that
-// it holds through a pooler, too.
 func upgrade(ctx context.Context, db *sql.DB) error {
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }() // it has written nothing, and its end releases the lock
 	var encoding string
-	if err := tx.QueryRowContext(ctx, `SHOW server_encoding`).Scan(&encoding); err != nil {
+	if err := db.QueryRowContext(ctx, `SHOW server_encoding`).Scan(&encoding); err != nil {
 		return err
 	}
 	if encoding != "UTF8" {
 		return fmt.Errorf("its encoding is %s, but has to be UTF8: make a database with ENCODING 'UTF8'", encoding)
 	}
-	const lock = 0x6b657977 // an arbitrary number that other programs are unlikely to use
-	if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock($1)`, lock); err != nil {
-		return err
-	}
-	schema := sqlstore.Schema
-	schema.Before = `CREATE COLLATION IF NOT EXISTS "binary" FROM "C"`
-	return migrate.Up(ctx, db, migrate.Postgres, schema)
+	return migrate.Up(ctx, db, migrate.Postgres, sqlstore.Schema)
 }
 
 // away reports whether an error means that the database cannot be reached: no connection can be made, it broke, or the

@@ -67,26 +67,16 @@ func openAs(ctx context.Context, path string, immutable bool) (*sqlstore.Store, 
 		}
 		options.Set("immutable", "1")
 	}
-	reads, err := openReads(f.path, options)
-	if err != nil {
-		return nil, err
-	}
+	reads := openReads(f.path, options)
 	if err := migrate.Check(ctx, reads, migrate.SQLite, sqlstore.Schema); err != nil {
 		return nil, errors.Join(err, reads.Close())
 	}
 	return sqlstore.New(ctx, sqlstore.Config{Reads: reads, Away: away, Present: f.present})
 }
 
-func openReads(absolute string, options url.Values) (*sql.DB, error) {
+func openReads(absolute string, options url.Values) *sql.DB {
 	options.Set("_query_only", "true")
-	reads, err := sql.Open("sqlite", source(absolute, options))
-	if err != nil {
-		return nil, err
-	}
-	connections := max(4, 2*runtime.GOMAXPROCS(0))
-	reads.SetMaxOpenConns(connections)
-	reads.SetMaxIdleConns(connections)
-	return reads, nil
+	return connect(absolute, max(4, 2*runtime.GOMAXPROCS(0)), options)
 }
 
 // file is the file of a database as it was when it was opened.
@@ -137,25 +127,18 @@ func open(ctx context.Context, path string, maxLog int64) (*sqlstore.Store, erro
 	if err != nil {
 		return nil, err
 	}
-	writes, err := sql.Open("sqlite", source(f.path, url.Values{
+	writes := connect(f.path, 1, url.Values{ // SQLite allows one writer at a time
 		"_txlock": {"immediate"}, "_journal_mode": {"WAL"}, "_synchronous": {"NORMAL"},
 		"_pragma": {
 			"page_size(8192)",    // bytes, for new files: records of 2 kB would leave much of the usual 4096 empty
 			"secure_delete(ON)",  // what was removed is overwritten
 			"cache_size(-65536)", // KiB, for the indexes, since ids and activities come in any order
 		},
-	}))
-	if err != nil {
-		return nil, err
-	}
-	writes.SetMaxOpenConns(1) // SQLite allows one writer at a time
+	})
 	if err := migrate.Up(ctx, writes, migrate.SQLite, sqlstore.Schema); err != nil {
 		return nil, errors.Join(err, writes.Close())
 	}
-	reads, err := openReads(f.path, url.Values{})
-	if err != nil {
-		return nil, errors.Join(err, writes.Close())
-	}
+	reads := openReads(f.path, url.Values{})
 	return sqlstore.New(ctx, sqlstore.Config{Reads: reads, Writes: writes, Away: away, Present: f.present, BeforeWrite: func(ctx context.Context) error {
 		if info, err := os.Stat(f.path + "-wal"); err == nil && info.Size() >= maxLog {
 			return beginLog(ctx, writes)
@@ -183,14 +166,13 @@ func beginLog(ctx context.Context, db *sql.DB) error {
 // busyTimeout is the time in milliseconds that a statement waits for a writer in another process.
 const busyTimeout = "60000"
 
-// source returns the data source name for the driver. With it, no connection creates the file again once it is away.
-func source(path string, options url.Values) string {
+// connect returns the database in a file. No connection creates the file again once it is away.
+func connect(path string, connections int, options url.Values) *sql.DB {
 	if !options.Has("mode") {
 		options.Set("mode", "rw")
 	}
 	options.Set("_busy_timeout", busyTimeout)
-	options.Set("_dqs", "false")
-	return sqlitefile.Source(path, options)
+	return sqlitefile.Open(path, connections, options)
 }
 
 // codeOf returns the primary result code of an error of SQLite, or SQLITE_OK for another error.

@@ -29,19 +29,27 @@ type Schema struct {
 	Files fs.FS
 	// Versions is the table of the applied migrations. Another program may use goose's default in the same database.
 	Versions string
-	// Before is a statement that is executed before migrations, if any are missing. It is "" for none.
+	// Lock is the number of the advisory lock by which processes migrate one at a time in PostgreSQL.
+	Lock int64
+	// Before is a statement that PostgreSQL executes before migrations, if any are missing. It is "" for none.
 	Before string
 }
 
 // Up brings a database to a schema. It returns an error that wraps [ErrNewer] if the schema of the database is newer. It
-// does not lock the database, so it fails if another process migrates at the same time. With SQLite it tries several times.
-// With PostgreSQL, the caller takes a lock.
+// waits for other processes that migrate at the same time. SQLite has no lock for that: with it, Up tries several times.
 func Up(ctx context.Context, db *sql.DB, dialect Dialect, schema Schema) (err error) {
-	tries := 1
-	if dialect == SQLite {
-		tries = 5
+	if dialect == Postgres {
+		tx, err := db.BeginTx(ctx, nil) // the lock is that of a transaction, so that it holds through a pooler, too
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback() }() // it has written nothing, and its end releases the lock
+		if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock($1)`, schema.Lock); err != nil {
+			return err
+		}
+		return up(ctx, db, dialect, schema)
 	}
-	for range tries {
+	for range 5 {
 		if err = up(ctx, db, dialect, schema); err == nil || errors.Is(err, ErrNewer) {
 			break
 		}
@@ -84,7 +92,7 @@ func up(ctx context.Context, db *sql.DB, dialect Dialect, schema Schema) error {
 	if err != nil || current == latest {
 		return err
 	}
-	if schema.Before != "" {
+	if dialect == Postgres && schema.Before != "" {
 		if _, err := db.ExecContext(ctx, schema.Before); err != nil {
 			return fmt.Errorf("prepare the database: %w", err)
 		}

@@ -1,7 +1,8 @@
-// Package sqlitefile has what the stores in files of SQLite share: how a file is made, and how it is named to the driver.
+// Package sqlitefile has what the stores in files of SQLite share: how a file is made, and how it is opened.
 package sqlitefile
 
 import (
+	"database/sql"
 	"errors"
 	"io/fs"
 	"net/url"
@@ -33,11 +34,17 @@ func Touch(path string) error {
 	return file.Close()
 }
 
-// Source returns the data source name of an absolute path for the driver. options are the driver's.
-func Source(path string, options url.Values) string {
+// Open returns the database in the file of an absolute path, with this many connections at most. It makes none yet. options are those of
+// the driver, modernc.org/sqlite, which the caller has to link.
+func Open(path string, connections int, options url.Values) *sql.DB {
 	path = filepath.ToSlash(path)
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path // path begins with a drive letter
 	}
-	return (&url.URL{Scheme: "file", Path: path, RawQuery: options.Encode()}).String()
+	options.Set("_dqs", "false")
+	source := url.URL{Scheme: "file", Path: path, RawQuery: options.Encode()}
+	db, _ := sql.Open("sqlite", source.String()) // it fails only without a driver
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	return db
 }

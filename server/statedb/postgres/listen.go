@@ -17,12 +17,6 @@ import (
 // channel is the channel on which the ids of changed rows are sent.
 const channel = "keywright_state"
 
-// The pauses between two attempts to connect.
-const (
-	firstPause = 50 * time.Millisecond
-	lastPause  = 10 * time.Second
-)
-
 // listener has the connection of a process that waits for changes, and connects again. It sends LISTEN alone.
 type listener struct {
 	dial func(context.Context) (*pgx.ConnConfig, error)
@@ -62,6 +56,7 @@ func (l *listener) turn(listening bool) {
 
 // start begins to listen, and calls wake for each change. The log has one line when that fails, until it listens again.
 func (l *listener) start(wake func(state.ID)) {
+	const firstPause, lastPause = 50 * time.Millisecond, 10 * time.Second // between two attempts to connect
 	l.done.Go(func() {
 		pause, logged := firstPause, false
 		for l.ctx.Err() == nil {

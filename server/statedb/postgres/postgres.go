@@ -79,7 +79,7 @@ func connect(ctx context.Context, config *pgx.ConnConfig, options Options, times
 
 // start migrates the database and returns its store. It closes db if it fails.
 func start(ctx context.Context, db *sql.DB, dial func(context.Context) (*pgx.ConnConfig, error), options Options, times tuning) (statedb.Database, error) {
-	if err := bringUp(ctx, db); err != nil {
+	if err := migrate.Up(ctx, db, migrate.Postgres, sqlstate.Schema); err != nil {
 		_ = db.Close()
 		return nil, sqlstate.Fault(ctx, "open the database of PostgreSQL", err, explain)
 	}
@@ -104,39 +104,17 @@ func start(ctx context.Context, db *sql.DB, dial func(context.Context) (*pgx.Con
 	return store, nil
 }
 
-// bringUp brings the database to the current schema, one process at a time. Poolers keep the lock of a transaction.
-func bringUp(ctx context.Context, db *sql.DB) error {
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }()
-	const lock = 0x6b657973 // an arbitrary number that other programs are unlikely to use
-	if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock($1)`, lock); err != nil {
-		return err
-	}
-	if err := migrate.Up(ctx, db, migrate.Postgres, sqlstate.Schema); err != nil {
-		return err
-	}
-	return tx.Commit()
-}
-
 // explain returns our own words for an error of pgx, and its kind: the texts of others name users, hosts and values.
 func explain(err error) (detail string, kind error) {
-	var answer *pgconn.PgError
-	if errors.As(err, &answer) {
+	var number syscall.Errno
+	var timeout net.Error
+	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return code(answer.Code)
 	}
-	var (
-		name    *net.DNSError
-		trust   *tls.CertificateVerificationError
-		number  syscall.Errno
-		timeout net.Error
-	)
 	switch {
-	case errors.As(err, &name):
+	case errors.As(err, new(*net.DNSError)):
 		return "the name of its host is not known", statedb.ErrUnreachable
-	case errors.As(err, &trust):
+	case errors.As(err, new(*tls.CertificateVerificationError)):
 		return "its certificate is not trusted", statedb.ErrUnreachable
 	case errors.As(err, &number):
 		return number.Error(), statedb.ErrUnreachable
@@ -171,7 +149,6 @@ var codes = []struct {
 	{"XX", statedb.ErrUnreachable, "it has an inner error"},
 }
 
-// code returns the meaning of an SQLSTATE and its kind.
 func code(sqlstate string) (detail string, kind error) {
 	for _, c := range codes {
 		if strings.HasPrefix(sqlstate, c.prefix) {

@@ -4,7 +4,6 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -44,6 +43,7 @@ func Open(ctx context.Context, path string, options Options) (statedb.Database, 
 }
 
 func open(ctx context.Context, path string, options Options, times tuning) (statedb.Database, error) {
+	const busyTimeout = "5000" // the time in milliseconds that a statement waits for a writer in another process
 	if err := sqlitefile.Touch(path); err != nil {
 		return nil, fmt.Errorf("state: open the database %s: %w", path, err)
 	}
@@ -51,26 +51,14 @@ func open(ctx context.Context, path string, options Options, times tuning) (stat
 	if err != nil {
 		return nil, err
 	}
-	failed := func(err error) (statedb.Database, error) {
-		return nil, fmt.Errorf("%s: %w", path, sqlstate.Fault(ctx, "open the database", err, explain))
-	}
-	writes, err := sql.Open("sqlite", source(absolute, url.Values{"_txlock": {"immediate"}, "_journal_mode": {"WAL"}, "_synchronous": {"FULL"}}))
-	if err != nil {
-		return failed(err)
-	}
-	writes.SetMaxOpenConns(1) // SQLite allows one writer at a time
+	writes := sqlitefile.Open(absolute, 1, url.Values{ // SQLite allows one writer at a time
+		"_txlock": {"immediate"}, "_journal_mode": {"WAL"}, "_synchronous": {"FULL"}, "_busy_timeout": {busyTimeout},
+	})
 	if err := migrate.Up(ctx, writes, migrate.SQLite, sqlstate.Schema); err != nil {
 		_ = writes.Close()
-		return failed(err)
+		return nil, fmt.Errorf("%s: %w", path, sqlstate.Fault(ctx, "open the database", err, explain))
 	}
-	reads, err := sql.Open("sqlite", source(absolute, url.Values{"_query_only": {"true"}}))
-	if err != nil {
-		_ = writes.Close()
-		return failed(err)
-	}
-	connections := max(4, runtime.GOMAXPROCS(0))
-	reads.SetMaxOpenConns(connections)
-	reads.SetMaxIdleConns(connections)
+	reads := sqlitefile.Open(absolute, max(4, runtime.GOMAXPROCS(0)), url.Values{"_query_only": {"true"}, "_busy_timeout": {busyTimeout}})
 	clock := options.Clock
 	if clock == nil {
 		clock = time.Now
@@ -86,17 +74,10 @@ func open(ctx context.Context, path string, options Options, times tuning) (stat
 	return store, nil
 }
 
-func source(path string, options url.Values) string {
-	const busyTimeout = "5000" // the time in milliseconds that a statement waits for a writer in another process
-	options.Set("_busy_timeout", busyTimeout)
-	options.Set("_dqs", "false")
-	return sqlitefile.Source(path, options)
-}
-
 // explain returns words for an error of SQLite, and its kind.
 func explain(err error) (detail string, kind error) {
-	var e *sqlite.Error
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*sqlite.Error](err)
+	if !ok {
 		if errors.Is(err, fs.ErrNotExist) {
 			return "there is no such file", statedb.ErrUnreachable
 		}

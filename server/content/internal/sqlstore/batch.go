@@ -29,11 +29,8 @@ type batch struct {
 }
 
 type article struct {
-	id      string
-	trashed bool
-	table   string
-	record  string
-	deleted bool
+	id, table, record string
+	trashed, deleted  bool
 }
 
 func gather(records []content.Record) (*batch, error) {
@@ -152,11 +149,8 @@ func encode(record any) (string, error) {
 	return strings.ToValidUTF8(strings.TrimSuffix(text.String(), "\n"), "\ufffd"), nil
 }
 
-// lenient accepts duplicate names, which a content.Object may contain.
-var lenient = jsontext.AllowDuplicateNames(true)
-
 func decode(text []byte, record any) error {
-	if err := fast.Unmarshal(text, record, lenient); err != nil {
+	if err := fast.Unmarshal(text, record, jsontext.AllowDuplicateNames(true)); err != nil { // a content.Object may have them
 		return fmt.Errorf("the database has a record that cannot be read: %w", err)
 	}
 	return nil

@@ -68,7 +68,6 @@ func (s *Store) Status(ctx context.Context) (content.Status, error) {
 	return status, s.failed("count the records", err)
 }
 
-// readListed sets what a status says of listed articles.
 func readListed(ctx context.Context, tx *sql.Tx, status *content.Status) error {
 	const query = `SELECT COALESCE((SELECT CAST(sum(articles) AS BIGINT) FROM article_sections), 0),
 COALESCE((SELECT activity FROM articles WHERE NOT trashed ORDER BY activity DESC, id DESC LIMIT 1), '')`

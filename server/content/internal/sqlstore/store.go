@@ -19,15 +19,14 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Schema is the schema of a database. PostgreSQL needs the collation "binary" before its migrations.
-var Schema = migrate.Schema{Files: migrations, Versions: "content_migrations"}
+// Schema is the schema of a database. Its lock is an arbitrary number that other programs are unlikely to use.
+var Schema = migrate.Schema{Files: migrations, Versions: "content_migrations", Lock: 0x6b657977, Before: `CREATE COLLATION IF NOT EXISTS "binary" FROM "C"`}
 
 // Config configures a store.
 type Config struct {
 	// Reads and Writes are connections to one database, whose schema is [Schema]. They may be the same. Writes may be nil if the
 	// database can only be read.
-	Reads  *sql.DB
-	Writes *sql.DB
+	Reads, Writes *sql.DB
 	// Lock is the first statement of each writing transaction. It waits until no other transaction writes. It is "" if
 	// the transactions of Writes wait when they begin.
 	Lock string

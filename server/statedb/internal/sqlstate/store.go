@@ -22,14 +22,13 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Schema is the schema of a store.
-var Schema = migrate.Schema{Files: migrations, Versions: "state_migrations"}
+// Schema is the schema of a store. Its lock is an arbitrary number that other programs are unlikely to use.
+var Schema = migrate.Schema{Files: migrations, Versions: "state_migrations", Lock: 0x6b657973}
 
 // Config configures a store.
 type Config struct {
 	// Reads and Writes are connections to one database, whose schema is [Schema]. They may be the same.
-	Reads  *sql.DB
-	Writes *sql.DB
+	Reads, Writes *sql.DB
 	// Now is the expression for the time of the database in microseconds. It may use $1, which is the time of Clock.
 	Now string
 	// Clock is the clock of the database, if the program has it. It is nil otherwise.
