@@ -44,8 +44,7 @@ func New(baseURL string, c *http.Client) (*Client, error) {
 	if base.RawQuery != "" || base.ForceQuery || base.Fragment != "" || base.User != nil {
 		return nil, errors.New("content client: the URL must be scheme, host and path only")
 	}
-	c = cmp.Or(c, http.DefaultClient)
-	return &Client{base: base, http: c}, nil
+	return &Client{base: base, http: cmp.Or(c, http.DefaultClient)}, nil
 }
 
 // Options configures [Client.ProductUpdate].
@@ -244,8 +243,7 @@ func (e *Error) Is(target error) bool {
 	return target == content.ErrNotFound && e.Status == http.StatusNotFound
 }
 
-// refusal returns the error for a response other than 200. If the body is not a problem document, such as that of a
-// proxy, the error has only a status.
+// refusal returns the error for another response than 200. Without a problem document, as of a proxy, it has only a status.
 func refusal(status int, body []byte) *Error {
 	e := &Error{Status: status}
 	if json.Unmarshal(body, e) != nil {

@@ -85,7 +85,7 @@ func New(c Config) (*Resolver, error) {
 		sanitizer: newSanitizer(list),
 		client:    &http.Client{Transport: checkedTransport{c.Transport}, CheckRedirect: list.checkRedirect},
 		logger:    c.Logger,
-		cache:     newCache(cacheEntries, cacheBytes, c.Clock),
+		cache:     newCache(10_000, 32<<20, c.Clock), // entries, and bytes of URLs and HTML
 		fetches:   semaphore.NewWeighted(maxFetches),
 		documents: semaphore.NewWeighted(maxDocuments),
 	}, nil
@@ -192,12 +192,6 @@ func (r *Resolver) embed(ctx context.Context, c candidate) string {
 		return ""
 	}
 }
-
-// Limits of the cache. cacheBytes counts URLs and HTML.
-const (
-	cacheEntries = 10_000
-	cacheBytes   = 32 << 20
-)
 
 // cache is an LRU cache of embeds by URL. It keeps "" for URLs and documents that failed. It adds to simplelru an expiry
 // with a replaceable clock and a limit in bytes. It is safe for concurrent use.

@@ -26,15 +26,7 @@ const (
 	maxAnswer  = 256 << 10       // bytes of a provider's answer
 	maxHTML    = 64 << 10        // bytes of an embed, before and after it is sanitised: sanitising makes some HTML longer
 	fetchTime  = 3 * time.Second // for a fetch, including the wait for its turn
-)
-
-// How long the cache keeps an answer: the age that the answer states, between minAge and maxAge, or defaultAge. It
-// keeps a failure for failureAge.
-const (
-	minAge     = 5 * time.Minute
-	defaultAge = time.Hour
-	maxAge     = 24 * time.Hour
-	failureAge = time.Minute
+	failureAge = time.Minute     // for which the cache keeps a failure
 )
 
 // answer is a provider's response (oEmbed, section 2.3.4). Many providers write sizes and ages as strings.
@@ -105,17 +97,16 @@ func (r *Resolver) ask(ctx context.Context, c candidate) (*answer, error) {
 		return nil, errors.New("the provider's answer is not JSON by its Content-Type")
 	}
 	body, err := answers.Read(response, codings.Further(), maxAnswer)
-	if err != nil {
+	a := &answer{}
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if len(body) > maxAnswer {
+	case len(body) > maxAnswer:
 		return nil, fmt.Errorf("the provider's answer has more than %d bytes", maxAnswer)
-	}
-	var a answer
-	if json.Unmarshal(body, &a) != nil {
+	case json.Unmarshal(body, a) != nil:
 		return nil, errors.New("the provider's answer is not JSON as oEmbed has it")
 	}
-	return &a, nil
+	return a, nil
 }
 
 // jsonType matches the media types of JSON. Some providers use application/json+oembed.
@@ -136,7 +127,9 @@ func (t checkedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
+// age returns how long the cache keeps an answer: the age that it states, within bounds, or an hour.
 func (a *answer) age() time.Duration {
+	const minAge, defaultAge, maxAge = 5 * time.Minute, time.Hour, 24 * time.Hour
 	if a.CacheAge == 0 {
 		return defaultAge
 	}

@@ -134,8 +134,7 @@ func parseScheme(text string) (scheme, bool) {
 	return scheme{host: host, path: parts[2]}, hostName.MatchString(fixed)
 }
 
-// match returns the endpoint for a URL, or nil. It does not distinguish http and https, because many entries of the list
-// date from before the provider had https.
+// match returns the endpoint for a URL, or nil. It takes http for https, since many entries date from before the provider had https.
 func (p *providers) match(text string) *endpoint {
 	host, path, ok := splitURL(text)
 	if !ok {
@@ -158,22 +157,12 @@ func splitURL(text string) (host, path string, ok bool) {
 		return "", "", false
 	}
 	u, err := url.Parse(text)
-	if err != nil || u.User != nil {
-		return "", "", false
-	}
-	switch u.Scheme + ":" + u.Port() {
-	case "http:", "http:80", "https:", "https:443":
-	default:
+	if err != nil || u.User != nil || !slices.Contains([]string{"http:", "http:80", "https:", "https:443"}, u.Scheme+":"+u.Port()) {
 		return "", "", false
 	}
 	host = strings.ToLower(u.Hostname())
 	_, rest, _ := strings.Cut(text, "://")
-	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
-		path = rest[i:]
-	}
-	if !strings.HasPrefix(path, "/") {
-		path = "/" + path
-	}
+	path = "/" + strings.TrimPrefix(rest[strings.IndexAny(rest+"/", "/?#"):], "/")
 	return host, path, hostName.MatchString(host)
 }
 
@@ -203,8 +192,7 @@ func lastLabels(host string) string {
 	return host
 }
 
-// registrable returns the registrable domain of a host: its public suffix and one more label. It returns "" for IP
-// addresses and for names without one.
+// registrable returns the registrable domain of a host, its public suffix and a label more, or "" for an IP address or a name without one.
 func registrable(host string) string {
 	host = strings.ToLower(host)
 	if _, err := netip.ParseAddr(host); err == nil || !hostName.MatchString(host) {

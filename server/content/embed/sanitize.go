@@ -34,9 +34,8 @@ var (
 
 // sanitizer sanitises HTML twice: rewrite the tree that a browser would build, and bluemonday the text, by tokens.
 type sanitizer struct {
-	providers *providers
-	policy    *bluemonday.Policy
-	strict    *bluemonday.Policy
+	providers      *providers
+	policy, strict *bluemonday.Policy
 }
 
 func newSanitizer(list *providers) *sanitizer {
@@ -59,12 +58,10 @@ func exactly(text string) *regexp.Regexp {
 	return regexp.MustCompile("^" + regexp.QuoteMeta(text) + "$")
 }
 
-// maxPasses is the maximum of passes. HTML that still changes then was written to be parsed differently each time.
-const maxPasses = 6
-
 // clean sanitises HTML until another pass does not change it. ok is false if it still changes after maxPasses, if
 // elements are nested too deep to be parsed, if ctx ends, or if the document grows beyond maxGrowth.
 func (s *sanitizer) clean(ctx context.Context, source string) (cleaned string, ok bool) {
+	const maxPasses = 6 // HTML that still changes then was written to be parsed differently each time
 	limit := maxGrowth*len(source) + maxHTML
 	for range maxPasses {
 		root, err := parse(&limited{ctx, strings.NewReader(source)})
@@ -201,9 +198,7 @@ func (l *limited) Read(p []byte) (int, error) {
 	return l.text.Read(p[:min(len(p), piece)])
 }
 
-var errGrowth = errors.New("the HTML is repaired to far more than was written")
-
-// capped is a text that refuses writes beyond limit bytes with errGrowth.
+// capped is a text that refuses writes beyond limit bytes.
 type capped struct {
 	text  strings.Builder
 	limit int
@@ -211,7 +206,7 @@ type capped struct {
 
 func (c *capped) Write(p []byte) (int, error) {
 	if c.text.Len()+len(p) > c.limit {
-		return 0, errGrowth
+		return 0, errors.New("the HTML is repaired to far more than was written")
 	}
 	return c.text.Write(p)
 }

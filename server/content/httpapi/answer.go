@@ -181,6 +181,7 @@ func (p httpProblem) withCause(cause error) *httpProblem {
 
 func (h *handler) fail(w http.ResponseWriter, r *http.Request, event *Event, err error) {
 	const typeBase = "urn:keywright:problem:" // the first part of the type of each problem
+	const statusGone = 499                    // in events of callers that went away. It is never sent
 	p := problemOf(err)
 	event.Status, event.Problem = p.status, p.kind
 	if p.cause != nil {

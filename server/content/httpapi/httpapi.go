@@ -73,15 +73,6 @@ type Event struct {
 	Total time.Duration
 }
 
-// statusGone is the status in events of callers that went away. It is never sent.
-const statusGone = 499
-
-// Limits of all responses. A slow client holds the memory of its response, and nothing else (threats.md 80).
-const (
-	placeTime = 5 * time.Second // that a request waits for its turn
-	mostHeld  = 512 << 20       // bytes of response bodies that are being written
-)
-
 type handler struct {
 	config Config
 	// document is openapi.json.
@@ -110,6 +101,7 @@ func New(c Config) (http.Handler, error) {
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	c.Random = cmp.Or(c.Random, rand.Reader)
 	c.Requests = cmp.Or(c.Requests, DefaultRequests)
+	const mostHeld = 512 << 20 // bytes of bodies that are being written. A slow client holds those of its response, and nothing else (threats.md 80)
 	return &handler{config: c, document: document(c.Base), places: fairqueue.New(c.Requests, mostHeld)}, nil
 }
 
@@ -128,7 +120,9 @@ func CheckBase(base string) error {
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := h.config.Clock()
-	event := Event{ID: h.id()}
+	var id [16]byte
+	_, _ = io.ReadFull(h.config.Random, id[:]) // without randomness, requests have the same ID
+	event := Event{ID: hex.EncodeToString(id[:])}
 	h.prepare(w.Header(), event.ID)
 	if err := h.serve(w, r, &event); err != nil {
 		h.fail(w, r, &event, err)
@@ -137,12 +131,6 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		event.Total = h.config.Clock().Sub(began)
 		h.config.Observe(event)
 	}
-}
-
-func (h *handler) id() string {
-	var id [16]byte
-	_, _ = io.ReadFull(h.config.Random, id[:]) // without randomness, requests have the same ID
-	return hex.EncodeToString(id[:])
 }
 
 func (h *handler) prepare(header http.Header, id string) {
@@ -204,6 +192,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, event *Event) er
 // build runs an operation and returns its response. It holds one of the places meanwhile, but not while the response is
 // written, since a slow client decides how long that takes.
 func (h *handler) build(r *http.Request, o *operation, args *arguments, owner string) (*answer, error) {
+	const placeTime = 5 * time.Second   // limits the wait for a place
 	const answerTime = 15 * time.Second // limits an operation. Without a limit, requests would pile up behind a database that hangs
 	leave, err := h.places.Enter(r.Context(), placeTime, owner)
 	if errors.Is(err, fairqueue.ErrNone) {

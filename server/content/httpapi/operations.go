@@ -124,14 +124,9 @@ func (h *handler) articles(ctx context.Context, args *arguments) (body []byte, n
 
 // The parameters of pages. With a cursor, articles come in the order of their ids. Its value is "" for the first page, and then the id of
 // the last article in Base64 (RFC 4648 section 5), so that clients take it as it is.
-const (
-	cursor   = "cursor"
-	pageSize = "pageSize"
-)
+const cursor, pageSize = "cursor", "pageSize"
 
-func (q *query) size() int {
-	return int(q.integer(pageSize, content.MaxPageSize, 25))
-}
+func (q *query) size() int { return int(q.integer(pageSize, content.MaxPageSize, 25)) }
 
 // next returns the query of the page after one with articles, or "" if that is the last. parameter names the page.
 func (q *query) next(articles []content.Article, size int, parameter string) string {
@@ -198,8 +193,7 @@ func (h *handler) openAPI(context.Context, *arguments) (body []byte, next string
 	return h.document, "", nil
 }
 
-// audience returns the audience of a request, or what is wrong with its parameters. It ignores the moderatorId of a caller that may not
-// moderate.
+// audience returns the audience of a request, or what is wrong with its parameters. Without the right to moderate, moderatorId is ignored.
 func (h *handler) audience(ctx context.Context, args *arguments, moderator string) (content.Audience, error) {
 	if err := args.query.problem(); err != nil {
 		return content.Everybody, err
@@ -245,9 +239,7 @@ func parseQuery(raw string) *query {
 
 func (q *query) contains(name string) bool { return len(q.values[name]) > 0 }
 
-func (q *query) note(name, detail string) {
-	q.wrong = append(q.wrong, fieldProblem{name, detail})
-}
+func (q *query) note(name, detail string) { q.wrong = append(q.wrong, fieldProblem{name, detail}) }
 
 // problem returns an error that lists the invalid parameters, or nil.
 func (q *query) problem() error {

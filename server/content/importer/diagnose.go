@@ -22,12 +22,11 @@ const recordProblems = 20
 // diagnosis is a second, slow pass over a bad record that finds its problems.
 type diagnosis struct {
 	problem.Collector
-	text          []byte
-	start         problem.Place
-	d             *jsontext.Decoder
-	typ           string
-	deleted       bool
-	ignoreUnknown bool
+	text                   []byte
+	start                  problem.Place
+	d                      *jsontext.Decoder
+	typ                    string
+	deleted, ignoreUnknown bool
 	// at is the place of offset in text. Places behind it are counted from there.
 	offset int
 	place  problem.Place

@@ -76,7 +76,7 @@ func Import(ctx context.Context, w content.Writer, name string, r io.Reader, o O
 	defer cancel()
 	batches := make(chan *batch)
 	in := &input{name: name, place: problem.Place{Line: 1, Column: 1}, ignoreUnknown: o.IgnoreUnknown}
-	in.r = bufio.NewReaderSize(&untilError{r: r}, bufferSize)
+	in.r = bufio.NewReaderSize(&untilError{r: r}, 256<<10)
 	go read(ctx, in, batches)
 	var result Result
 	for {

@@ -10,18 +10,13 @@ import (
 	"github.com/keywright/keywright/internal/problem"
 )
 
-const (
-	bufferSize = 256 << 10
-	space      = " \t\r\n" // the white space of JSON
-)
+const space = " \t\r\n" // the white space of JSON
 
 // input splits its text into records. If the text ends within a line or a record, the last record is incomplete.
 type input struct {
-	name          string
-	r             *bufio.Reader
-	started       bool
-	array         bool
-	ignoreUnknown bool
+	name                          string
+	r                             *bufio.Reader
+	started, array, ignoreUnknown bool
 	// done reports that nothing more will be read.
 	done bool
 	// comma reports that the last element of the array was followed by a comma.

@@ -45,9 +45,6 @@ type Client struct {
 	http    *auth.Client
 }
 
-// maxRedirects limits how often a registry may send the client elsewhere.
-const maxRedirects = 5
-
 // New returns a client. Its credentials are those of docker's files and helpers, of the registry that is asked and no other. They go
 // to that registry, or to the server of tokens that its answer names as realm, as in docker
 // (https://distribution.github.io/distribution/spec/auth/token/).
@@ -75,6 +72,7 @@ func New(o Options) (*Client, error) {
 
 // checkRedirect refuses what leads from https to anything else. The client of oras drops the credential where the origin changes.
 func checkRedirect(r *http.Request, via []*http.Request) error {
+	const maxRedirects = 5 // limits how often a registry may send the client elsewhere
 	switch {
 	case len(via) > maxRedirects:
 		return errors.New("the registry redirects without end")
@@ -277,16 +275,12 @@ func ParseReference(text string) (Reference, error) {
 		return Reference{}, errors.New("has no registry: write its host name first, as in registry.example/acme/hmac:1.2.0")
 	case hasDigest && strings.Contains(name[strings.LastIndex(name, "/"):], ":"):
 		return Reference{}, errors.New("has a tag and a digest: write one of them")
+	case hasDigest && !artifact.IsDigest(parsed.Reference):
+		return Reference{}, errors.New("has a digest that is no SHA-256")
+	case hasDigest:
+		return Reference{Registry: parsed.Registry, Repository: parsed.Repository, Digest: parsed.Reference}, nil
 	}
-	r := Reference{Registry: parsed.Registry, Repository: parsed.Repository}
-	if hasDigest {
-		if r.Digest = parsed.Reference; !artifact.IsDigest(r.Digest) {
-			return Reference{}, errors.New("has a digest that is no SHA-256")
-		}
-		return r, nil
-	}
-	r.Tag = parsed.Reference
-	return r, nil
+	return Reference{Registry: parsed.Registry, Repository: parsed.Repository, Tag: parsed.Reference}, nil
 }
 
 // String returns the text of the reference.

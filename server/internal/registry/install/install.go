@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -24,7 +25,6 @@ import (
 // Options configures [Get].
 type Options struct {
 	Client *registry.Client
-	Limits host.Limits
 	// Key, if it is not nil, has to be the key of a signature.
 	Key *signature.Key
 }
@@ -64,7 +64,7 @@ func Get(ctx context.Context, o Options, name, reference string, previous *lock.
 	if err != nil {
 		return nil, err
 	}
-	info, err := host.Inspect(ctx, host.Plugin{Name: name, Wasm: module, SHA256: lock.Hex(found.Module.Digest.String())}, o.Limits)
+	info, err := host.Inspect(ctx, host.Plugin{Name: name, Wasm: module, SHA256: lock.Hex(found.Module.Digest.String())}, host.Limits{})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", ref, err)
 	}
@@ -183,8 +183,7 @@ func NameOf(reference string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%q %w", host.Printable(reference), err)
 	}
-	name := ref.Repository[strings.LastIndex(ref.Repository, "/")+1:]
-	name = strings.ReplaceAll(name, ".", "-")
+	name := strings.ReplaceAll(path.Base(ref.Repository), ".", "-")
 	if lock.CheckName(name) != nil {
 		return "", fmt.Errorf("of %q no name can be made: give one with --name", ref.Repository)
 	}

@@ -85,10 +85,9 @@ func (c Capabilities) Compare(now Capabilities) (changes []Change) {
 	names := slices.AppendSeq(slices.Collect(maps.Keys(c)), maps.Keys(now))
 	slices.Sort(names)
 	for _, what := range slices.Compact(names) {
-		if slices.Equal(c[what], now[what]) {
-			continue
+		if !slices.Equal(c[what], now[what]) {
+			changes = append(changes, Change{what, values(c[what]...), values(now[what]...), reason(wider(what, c[what], now[what]), WhyWider)})
 		}
-		changes = append(changes, Change{what, values(c[what]...), values(now[what]...), reason(wider(what, c[what], now[what]), WhyWider)})
 	}
 	return changes
 }

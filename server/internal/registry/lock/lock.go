@@ -228,11 +228,10 @@ func (l *Lock) Write(dir string) error {
 	}
 	defer unlock()
 	if l.read != nil {
-		now, err := readText(dir)
-		if err != nil {
+		switch now, err := readText(dir); {
+		case err != nil:
 			return fmt.Errorf("%s: %w", Name, err)
-		}
-		if now != *l.read {
+		case now != *l.read:
 			return ErrChanged
 		}
 	}

@@ -24,8 +24,7 @@ import (
 // Sent is a request that was sent through a connector, and what came of it.
 type Sent struct {
 	// Host is the host of the connector. Its secrets and variables are read once more, to make up others of their kind.
-	Host *host.Host
-	// Connector is the connector.
+	Host      *host.Host
 	Connector *host.Connector
 	// Module is the module of its plugin, with which the case is run. If it is nil, the case is not run.
 	Module []byte
@@ -33,7 +32,6 @@ type Sent struct {
 	Request *http.Request
 	// Began is the time at which it was sent.
 	Began time.Time
-	// Trace is the trace of the request.
 	Trace *host.Trace
 	// Status is the status of the answer, and Err the error without one.
 	Status int
@@ -293,11 +291,9 @@ func (r *recorder) variables() {
 	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		value, err := r.rendered("get_variable('" + name + "')")
-		if err != nil {
-			continue
+		if value, err := r.rendered("get_variable('" + name + "')"); err == nil {
+			r.out.Case.Variables[name] = r.variable(value)
 		}
-		r.out.Case.Variables[name] = r.variable(value)
 	}
 	if len(names) > 0 {
 		r.replaced("variables, but for numbers and names that the plugin lists")

@@ -48,21 +48,16 @@ func (r *recorder) request() error {
 	return nil
 }
 
-// path returns a path of the same shape. A placeholder of the configuration stays.
+// path returns a path of the same shape. Literals of the configuration stay, since a placeholder is one.
 func (r *recorder) path(path string) string {
-	return r.around(path, func(text string) string { return shape(text, true) })
-}
-
-// around returns text with the literals of the configuration in it as they are, and do of what is around them.
-func (r *recorder) around(text string, do func(string) string) string {
 	for _, literal := range r.literals {
 		for _, form := range []string{literal, url.PathEscape(literal)} {
-			if before, after, ok := strings.Cut(text, form); ok && len(literal) >= 3 {
-				return r.around(before, do) + form + r.around(after, do)
+			if before, after, ok := strings.Cut(path, form); ok && len(literal) >= 3 {
+				return r.path(before) + form + r.path(after)
 			}
 		}
 	}
-	return do(text)
+	return shape(path, true)
 }
 
 // query returns a query of the same shape. Names that consist of words stay.
@@ -157,8 +152,7 @@ func (r *recorder) answers() {
 
 // metadata sets the metadata of the issuers that the configuration names: an endpoint for each member, unless it could not be read.
 func (r *recorder) metadata(endpoints map[string][]casefile.Reply) {
-	var failed *host.DiscoveryError
-	errors.As(r.input.Err, &failed)
+	failed := errors.As(r.input.Err, new(*host.DiscoveryError))
 	documents := map[string]map[string]any{}
 	for _, text := range configTexts(r.out.Case.Config) {
 		for _, found := range discovery.FindAllStringSubmatch(text, -1) {
@@ -172,7 +166,7 @@ func (r *recorder) metadata(endpoints map[string][]casefile.Reply) {
 	for issuer, document := range documents {
 		ofOAuth, ofOpenID := wellknown.Locations(issuer)
 		endpoints[ofOAuth] = []casefile.Reply{{JSON: document}}
-		if failed != nil {
+		if failed {
 			endpoints[ofOAuth] = []casefile.Reply{{Unreachable: true}}
 			endpoints[ofOpenID] = []casefile.Reply{{Unreachable: true}}
 		}

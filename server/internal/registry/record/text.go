@@ -24,8 +24,7 @@ import (
 	"github.com/keywright/keywright/internal/testworld"
 )
 
-// shortest is the minimum length of a literal text in an object that may be a credential. One beside an expression that is shorter
-// stays there.
+// shortest is the minimum length of a literal text in an object that may be a credential. A shorter one beside an expression stays.
 const shortest = 8
 
 // text returns a made-up text in place of one that may be a secret. No two are equal. It can be decoded as the other one can, and has
@@ -46,14 +45,10 @@ func (r *recorder) text(text string) string {
 	if strings.ContainsFunc(core, unicode.IsControl) {
 		result = result[:4] + "\n" + result[4:]
 	}
-	if !isASCII(core) {
+	if strings.ContainsFunc(core, func(r rune) bool { return r > unicode.MaxASCII }) {
 		result = result[:4] + "é" + result[4:]
 	}
 	return result + text[len(core):]
-}
-
-func isASCII(text string) bool {
-	return !strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII })
 }
 
 // shape returns a text of the same length with x in place of each letter and 0 in place of each digit. If encoded is set, the text is
@@ -193,8 +188,7 @@ func (r *recorder) secret(name, value string) {
 func (r *recorder) madeUp(value string) string {
 	var document any
 	if trimmed := strings.TrimSpace(value); strings.HasPrefix(trimmed, "{") && json.Unmarshal([]byte(value), &document) == nil {
-		text, err := json.Marshal(r.document(document))
-		if err == nil {
+		if text, err := json.Marshal(r.document(document)); err == nil {
 			return string(text)
 		}
 	}

@@ -164,14 +164,9 @@ func Checkout(checkout string) (dir string, err error) {
 	return dir, nil
 }
 
-// Marks of the table of fields in the README of a plugin.
-const (
-	fieldsBegin = "<!-- fields -->\n"
-	fieldsEnd   = "<!-- end of fields -->"
-)
-
 // WriteFields replaces the table of fields in the README.md of a directory. It does nothing if there is none.
 func WriteFields(dir, table string) error {
+	const fieldsBegin, fieldsEnd = "<!-- fields -->\n", "<!-- end of fields -->"
 	name := filepath.Join(dir, "README.md")
 	text, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {

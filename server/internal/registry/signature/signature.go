@@ -83,12 +83,9 @@ func minisignKey(text string) (key minisign.PublicKey, err error) {
 }
 
 func (k Key) ecdsa() (*ecdsa.PublicKey, error) {
-	der, err := base64.StdEncoding.DecodeString(k.Text)
-	if err != nil {
-		return nil, errors.New("is no public key")
-	}
+	der, errText := base64.StdEncoding.DecodeString(k.Text)
 	public, err := x509.ParsePKIXPublicKey(der)
-	if err != nil {
+	if errText != nil || err != nil {
 		return nil, errors.New("is no public key")
 	}
 	key, ok := public.(*ecdsa.PublicKey)
@@ -264,24 +261,20 @@ func (s *Signer) Sign(random io.Reader, manifest []byte, repository, comment str
 		text := minisign.SignWithComments(*s.minisign, manifest, comment, "signature of a plugin for Keywright")
 		return Signature{Kind: Minisign, Signature: text, Key: key}, nil
 	}
-	payload, err := payloadOf(artifact.Digest(manifest), repository)
+	payload, err := json.Marshal(map[string]any{
+		"critical": map[string]any{
+			"identity": map[string]string{"docker-reference": repository},
+			"image":    map[string]string{"docker-manifest-digest": artifact.Digest(manifest)},
+			"type":     simpleSigning,
+		},
+		"optional": nil,
+	}, json.Deterministic(true))
 	if err != nil {
 		return Signature{}, err
 	}
 	sum := sha256.Sum256(payload)
 	signed, err := ecdsa.SignASN1(random, s.ecdsa, sum[:])
 	return Signature{Kind: Cosign, Signature: signed, Payload: payload, Key: key}, err
-}
-
-func payloadOf(digest, repository string) ([]byte, error) {
-	return json.Marshal(map[string]any{
-		"critical": map[string]any{
-			"identity": map[string]string{"docker-reference": repository},
-			"image":    map[string]string{"docker-manifest-digest": digest},
-			"type":     simpleSigning,
-		},
-		"optional": nil,
-	}, json.Deterministic(true))
 }
 
 // decrypt decrypts a private key as cosign keeps it: scrypt, and the secret box of NaCl.
@@ -304,11 +297,10 @@ func decrypt(text []byte, password string) ([]byte, error) {
 		Text []byte `json:"ciphertext"`
 	}
 	errForm := errors.New("is no key of cosign: it is encrypted in another way")
-	if err := json.Unmarshal(text, &box); err != nil {
-		return nil, errForm
-	}
-	work := box.KDF.Params
+	work := &box.KDF.Params
 	switch {
+	case json.Unmarshal(text, &box) != nil:
+		return nil, errForm
 	case box.KDF.Name != "scrypt" || box.Cipher.Name != "nacl/secretbox" || len(box.Cipher.Nonce) != 24:
 		return nil, errForm
 	case work.N <= 0 || work.R <= 0 || work.P <= 0 || work.P > 16 || work.R > 64 || work.N > maxWork/128/work.R:
