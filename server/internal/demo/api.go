@@ -28,10 +28,7 @@ const (
 	APIKeyParameter = "api_key"
 )
 
-const (
-	maxRecords = 1024
-	maxBody    = 1 << 20
-)
+const maxRecords, maxBody = 1024, 1 << 20
 
 // An API is an external API that checks a different kind of credential at each path. A request must have the credential of its
 // path once, and no other. The response is JSON with the member "ok". An API is safe for concurrent use.

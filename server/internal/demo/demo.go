@@ -21,14 +21,8 @@ import (
 	"time"
 )
 
-const (
-	rsaBits     = 2048
-	secretBytes = 24
-	headerTime  = 5 * time.Second
-	patience    = time.Second
-	// tokenLifetime is the lifetime of access tokens, which plugins assume, too.
-	tokenLifetime = time.Hour
-)
+// tokenLifetime is the lifetime of access tokens, which plugins assume, too.
+const tokenLifetime = time.Hour
 
 // Keys holds the credentials of one run, which connectors use and servers check.
 type Keys struct {
@@ -42,9 +36,9 @@ type Keys struct {
 
 // NewKeys generates Keys.
 func NewKeys() (Keys, error) {
-	rsaKey, errRSA := rsa.GenerateKey(rand.Reader, rsaBits)
+	rsaKey, errRSA := rsa.GenerateKey(rand.Reader, 2048)
 	ecKey, errEC := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	k := Keys{ClientID: "demo-client", ClientSecret: randomText(secretBytes), APIKey: randomText(secretBytes), RSA: rsaKey, EC: ecKey}
+	k := Keys{ClientID: "demo-client", ClientSecret: randomText(24), APIKey: randomText(24), RSA: rsaKey, EC: ecKey}
 	return k, errors.Join(errRSA, errEC)
 }
 
@@ -101,18 +95,15 @@ func listen(ctx context.Context) (net.Listener, error) {
 }
 
 func (s *Servers) serve(listener net.Listener, handler http.Handler) {
-	server := &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: headerTime,
-		ErrorLog:          log.New(io.Discard, "", 0), // drops errors about clients that went away
-	}
+	silence := log.New(io.Discard, "", 0) // of errors about clients that went away
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ErrorLog: silence}
 	s.servers = append(s.servers, server)
 	s.done.Go(func() { _ = server.Serve(listener) }) // returns http.ErrServerClosed; other errors show in the clients
 }
 
 // Close stops both servers. Requests that have not ended after a second are cut off.
 func (s *Servers) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	var errs []error
 	for _, server := range s.servers {

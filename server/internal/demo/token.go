@@ -22,8 +22,7 @@ const (
 	grantClientCredentials = "client_credentials"                          // RFC 6749 section 4.4
 	grantJWTBearer         = "urn:ietf:params:oauth:grant-type:jwt-bearer" // RFC 7523 section 2.1
 
-	maxForm    = 64 << 10 // bytes
-	tokenBytes = 32       // random bytes in an access token
+	maxForm = 64 << 10 // bytes
 )
 
 // A TokenEndpoint is an OAuth 2.0 token endpoint (RFC 6749 section 3.2) for one client. It is safe for concurrent use.
@@ -198,7 +197,7 @@ func equal(a, b string) bool {
 }
 
 func (e *TokenEndpoint) issue(subject string) string {
-	token := randomText(tokenBytes)
+	token := randomText(32)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.now()

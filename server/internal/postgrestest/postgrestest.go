@@ -96,8 +96,7 @@ func (s *Server) Restart(meanwhile func()) error {
 	return nil
 }
 
-// run starts the server and returns when it is ready. A goroutine keeps the thread that started the server, because
-// Linux ends the server with that thread.
+// run starts the server and returns when it is ready. A goroutine keeps the thread that started it, with which Linux ends the server.
 func (s *Server) run(command *exec.Cmd) error {
 	log, err := command.StderrPipe()
 	if err != nil {
@@ -151,8 +150,7 @@ func (s *Server) Database(ctx context.Context) (string, error) {
 }
 
 func (s *Server) url(database string) string {
-	u := url.URL{Scheme: "postgres", User: url.User("test"), Path: "/" + database, RawQuery: url.Values{"host": {s.directory}}.Encode()}
-	return u.String()
+	return (&url.URL{Scheme: "postgres", User: url.User("test"), Path: "/" + database, RawQuery: url.Values{"host": {s.directory}}.Encode()}).String()
 }
 
 // program returns the path of a program of PostgreSQL: from the newest Debian package that is installed, or on PATH.

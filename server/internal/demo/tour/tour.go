@@ -205,9 +205,7 @@ func (t *tour) send(client *http.Client, request *http.Request) (Request, error)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return Request{
-		Status: response.StatusCode, Exchanges: t.last.Exchanges, Cached: t.last.Cached, Sandbox: t.last.SandboxTime,
-	}, nil
+	return Request{Status: response.StatusCode, Exchanges: t.last.Exchanges, Cached: t.last.Cached, Sandbox: t.last.SandboxTime}, nil
 }
 
 // judge adds the problems to the report. It expects status 200 for every request, and for each connector that uses tokens one

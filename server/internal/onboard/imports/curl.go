@@ -72,19 +72,14 @@ func makeCurl(words []word, o Options) (*Result, error) {
 }
 
 type curl struct {
-	urls    []word
-	method  string
-	user    *string
-	bearer  *string
-	headers []word
-	cookies []string
+	urls, headers []word
+	method        string
+	user, bearer  *string
+	cookies       []string
 	// data has the parts of the body, as curl encodes them, and queries what --url-query adds to the URL.
-	data, queries []string
-	get           bool
-	head          bool
-	json          bool
-	digest        bool
-	aws           string
+	data, queries           []string
+	get, head, json, digest bool
+	aws                     string
 	// cert is true if there is a client certificate or its key.
 	cert  bool
 	notes []string

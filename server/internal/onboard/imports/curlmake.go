@@ -13,7 +13,6 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// A curlMaker makes a connector of a command line of curl.
 type curlMaker struct {
 	*maker
 	curl *curl
@@ -193,14 +192,12 @@ var callers = []string{"accept", "accept-language", "content-type", "prefer", "a
 // clients are headers that HTTP clients and browsers set.
 var clients = regexp.MustCompile(`(?i)^(accept-encoding|cache-control|connection|content-length|dnt|expect|host|if-.*|keep-alive|origin|pragma|priority|proxy-.*|referer|sec-.*|te|trailer|transfer-encoding|upgrade.*|user-agent|authorization|cookie|x-amz-security-token|x-amz-date|x-amz-content-sha256)$`)
 
-// parted separates the words of a value, a name or a path.
-func parted(r rune) bool { return strings.ContainsRune(" -_.,:;=/*+()[]&\"", r) }
-
 // isHarmless reports whether a value is no credential by its form: versions, media types, languages. Each of its words is one, or a
 // number, or has few letters and digits.
 func isHarmless(value string) bool {
 	const longest, longestWord, longestNumber, longestMixed = 80, 20, 8, 5
-	return len(value) <= longest && !slices.ContainsFunc(strings.FieldsFunc(value, parted), func(part string) bool {
+	separator := func(r rune) bool { return strings.ContainsRune(" -_.,:;=/*+()[]&\"", r) }
+	return len(value) <= longest && !slices.ContainsFunc(strings.FieldsFunc(value, separator), func(part string) bool {
 		letters := strings.Trim(strings.ToLower(part), "abcdefghijklmnopqrstuvwxyz") == ""
 		capitals := strings.Trim(part[1:], "abcdefghijklmnopqrstuvwxyz")
 		switch {

@@ -15,12 +15,7 @@ import (
 // optionSyntax matches what makes the name of an option of curl that of another one, such as url-query of url.
 var optionSyntax = regexp.MustCompile(`^-[a-z-]+$`)
 
-func noted(text string) func(*curl, string) {
-	return func(c *curl, _ string) { c.note("%s", text) }
-}
-
-const noCheck = "-k is refused: the connector verifies certificates, since it would send its credential to anybody otherwise. " +
-	"For an authority of your own, use ca of the member tls, or ca_file of egress"
+func noted(text string) func(*curl, string) { return func(c *curl, _ string) { c.note("%s", text) } }
 
 // valued are the options of curl that are known and have a value, by their long names. Those without a function do not matter.
 var valued = map[string]func(c *curl, value string){
@@ -69,10 +64,13 @@ var switches = map[string]func(*curl){
 	"negotiate": refuse("--negotiate"),
 	"ntlm":      refuse("--ntlm"),
 	"ntlm-wb":   refuse("--ntlm-wb"),
-	"insecure":  func(c *curl) { c.note("%s", noCheck) },
-	"netrc":     func(c *curl) { c.skip("the file .netrc is not read: add its user and password with -u") },
-	"location":  func(c *curl) { c.note("-L is left out: redirects go to the caller, and are not followed") },
-	"next":      func(c *curl) { c.fail("a second request begins (--next): import each by itself") },
+	"insecure": func(c *curl) {
+		c.note("-k is refused: the connector verifies certificates, since it would send its credential to anybody otherwise. " +
+			"For an authority of your own, use ca of the member tls, or ca_file of egress")
+	},
+	"netrc":    func(c *curl) { c.skip("the file .netrc is not read: add its user and password with -u") },
+	"location": func(c *curl) { c.note("-L is left out: redirects go to the caller, and are not followed") },
+	"next":     func(c *curl) { c.fail("a second request begins (--next): import each by itself") },
 
 	"basic": nil, "anyauth": nil, "parallel": nil, "append": nil, "use-ascii": nil, "remote-time": nil,
 	"list-only": nil, "proxytunnel": nil, "sslv2": nil, "sslv3": nil, "silent": nil, "show-error": nil,

@@ -89,10 +89,7 @@ func newMaker(o Options, name, base string) (*maker, error) {
 	if permalink == "" {
 		return nil, errors.New("the connector needs a name with a letter a to z or a digit: use --name")
 	}
-	return &maker{
-		options: o, prefix: permalink,
-		result: &Result{Connector: &Connector{Name: name, URL: base}},
-	}, nil
+	return &maker{options: o, prefix: permalink, result: &Result{Connector: &Connector{Name: name, URL: base}}}, nil
 }
 
 // clean returns a text of a document as a name: in one line, without characters that are not printable, and no template.
@@ -155,9 +152,8 @@ func secretName(prefix, suffix string) string {
 	return prefix + "-" + cmp.Or(gateway.Permalink(suffix), "secret")
 }
 
-const maxNotes = 50
-
 func (m *maker) note(format string, args ...any) {
+	const maxNotes = 50
 	text := host.Printable(fmt.Sprintf(format, args...))
 	switch len(m.result.Notes) {
 	case maxNotes:

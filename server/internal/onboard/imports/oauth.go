@@ -241,10 +241,7 @@ func (s *schemer) scope(name string, flow *node) {
 		scopes = validScopes
 	}
 	if len(scopes) == 0 {
-		if all != nil && all.kind == isObject {
-			scopes = all.names
-		}
-		if len(scopes) > 1 {
+		if scopes = all.members(); len(scopes) > 1 {
 			s.note("scope has all %d scopes of the document: remove those that you do not need", len(scopes))
 		}
 	}

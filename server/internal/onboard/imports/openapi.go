@@ -68,11 +68,8 @@ func printable(err error) error {
 	return errors.New(host.Printable(err.Error()))
 }
 
-const (
-	// maxCandidates limits the requirements that are tried, and maxTogether the schemes of one.
-	maxCandidates = 100
-	maxTogether   = 20
-)
+// maxCandidates limits the requirements that are tried, and maxTogether the schemes of one.
+const maxCandidates, maxTogether = 100, 20
 
 func readDocument(text []byte) (*document, error) {
 	root, err := parse(text)
@@ -89,13 +86,11 @@ func readDocument(text []byte) (*document, error) {
 	default:
 		return nil, errors.New("this is no OpenAPI document: its member openapi has to be 3.x, or its member swagger 2.0")
 	}
-	if schemes != nil && schemes.kind == isObject {
-		for i, name := range schemes.names {
-			if _, twice := d.schemes[name]; !twice {
-				d.names = append(d.names, name)
-			}
-			d.schemes[name] = schemes.values[i]
+	for i, name := range schemes.members() {
+		if _, twice := d.schemes[name]; !twice {
+			d.names = append(d.names, name)
 		}
+		d.schemes[name] = schemes.values[i]
 	}
 	return d, nil
 }

@@ -11,12 +11,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-const (
-	// MaxLine limits a command line.
-	MaxLine = 1 << 20
-	// maxOpen limits the characters that nest commands, since the parser of sh calls itself for each.
-	maxOpen = 10_000
-)
+// MaxLine limits a command line.
+const MaxLine = 1 << 20
 
 // A word is a word of a command line, or another part of it, with its place for errors, such as "line 2".
 type word struct{ text, where string }
@@ -39,6 +35,7 @@ type shellText struct {
 
 // split returns what a text of sh has. It expands nothing.
 func split(text string) (*shellText, error) {
+	const maxOpen = 10_000 // limits the characters that nest commands, since the parser of sh calls itself for each
 	switch {
 	case len(text) > MaxLine:
 		return nil, fmt.Errorf("the command line is longer than %d KiB", MaxLine>>10)
@@ -70,7 +67,6 @@ func split(text string) (*shellText, error) {
 
 func wordAt(p syntax.Pos) word { return word{where: fmt.Sprintf("line %d", p.Line())} }
 
-// leave adds a part of the text to the rest.
 func (s *shellText) leave(n syntax.Node) {
 	w := wordAt(n.Pos())
 	w.text = s.text[min(n.Pos().Offset(), uint(len(s.text))):min(n.End().Offset(), uint(len(s.text)))]

@@ -18,7 +18,6 @@ import (
 	"github.com/keywright/keywright/server/internal/trial"
 )
 
-// connectorsView is the page of all connectors.
 type connectorsView struct {
 	Connectors []connectorRow
 	// All, Failing and Idle count the connectors, and those of these conditions.
@@ -31,7 +30,6 @@ type connectorsView struct {
 // maxRows is the number of connectors on a page. Those with trouble come first if there are more.
 const maxRows = 100
 
-// connectorRow is a connector in the list.
 type connectorRow struct {
 	Permalink, Name, Type string
 	// Mark is the condition in a word: working, working again, some fail, failing, secret missing, idle. Class is its colour, and Sign its sign.
@@ -50,7 +48,6 @@ type bar struct {
 	Y, Height, Bad, Top float64
 }
 
-// connectors returns the view of all connectors.
 func (c *Console) connectors(s *State, r *http.Request) (any, error) {
 	view := &connectorsView{All: len(s.Set.Connectors), Query: strings.TrimSpace(r.URL.Query().Get("q"))}
 	query := strings.ToLower(view.Query)
@@ -77,7 +74,6 @@ func (c *Console) connectors(s *State, r *http.Request) (any, error) {
 	return view, nil
 }
 
-// row returns what the list says about a connector.
 func (c *Console) row(ctx context.Context, s *State, connector *gateway.Connector) connectorRow {
 	now := c.config.Clock()
 	d := connector.Definition()
@@ -162,7 +158,6 @@ func bars(minutes [window]minute) (all []bar) {
 	return all
 }
 
-// connectorView is the page of one connector.
 type connectorView struct {
 	connectorRow
 	// URL and Methods are those of the definition.
@@ -199,7 +194,6 @@ func find(s *State, r *http.Request) (*gateway.Connector, error) {
 	return s.Set.Connectors[i], nil
 }
 
-// connector returns the view of the connector in the path of a request.
 func (c *Console) connector(s *State, r *http.Request) (any, error) {
 	connector, err := find(s, r)
 	if err != nil {

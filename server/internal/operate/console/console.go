@@ -88,7 +88,7 @@ var files embed.FS
 
 // New returns the console.
 func New(c Config) *Console {
-	conditions, _ := lru.New[string, found](maxKnown) // the only error is for sizes below one
+	conditions, _ := lru.New[string, found](10_000) // the only error is for sizes below one
 	console := &Console{config: c, templates: map[string]*template.Template{}, conditions: conditions}
 	layout := template.Must(template.New("layout.html").Funcs(functions(c.Clock)).ParseFS(files, "pages/layout.html"))
 	for _, p := range slices.Concat(pages, []page{failedPage}) {
@@ -109,7 +109,6 @@ func (c *Console) Routes() map[string]http.Handler {
 	return routes
 }
 
-// A failure is an error with a status and a text for the operator.
 type failure struct {
 	status int
 	text   string
@@ -117,15 +116,14 @@ type failure struct {
 
 func (f *failure) Error() string { return f.text }
 
-// handler returns the handler of a page.
 func (c *Console) handler(p *page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		state := c.config.State()
 		view, err := p.view(c, &state, r)
 		status, shownPage := http.StatusOK, p
 		if err != nil {
-			var failed *failure
-			if !errors.As(err, &failed) {
+			failed, ok := errors.AsType[*failure](err)
+			if !ok {
 				failed = &failure{http.StatusInternalServerError, "the page cannot be shown, and the log says why"}
 				c.config.Logger.ErrorContext(r.Context(), "a page of the console cannot be shown", slog.String("page", p.name), slog.Any("error", err))
 			}
@@ -176,7 +174,6 @@ func protected(h http.Handler) http.Handler {
 	})
 }
 
-// layout is the data of every page.
 type layout struct {
 	// Title is the name of the page.
 	Title string
@@ -207,7 +204,6 @@ func (c *Console) layout(s *State, r *http.Request, p *page, view any) *layout {
 	return l
 }
 
-// functions returns the functions that templates may call.
 func functions(clock func() time.Time) template.FuncMap {
 	return template.FuncMap{
 		"lasts": lasts, "took": took, "count": count, "rate": rate, "bars": bars,
@@ -221,7 +217,6 @@ func functions(clock func() time.Time) template.FuncMap {
 	}
 }
 
-// first returns at most 100 of a list.
 func first[T any](all []T) []T { return all[:min(len(all), 100)] }
 
 // lasts returns a duration for people, in its two largest units, such as 3 h 20 min.

@@ -46,11 +46,8 @@ type Step struct {
 // Took returns the time of the step.
 func (s Step) Took() time.Duration { return time.Duration(s.Milliseconds * float64(time.Millisecond)) }
 
-// maxCause is the maximum number of bytes of an error that is kept.
-const maxCause = 1000
-
-// failureOf returns the failure of a request.
 func failureOf(e *gateway.Event, stage string, end time.Time) Failure {
+	const maxCause = 1000 // the maximum number of bytes of an error that is kept
 	f := Failure{
 		Time: end, RequestID: e.ID, Stage: stage, Status: e.Status, Method: e.Method, Pattern: e.Pattern, Tenant: host.Printable(e.Tenant),
 		Remedy: e.Remedy(), Way: wayOf(e),

@@ -91,19 +91,15 @@ func (c *Console) grants(s *State, r *http.Request) (any, error) {
 	return view, nil
 }
 
-// maxUsers is the maximum number of users of a connector whose conditions are remembered. Of more, the count is a lower bound.
-const maxUsers = 10_000
-
 // users counts the users of a connector by the condition of their grants, as their last request has met it. It holds no IDs, but hashes
 // with a seed of this process. A store of state cannot count them: the names of its rows are hashes, too, and their values are sealed.
 type users struct {
 	seed       maphash.Seed
 	conditions map[uint64]host.Condition
-	// more reports whether there were more than maxUsers.
+	// more reports whether there were more than are remembered.
 	more bool
 }
 
-// userCounts holds numbers of users.
 type userCounts struct {
 	// Counts has the numbers by condition.
 	Counts map[string]int
@@ -131,8 +127,8 @@ func conditionOf(e *gateway.Event) host.Condition {
 	return ""
 }
 
-// met records what a request has met.
 func (u *users) met(e *gateway.Event) {
+	const maxUsers = 10_000 // the maximum number whose conditions are remembered. Of more, the count is a lower bound
 	condition := conditionOf(e)
 	if condition == "" {
 		return

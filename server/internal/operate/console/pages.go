@@ -42,17 +42,14 @@ var pages = []page{
 	{pattern: "GET /sessions", name: "Sessions", path: "/sessions", template: "sessions.html", view: (*Console).sessions},
 }
 
-// failedPage shows the text of a failure.
 var failedPage = page{name: "Error", template: "failed.html"}
 
-// configurationView is the page of the configuration.
 type configurationView struct {
 	*State
 	// Secrets is the number of secrets that connectors name.
 	Secrets int
 }
 
-// configuration returns the view of the configuration.
 func (c *Console) configuration(s *State, _ *http.Request) (any, error) {
 	secrets := map[string]bool{}
 	for _, connector := range s.Set.Connectors {
@@ -63,7 +60,6 @@ func (c *Console) configuration(s *State, _ *http.Request) (any, error) {
 	return &configurationView{s, len(secrets)}, nil
 }
 
-// sessionsView is the page of the sessions of users.
 type sessionsView struct {
 	identity.Config
 	identity.Keys
@@ -71,7 +67,6 @@ type sessionsView struct {
 	Ends time.Time
 }
 
-// sessions returns the view of the sessions.
 func (c *Console) sessions(s *State, _ *http.Request) (any, error) {
 	view := &sessionsView{Config: s.Set.Settings.User, Ends: s.CertificateEnds}
 	if s.Sessions != nil {
@@ -80,7 +75,6 @@ func (c *Console) sessions(s *State, _ *http.Request) (any, error) {
 	return view, nil
 }
 
-// pluginsView is the page of the plugins.
 type pluginsView struct {
 	Plugins []pluginRow
 	// LockError says why keywright.lock cannot be read. It is empty if it can.
@@ -106,7 +100,6 @@ type pluginRow struct {
 // Limited reports whether the operator has given the plugin limits of its own.
 func (p *pluginRow) Limited() bool { return p.Limits != host.PluginLimits{} }
 
-// plugins returns the view of all plugins.
 func (c *Console) plugins(s *State, _ *http.Request) (any, error) {
 	view := &pluginsView{}
 	locked, err := lock.Read(filepath.Dir(s.File))

@@ -55,7 +55,6 @@ type record struct {
 	users users
 }
 
-// minute counts the requests of a minute.
 type minute struct {
 	// number is the minute in Unix time.
 	number           int64
@@ -172,7 +171,6 @@ func (r *Recorder) Attempted(attempt *host.Attempt) {
 	}
 }
 
-// failed records an attempt that failed.
 func (r *record) failed(attempt *host.Attempt, now time.Time) {
 	var token *host.TokenError
 	var metadata *host.DiscoveryError
@@ -222,7 +220,6 @@ type summary struct {
 	Minutes [window]minute
 }
 
-// stageCount is the number of failures at a stage.
 type stageCount struct {
 	Stage string
 	Count uint32
@@ -243,8 +240,7 @@ func (r *Recorder) summary(connector string, now time.Time) (s summary) {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
 	current := now.Unix() / 60
-	for i := range rec.minutes {
-		m := &rec.minutes[i]
+	for _, m := range rec.minutes {
 		age := current - m.number
 		if age < 0 || age >= window {
 			continue

@@ -15,7 +15,6 @@ import (
 	"github.com/keywright/keywright/server/internal/operate/reach"
 )
 
-// secretsView is the page of the secrets.
 type secretsView struct {
 	// Secrets are the secrets by their names.
 	Secrets map[string]*secretRow
@@ -122,16 +121,6 @@ func rotates(use reach.Use, p host.PluginInfo) (effects []string) {
 	return effects
 }
 
-// secretMemory is the time for which the console remembers whether a secret is there, so that pages that are made every few seconds
-// do not ask a store all the time. secretTime limits how long a page waits for stores.
-const (
-	secretMemory = 15 * time.Second
-	secretTime   = 2 * time.Second
-)
-
-// maxKnown is the maximum number of secrets of which the console remembers that.
-const maxKnown = 10_000
-
 // found is the condition of a secret at a time. Nothing of its value is remembered.
 type found struct {
 	checkedAt time.Time
@@ -149,6 +138,7 @@ type secretState struct {
 
 // secretsOf returns the conditions of secrets, by their names in templates.
 func (c *Console) secretsOf(ctx context.Context, s *State, names []string) (all []secretState) {
+	const secretTime = 2 * time.Second // limits how long a page waits for stores
 	ctx, cancel := context.WithTimeout(ctx, secretTime)
 	defer cancel()
 	for _, name := range names {
@@ -163,9 +153,10 @@ func (c *Console) secretsOf(ctx context.Context, s *State, names []string) (all 
 
 // secretProblem says why a secret cannot be read, or returns "".
 func (c *Console) secretProblem(ctx context.Context, set *connectors.Set, name string) string {
+	const memory = 15 * time.Second // so that pages that are made every few seconds do not ask a store all the time
 	now := c.config.Clock()
 	entry, ok := c.conditions.Get(name)
-	if ok && now.Sub(entry.checkedAt).Abs() < secretMemory {
+	if ok && now.Sub(entry.checkedAt).Abs() < memory {
 		return entry.problem
 	}
 	text := ""

@@ -59,9 +59,7 @@ func (d *Document) Only(keep func(permalink string) bool) {
 }
 
 // Empty reports whether nothing differs.
-func (d *Document) Empty() bool {
-	return len(d.Added)+len(d.Removed)+len(d.Changed)+len(d.Others) == 0
-}
+func (d *Document) Empty() bool { return len(d.Added)+len(d.Removed)+len(d.Changed)+len(d.Others) == 0 }
 
 // Wider reports whether some change allows more than before.
 func (d *Document) Wider() bool {
@@ -108,8 +106,7 @@ func byPermalink(s *connectors.Set) map[string]*gateway.Connector {
 	return all
 }
 
-// changes returns the members of a connector that differ, sorted by their paths. One that reads a secret that it did not read before
-// allows more.
+// changes returns the members of a connector that differ, sorted by their paths. One that reads another secret than before allows more.
 func changes(was, is *gateway.Connector, from, to *connectors.Set) []Member {
 	all := compare(connectorMembers(was, from), connectorMembers(is, to))
 	read := was.FieldSecrets()
@@ -348,7 +345,6 @@ func list(texts []string) string {
 	return strings.Join(all, ", ")
 }
 
-// same reports whether two values of a member are the same.
 func same(from, to any) bool {
 	was, ok := from.(*tls.Config)
 	is, both := to.(*tls.Config)
@@ -358,7 +354,6 @@ func same(from, to any) bool {
 	return reflect.DeepEqual(from, to)
 }
 
-// authorities returns the authorities of a TLS configuration, or nil.
 func authorities(c *tls.Config) *x509.CertPool {
 	if c == nil {
 		return nil

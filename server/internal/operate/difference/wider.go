@@ -9,12 +9,15 @@ import (
 	"strings"
 )
 
-// A rule says of members whether a change allows more: it returns what is allowed now, or "".
+// A rule says of members whether a change allows more.
 type rule struct {
 	// pattern matches the paths of members, as [path.Match] does. A star matches dots, too.
 	pattern string
-	allows  func(from, to member) string
+	allows  judge
 }
+
+// A judge returns what the change of a member allows now, or "".
+type judge func(from, to member) string
 
 // rules are asked in order. The first whose pattern matches decides. A member that none matches allows nothing when it changes.
 var rules = []rule{
@@ -71,7 +74,6 @@ func wider(memberPath string, from, to member) string {
 	return ""
 }
 
-// ruleFor returns the rule for a member, or nil.
 func ruleFor(memberPath string) *rule {
 	memberPath = strings.ReplaceAll(memberPath, "/", ".") // which the star of path.Match does not match
 	for i := range rules {
@@ -82,7 +84,6 @@ func ruleFor(memberPath string) *rule {
 	return nil
 }
 
-// when returns a text if a condition is met, or "".
 func when(met bool, text string) string {
 	if !met {
 		return ""
@@ -97,7 +98,7 @@ func texts(m member) []string {
 }
 
 // more returns a rule for lists of what is allowed. covers reports whether an item of the list from allows an item of the list to.
-func more(format string, covers func(from, to string) bool) func(from, to member) string {
+func more(format string, covers func(from, to string) bool) judge {
 	return func(from, to member) string {
 		all := slices.DeleteFunc(slices.Clone(texts(to)), func(is string) bool {
 			return slices.ContainsFunc(texts(from), func(was string) bool { return covers(was, is) })
@@ -130,26 +131,21 @@ func prefix(text string) netip.Prefix {
 }
 
 // enabled returns a rule for members that are allowed while they are true.
-func enabled(text string) func(from, to member) string {
+func enabled(text string) judge {
 	return func(_, to member) string { return when(to.value == true, text) }
 }
 
 // off returns a rule for members that forbid something while they are true.
-func off(text string) func(from, to member) string {
-	return func(_, to member) string { return when(to.value == nil, text) }
-}
+func off(text string) judge { return func(_, to member) string { return when(to.value == nil, text) } }
 
 // changed returns a rule for members of which each change may allow more: nobody can say from two texts which of them allows less.
-func changed(text string) func(from, to member) string {
-	return func(_, _ member) string { return text }
-}
+func changed(text string) judge { return func(_, _ member) string { return text } }
 
 // replaced returns a rule for what forbids something while it is there: each other text may allow more.
-func replaced(text string) func(from, to member) string {
+func replaced(text string) judge {
 	return func(from, _ member) string { return when(from.value != nil, text) }
 }
 
-// address is the rule for the URL of an API.
 func address(from, to member) string {
 	return cmp.Or(elsewhere(from, to), "callers reach other paths of the host")
 }

@@ -43,11 +43,10 @@ type Config struct {
 
 // A Login decides which requests are those of operators. It is safe for concurrent use.
 type Login struct {
-	config   Config
-	token    *tokenFile
-	metrics  *tokenFile
-	sessions *sessions
-	guesses  *guesses
+	config         Config
+	token, metrics *tokenFile
+	sessions       *sessions
+	guesses        *guesses
 }
 
 // New returns a Login. It returns an error if a file has no token that can be used, or if nobody could log in.
@@ -58,7 +57,9 @@ func New(c Config) (*Login, error) {
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
-	l := &Login{config: c, sessions: newSessions(c.Clock), guesses: newGuesses(c.Clock)}
+	peers, _ := lru.New[netip.Prefix, *rate.Limiter](10_000) // the only error is for sizes below one
+	all, _ := lru.New[digest, session](1000)
+	l := &Login{config: c, sessions: &sessions{clock: c.Clock, all: all}, guesses: &guesses{clock: c.Clock, peers: peers}}
 	var operators, metrics digest
 	var err error
 	if c.TokenFile != "" {
@@ -175,7 +176,6 @@ func (l *Login) byClaim(r *http.Request) *refusal {
 	return nil
 }
 
-// wrong logs a wrong token.
 func (l *Login) wrong(r *http.Request) {
 	l.config.Logger.LogAttrs(r.Context(), slog.LevelWarn, "a wrong token at the operators' listener", slog.String("peer", r.RemoteAddr))
 }
@@ -228,26 +228,14 @@ func digestOf(token string) digest { return sha256.Sum256([]byte(token)) }
 
 func (d digest) equals(e digest) bool { return subtle.ConstantTimeCompare(d[:], e[:]) == 1 }
 
-// Limits of wrong tokens, for each address.
-const (
-	guessesAtOnce = 20
-	guessPause    = 6 * time.Second
-)
-
 var errTooMany = &refusal{http.StatusTooManyRequests, "there were too many wrong tokens from this address: try again in a minute"}
 
 // guesses counts the wrong tokens of each address. Sessions go on while tokens of their address are refused.
 type guesses struct {
 	clock func() time.Time
 	mu    sync.Mutex
+	// peers has the addresses whose wrong tokens are counted. The one that sent none for longest is dropped first.
 	peers *lru.Cache[netip.Prefix, *rate.Limiter]
-}
-
-func newGuesses(clock func() time.Time) *guesses {
-	// The maximum number of addresses whose wrong tokens are counted. The one that sent none for longest is dropped first.
-	const maxPeers = 10_000
-	peers, _ := lru.New[netip.Prefix, *rate.Limiter](maxPeers) // the only error is for sizes below one
-	return &guesses{clock: clock, peers: peers}
 }
 
 // begin counts a token of a peer as wrong, before anybody looks at it, so that tokens at the same moment count, too. right takes that
@@ -258,7 +246,7 @@ func (g *guesses) begin(remote string) (right func()) {
 	peer := networkOf(remote)
 	limiter, there := g.peers.Get(peer)
 	if !there {
-		limiter = rate.NewLimiter(rate.Every(guessPause), guessesAtOnce)
+		limiter = rate.NewLimiter(rate.Every(6*time.Second), 20) // so many wrong tokens at once, and one more after each pause
 		g.peers.Add(peer, limiter)
 	}
 	now := g.clock()
@@ -287,10 +275,7 @@ func networkOf(remote string) netip.Prefix {
 }
 
 // Limits of a token, in bytes. A shorter one could be guessed by trying.
-const (
-	minToken = 16
-	maxToken = 4 << 10
-)
+const minToken, maxToken = 16, 4 << 10
 
 // tokenFile is a file with a token. It is read each time, which costs little and finds every change.
 type tokenFile struct {
@@ -344,7 +329,6 @@ func (f *tokenFile) read() (digest, error) {
 	return digestOf(token), nil
 }
 
-// check returns an error if a text can be no token.
 func check(token string) error {
 	switch {
 	case len(token) < minToken:

@@ -44,7 +44,6 @@ var pagePolicy = func() string {
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) + "'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 }()
 
-// show writes a page.
 func (l *Login) show(w http.ResponseWriter, status int, p *page) {
 	p.Style = template.CSS(loginCSS) //nolint:gosec // it is part of this program
 	p.Form, p.Claim, p.Value = l.token != nil, l.config.Claim, l.config.Value
@@ -112,7 +111,6 @@ func (l *Login) enter(w http.ResponseWriter, r *http.Request) {
 	l.show(w, status, p)
 }
 
-// leave ends a session.
 func (l *Login) leave(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, l.sessions.end(r))
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
@@ -136,13 +134,11 @@ func local(to string) string {
 	return to
 }
 
-// sessionTime is the time for which a login counts.
-const sessionTime = 8 * time.Hour
-
 // sessions has the sessions of browsers in memory, so that they end with the process.
 type sessions struct {
 	clock func() time.Time
-	// all has the sessions by the digest of the cookie, so that the cookie is not in memory.
+	// all has the sessions by the digest of the cookie, so that the cookie is not in memory. The one that began first, and so ends first,
+	// is dropped first.
 	all *lru.Cache[digest, session]
 }
 
@@ -151,13 +147,6 @@ type session struct {
 	end time.Time
 	// token is the digest of the token of the login. The session ends when it is not that of the file any more.
 	token digest
-}
-
-func newSessions(clock func() time.Time) *sessions {
-	// The maximum number of sessions. The one that began first, and so ends first, is dropped first.
-	const maxSessions = 1000
-	all, _ := lru.New[digest, session](maxSessions) // the only error is for sizes below one
-	return &sessions{clock: clock, all: all}
 }
 
 // cookieName returns the name of the cookie. With TLS, browsers make sure that no other host and no page without TLS has set it.
@@ -177,6 +166,7 @@ func cookie(r *http.Request, value string, maxAge time.Duration) *http.Cookie {
 
 // begin begins a session, and returns its cookie.
 func (s *sessions) begin(r *http.Request, token digest) *http.Cookie {
+	const sessionTime = 8 * time.Hour // for which a login counts
 	value := rand.Text()
 	s.all.Add(digestOf(value), session{end: s.clock().Add(sessionTime), token: token})
 	return cookie(r, value, sessionTime)

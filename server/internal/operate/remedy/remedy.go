@@ -85,7 +85,6 @@ func ofStage(f Fault) string {
 	return ""
 }
 
-// ofPlugin has what to do about a plugin that failed.
 var ofPlugin = map[host.PluginFailure]string{
 	host.FailureFuel:   "The plugin ran out of fuel: raise limits.fuel of the plugin if it has one, or tell its author: it loops, or its input is too large.",
 	host.FailureTime:   "The plugin ran out of time: look at limits.call_time of the plugin, or tell its author.",
@@ -94,7 +93,6 @@ var ofPlugin = map[host.PluginFailure]string{
 	host.FailureAnswer: "The request cannot have what the plugin returned: does a secret hold a line break, or the word Bearer? If not, tell the plugin's author, with a record of keywright request --record.",
 }
 
-// ofGrant says what to do about a grant.
 func ofGrant(g *host.GrantError) string {
 	first, retry := "the operator has to run keywright connect.", "run keywright connect, or configure a new refresh token, whichever the auth type has."
 	if g.User != "" {
@@ -113,7 +111,6 @@ func ofGrant(g *host.GrantError) string {
 	return ""
 }
 
-// ofAPI says what to do about the code and the status of an API's answer.
 func ofAPI(code string, status int) string {
 	switch code {
 	case "insufficient_scope":
@@ -140,7 +137,6 @@ func ofAPI(code string, status int) string {
 	return ""
 }
 
-// ofToken says what to do about an answer of a token endpoint.
 func ofToken(e *host.TokenError) string {
 	text, ok := ofCode[e.Code]
 	if !ok {
