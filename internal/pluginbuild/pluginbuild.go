@@ -35,6 +35,18 @@ func OutputPath(dir string) (string, error) {
 	return filepath.Join(dir, filepath.Base(absolute)+".wasm"), nil
 }
 
+// Each calls do for every directory. It continues after an error, so that one run shows all errors.
+func Each(ctx context.Context, dirs []string, do func(ctx context.Context, dir string) error) error {
+	var errs []error
+	for _, dir := range dirs {
+		if ctx.Err() != nil {
+			break
+		}
+		errs = append(errs, do(ctx, dir))
+	}
+	return errors.Join(append(errs, ctx.Err())...)
+}
+
 // Build compiles the plugin in dir, which may belong to any Go module, and writes the module to [OutputPath]. If it fails, it
 // keeps an earlier module.
 func (c Compiler) Build(ctx context.Context, dir string) error {

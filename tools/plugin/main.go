@@ -73,9 +73,9 @@ func run(ctx context.Context, args []string) error {
 		fmt.Println(compiler.Version, "at", compiler.Path)
 		return nil
 	case "build":
-		return each(ctx, dirs, func(ctx context.Context, dir string) error { return build(ctx, compiler, dir) })
+		return pluginbuild.Each(ctx, dirs, func(ctx context.Context, dir string) error { return build(ctx, compiler, dir) })
 	case "check":
-		return each(ctx, dirs, compiler.Check)
+		return pluginbuild.Each(ctx, dirs, compiler.Check)
 	default:
 		return errors.New(usage)
 	}
@@ -101,16 +101,4 @@ func build(ctx context.Context, compiler pluginbuild.Compiler, dir string) error
 	}
 	fmt.Printf("%s: %.1f kB\n", out, float64(info.Size())/1000)
 	return nil
-}
-
-// each calls do for every directory. It continues after an error, so that one run shows all errors.
-func each(ctx context.Context, dirs []string, do func(context.Context, string) error) error {
-	var errs []error
-	for _, dir := range dirs {
-		if ctx.Err() != nil {
-			break
-		}
-		errs = append(errs, do(ctx, dir))
-	}
-	return errors.Join(append(errs, ctx.Err())...)
 }

@@ -25,10 +25,9 @@ import (
 
 // configFlags holds the flags of every command that reads a configuration.
 type configFlags struct {
-	file       string
-	secretsDir string
-	variables  []string
-	dev        bool
+	file, secretsDir string
+	variables        []string
+	dev              bool
 	// readSecrets and user are not common flags. They are set by commands that check the secrets.
 	readSecrets bool
 	user        host.User
@@ -84,7 +83,6 @@ func (a *app) openState(ctx context.Context, s *connectors.State) (*statestore.S
 	return store, nil
 }
 
-// options returns the options with which the configuration is loaded.
 func (a *app) options(c *cobra.Command, f *configFlags) (connectors.Options, error) {
 	variables := map[string]string{}
 	for _, pair := range f.variables {
@@ -249,9 +247,7 @@ func schemaName(file string) string {
 }
 
 // modeline returns the line by which editors find the schema beside a file.
-func modeline(file string) string {
-	return modelineOf(filepath.Base(schemaName(file)))
-}
+func modeline(file string) string { return modelineOf(filepath.Base(schemaName(file))) }
 
 // modelineOf returns the line by which editors find a schema. schema is its path from the file with the line.
 func modelineOf(schema string) string {

@@ -26,10 +26,9 @@ import (
 
 type connectFlags struct {
 	configFlags
-	port             int
-	wait             time.Duration
-	open             bool
-	list, disconnect bool
+	port                   int
+	wait                   time.Duration
+	open, list, disconnect bool
 }
 
 // consentTime is the time within which a consent must end. A host keeps it no longer.
@@ -101,7 +100,6 @@ func ofConnector(permalink string, err error) error {
 	return fmt.Errorf("connector %q: %w", permalink, err)
 }
 
-// consent connects an account through a browser.
 func (a *app) consent(ctx context.Context, f *connectFlags, connector *gateway.Connector) error {
 	l, to, err := beginLoopback(ctx, f.port, connector.Definition().Name, connector.Upstream().BeginConsent, connector.Callback)
 	if err != nil {
@@ -187,9 +185,8 @@ func (all connections) print(a *app) {
 type loopback struct {
 	name string
 	// callback ends the consent.
-	callback func(ctx context.Context, back host.AuthorizationResponse) error
-	address  string
-	binding  string
+	callback         func(ctx context.Context, back host.AuthorizationResponse) error
+	address, binding string
 	// state is the parameter of the authorization URL that the browser brings back.
 	state  string
 	server *http.Server
@@ -249,8 +246,7 @@ func (l *loopback) close() {
 
 func (l *loopback) redirectURI() string { return "http://" + l.address + "/callback" }
 
-// wait returns when the consent has ended, and returns its error. A callback that is under way when the time is over or ctx ends
-// still counts.
+// wait waits for the end of the consent, and returns its error. A callback under way when the time is over or ctx ends still counts.
 func (l *loopback) wait(ctx context.Context, timeout time.Duration) (err error) {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
@@ -268,7 +264,6 @@ func (l *loopback) wait(ctx context.Context, timeout time.Duration) (err error) 
 	return <-l.result
 }
 
-// answer answers a request to the port.
 func (l *loopback) answer(w http.ResponseWriter, r *http.Request) {
 	for name, value := range map[string]string{
 		"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer",

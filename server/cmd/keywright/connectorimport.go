@@ -57,7 +57,6 @@ func connectorImportCommand(a *app) *cobra.Command {
 	return c
 }
 
-// importConnector reads what the command line names.
 func (a *app) importConnector(c *cobra.Command, flags *importFlags, args []string) (*imports.Result, error) {
 	switch dash := c.ArgsLenAtDash(); {
 	case !slices.Contains([]string{imports.PathsRead, imports.PathsAll, imports.PathsNone}, flags.Paths):
@@ -86,8 +85,7 @@ func (a *app) importConnector(c *cobra.Command, flags *importFlags, args []strin
 	return imports.OpenAPI(text, flags.Options)
 }
 
-// document reads a document of at most so many bytes from a file, or from stdin. Of a longer one it reads one byte more, which the
-// reader of the text refuses.
+// document reads a file, or stdin, of at most so many bytes. Of a longer one it reads one byte more, which the reader of the text refuses.
 func (a *app) document(name string, limit int) ([]byte, error) {
 	in := a.in
 	switch {

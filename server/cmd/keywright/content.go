@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,8 +47,7 @@ func (f *databaseFlags) add(c *cobra.Command, sqlite string) {
 	c.Flags().BoolVar(&f.pooler, "db-pooler", false, "PostgreSQL is behind a pooler that lends connections for a transaction, such as PgBouncer")
 }
 
-// open opens the database until the command ends. sqliteOpen opens a file of SQLite. Errors contain no part of the URL that may be a
-// password.
+// open opens the database until the command ends, a file of SQLite by sqliteOpen. Errors have no part of the URL that may be a password.
 func (f *databaseFlags) open(
 	a *app, c *cobra.Command, sqliteOpen func(context.Context, string) (content.Database, error),
 ) (store content.Database, err error) {
@@ -244,7 +244,6 @@ func contentServeCommand(a *app) *cobra.Command {
 	return c
 }
 
-// check returns an error for invalid flags and for flags that cannot be combined.
 func (f *contentServeFlags) check(c *cobra.Command) error {
 	claim, value, _ := strings.Cut(f.moderateClaim, "=")
 	switch {
@@ -326,11 +325,8 @@ func (f *contentServeFlags) callers(ctx context.Context, transport http.RoundTri
 		return nil, err
 	}
 	config := callers.Config{Secrets: all, Transport: transport, AllowHTTP: f.dev, Logger: logger}
-	for _, name := range f.keys {
-		config.Keys = append(config.Keys, callers.Key{Secret: name})
-	}
-	for _, name := range f.moderatorKeys {
-		config.Keys = append(config.Keys, callers.Key{Secret: name, Moderate: true})
+	for i, name := range slices.Concat(f.keys, f.moderatorKeys) {
+		config.Keys = append(config.Keys, callers.Key{Secret: name, Moderate: i >= len(f.keys)})
 	}
 	if f.jwks != "" {
 		config.Token = &callers.Token{Issuer: f.issuer, Audiences: f.audiences}

@@ -67,8 +67,7 @@ type changes struct {
 	// Wider reports whether something is allowed that was not before.
 	Wider bool `json:"wider"`
 	*difference.Document
-	// Requests has the lines that only one of two explanations has, by permalink: those of the old one begin with a minus, those of the
-	// new one with a plus.
+	// Requests has the lines that one explanation alone has, by permalink: with a minus those of the old one, with a plus those of the new.
 	Requests map[string][]string `json:"requests"`
 	// permalinks has all connectors of both files.
 	permalinks []string

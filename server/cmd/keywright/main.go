@@ -38,7 +38,6 @@ func version() string {
 	return fmt.Sprintf("keywright %s, %s, %s/%s\n", moduleVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// moduleVersion returns the version of the module.
 func moduleVersion() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version

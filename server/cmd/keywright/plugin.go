@@ -204,8 +204,7 @@ func (i *inspection) print(a *app) {
 	}
 }
 
-// printFields prints an empty line and the table of the fields of a plugin. Its texts are made printable, since a publisher may have
-// written them.
+// printFields prints an empty line and the table of a plugin's fields, with printable texts, since a publisher may have written them.
 func printFields(p *terminal.Printer, fields []abi.Field) {
 	rows := [][]string{{"FIELD", "KIND", "REQUIRED", "SEALED", "SINKS", "MEANING"}}
 	for _, f := range fields {

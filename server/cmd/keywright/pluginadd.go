@@ -160,8 +160,7 @@ func pluginAddCommand(a *app) *cobra.Command {
 	return c
 }
 
-// setRef writes a plugin's lines into a file of connectors. It reads the file again, since somebody may have changed it while the
-// registry was asked.
+// setRef writes a plugin's lines into a file of connectors, which it reads again, since somebody may have changed it meanwhile.
 func (a *app) setRef(ctx context.Context, file, name, ref string) error {
 	previous, err := os.ReadFile(file)
 	if err != nil {
@@ -237,8 +236,7 @@ func (d *addition) updateEach(ctx context.Context, refs []connectors.PluginRef) 
 	return failed
 }
 
-// printNewer prints the tag with the highest version of a plugin, if that is above the one in the lock. It changes nothing: the file
-// says which version is used.
+// printNewer prints the tag with the highest version of a plugin above the one in the lock. The file says which version is used.
 func (d *addition) printNewer(ctx context.Context, p connectors.PluginRef) error {
 	locked := d.to.lock.Find(p.Name)
 	ref, err := registry.ParseReference(p.Ref)
@@ -267,7 +265,7 @@ func (d *addition) printNewer(ctx context.Context, p connectors.PluginRef) error
 func (d *addition) add(ctx context.Context, name, ref string) error {
 	previous := d.to.lock.Find(name)
 	if previous != nil {
-		previous = &[]lock.Plugin{*previous}[0] // the lock changes
+		previous = new(*previous) // the lock changes
 	}
 	r, err := install.Get(ctx, d.options, name, ref, previous)
 	if err != nil {

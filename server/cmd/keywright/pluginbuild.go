@@ -107,14 +107,7 @@ func pluginBuildCommand(a *app) *cobra.Command {
 		if len(dirs) == 0 {
 			dirs = []string{"."}
 		}
-		var errs []error
-		for _, dir := range dirs {
-			if c.Context().Err() != nil {
-				break
-			}
-			errs = append(errs, a.buildPlugin(c.Context(), dir, check))
-		}
-		return errors.Join(append(errs, c.Context().Err())...)
+		return pluginbuild.Each(c.Context(), dirs, func(ctx context.Context, dir string) error { return a.buildPlugin(ctx, dir, check) })
 	})
 	c.Flags().BoolVar(&check, "check", false, "write no module, and fail if the one that is there is not what the sources result in")
 	return c
@@ -227,7 +220,6 @@ func pluginPushCommand(a *app) *cobra.Command {
 	return c
 }
 
-// build returns a plugin as it is pushed.
 func (f *pushFlags) build(wasm []byte, info host.PluginInfo) (artifact.Made, error) {
 	description, err := install.EncodeDescription(info.Description)
 	if err != nil {

@@ -73,7 +73,6 @@ func (a *app) goTests(c *cobra.Command, dir string) (bool, error) {
 	return true, nil
 }
 
-// caseRun runs cases with one module.
 type caseRun struct {
 	app           *app
 	name          string
@@ -83,8 +82,7 @@ type caseRun struct {
 	total, failed int
 }
 
-// load reads the module of a plugin and returns its path. If the plugin is a directory, load runs its tests in Go before, and
-// reports whether there are any.
+// load reads the module of a plugin and returns its path. In a directory, it runs the tests in Go first, and reports whether it has any.
 func (t *caseRun) load(c *cobra.Command, plugin string) (path string, tested bool, err error) {
 	if info, err := os.Stat(plugin); err == nil && info.IsDir() {
 		dir := plugin
@@ -106,7 +104,6 @@ func (t *caseRun) load(c *cobra.Command, plugin string) (path string, tested boo
 	return plugin, tested, err
 }
 
-// file runs the cases of a file.
 func (t *caseRun) file(ctx context.Context, file string) error {
 	cases, err := casefile.Read(file)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -156,8 +156,7 @@ func pluginVendorCommand(a *app) *cobra.Command {
 	return c
 }
 
-// vendor stores the plugins of the lock in a directory, and removes others from it. It returns the names of those for which a
-// registry was asked.
+// vendor stores the plugins of the lock in a directory, and removes others. It returns the names of those for which a registry was asked.
 func (i *installation) vendor(ctx context.Context, dir string) (names []string, err error) {
 	client, err := newRegistry()
 	if err != nil {
@@ -166,11 +165,16 @@ func (i *installation) vendor(ctx context.Context, dir string) (names []string, 
 	if info, err := os.Lstat(dir); err == nil && !info.IsDir() { // a link may lead to a directory of others, whose files would be deleted
 		return nil, fmt.Errorf("%s is no directory: remove it, and vendor makes one", dir)
 	}
-	if names, err = i.restore(ctx, client, dir); err != nil {
-		return nil, err
-	}
 	keep := []string{}
-	for _, p := range i.lock.Plugins {
+	for n := range i.lock.Plugins {
+		p := &i.lock.Plugins[n]
+		asked, err := install.Restore(ctx, client, p, dir, lock.PlacesOf(i.dir, pluginCache()), moduleBytes())
+		if err != nil {
+			return nil, fmt.Errorf("plugin %s: %w", p.Name, err)
+		}
+		if asked {
+			names = append(names, p.Name)
+		}
 		keep = append(keep, "sha256-"+lock.Hex(p.Manifest), "sha256-"+lock.Hex(p.Module))
 	}
 	entries, err := os.ReadDir(dir)
@@ -182,21 +186,6 @@ func (i *installation) vendor(ctx context.Context, dir string) (names []string, 
 			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
 				return nil, err
 			}
-		}
-	}
-	return names, nil
-}
-
-// restore stores all plugins of the lock in a directory, and returns the names of those for which a registry was asked.
-func (i *installation) restore(ctx context.Context, client *registry.Client, dir string) (names []string, err error) {
-	for n := range i.lock.Plugins {
-		p := &i.lock.Plugins[n]
-		from, err := install.Restore(ctx, client, p, dir, lock.PlacesOf(i.dir, pluginCache()), moduleBytes())
-		if err != nil {
-			return nil, fmt.Errorf("plugin %s: %w", p.Name, err)
-		}
-		if from {
-			names = append(names, p.Name)
 		}
 	}
 	return names, nil

@@ -29,15 +29,10 @@ import (
 	"github.com/keywright/keywright/server/internal/trial"
 )
 
-// requestFlags holds the flags that describe a request.
 type requestFlags struct {
 	configFlags
-	method  string
-	headers []string
-	data    string
-	user    string
-	userID  string
-	tenant  string
+	headers                            []string
+	method, data, user, userID, tenant string
 }
 
 func (f *requestFlags) add(c *cobra.Command) {
@@ -111,8 +106,7 @@ func requestError(connector *gateway.Connector, request *http.Request, err error
 	return fmt.Errorf("connector %q (%s): the request to %s://%s failed: %w", d.Permalink, d.Auth.Type(), request.URL.Scheme, request.URL.Host, err)
 }
 
-// prepare loads the configuration, and returns it with the connector and the request of the command line. If masked is true,
-// the request does not contain secrets.
+// prepare loads the configuration, and returns it with the connector and the request, which has no secrets if masked is true.
 func (a *app) prepare(
 	c *cobra.Command, f *requestFlags, masked bool, args []string,
 ) (set *connectors.Set, connector *gateway.Connector, request *http.Request, err error) {
@@ -307,7 +301,6 @@ func (a *app) send(t traceFlags, set *connectors.Set, connector *gateway.Connect
 	return response, err
 }
 
-// statusOf returns a line about an exchange.
 func statusOf(e view.Exchange) string {
 	if e.Answer.Status == 0 {
 		return host.Printable("the token endpoint " + e.URL + " did not answer")

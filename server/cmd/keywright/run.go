@@ -294,9 +294,7 @@ type document interface{ print(a *app) }
 // jsonCommand returns a command with the flag --json. It puts out the document that run returns, which may be nil, if run succeeds
 // or its error is an exit code. With --json, any other failure is written as JSON. An invalid command line is reported on stderr all the
 // same, because the program that reads the output did not write it.
-func (a *app) jsonCommand(
-	name string, args cobra.PositionalArgs, run func(*cobra.Command, []string) (document, error),
-) *cobra.Command {
+func (a *app) jsonCommand(name string, args cobra.PositionalArgs, run func(*cobra.Command, []string) (document, error)) *cobra.Command {
 	var asJSON bool
 	c := command(name, args, func(c *cobra.Command, args []string) error {
 		doc, err := run(c, args)

@@ -37,9 +37,6 @@ type serveFlags struct {
 	demo       bool
 }
 
-// maxDrainDelay limits --drain-delay.
-const maxDrainDelay = 10 * time.Minute
-
 func serveCommand(a *app) *cobra.Command {
 	var flags serveFlags
 	c := command("serve", nil, func(c *cobra.Command, _ []string) error { return a.runServe(c, &flags) })
@@ -51,8 +48,8 @@ func serveCommand(a *app) *cobra.Command {
 	return c
 }
 
-// runServe runs the connectors of a file, or those of the demo.
 func (a *app) runServe(c *cobra.Command, flags *serveFlags) error {
+	const maxDrainDelay = 10 * time.Minute
 	if flags.drainDelay < 0 || flags.drainDelay > maxDrainDelay {
 		return misuse(c, "--drain-delay is a time from 0s to %s", maxDrainDelay)
 	}
@@ -127,15 +124,14 @@ func (a *app) serveDemo(c *cobra.Command, config daemon.Config) error {
 
 func printCalls(p *terminal.Printer, callers, operators string) {
 	p.Printf("\n%s\n", p.Bold("Try these in another terminal; no answer holds a credential:"))
-	last := tour.GatewayCall{}
 	for _, call := range tour.GatewayCalls {
 		user := ""
 		if call.User != "" {
 			user = fmt.Sprintf("-H '%s: %s' ", tour.UserHeader, call.User)
 		}
 		p.Printf("  curl -i %s%s/connectors/%s\n", user, callers, call.Permalink)
-		last = call
 	}
+	last := tour.GatewayCalls[len(tour.GatewayCalls)-1]
 	p.Printf("\n%s\n", p.Bold("An operator's test; its answer shows what was sent:"))
 	p.Printf("  curl -i -d '{\"user\":{\"email\":\"%s\"}}' %s/connectors/%s/test\n", last.User, operators, last.Permalink)
 	p.Printf("  curl %s/metrics\n\n%s\n", operators, p.Dim("Ctrl-C ends it."))
@@ -157,10 +153,8 @@ func (r demoReport) print(a *app) { r.Print(a.out) }
 
 // serverFlags holds the flags that all servers have.
 type serverFlags struct {
-	listen, admin    string
-	tokenFile, claim string
-	metricsTokenFile string
-	logLevel         string
+	listen, admin, logLevel            string
+	tokenFile, claim, metricsTokenFile string
 }
 
 // add adds the flags, with ports of this machine for callers and for operators.
@@ -191,7 +185,6 @@ func (f *serverFlags) begin(a *app, c *cobra.Command, dev bool) (operators login
 	return operators, logger, err
 }
 
-// levels are the values of --log-level.
 var levels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 
 // serverLogger returns the log of a server on stderr, with lines of a level and above. It is JSON, and on a terminal text for people.

@@ -30,9 +30,8 @@ const operatorsToken = "KEYWRIGHT_ADMIN_TOKEN"
 
 type testFlags struct {
 	requestFlags
-	admin, tokenFile, caFile string
-	include                  bool
-	description, askAnew     bool
+	admin, tokenFile, caFile      string
+	include, description, askAnew bool
 }
 
 func testCommand(a *app) *cobra.Command {
@@ -300,7 +299,6 @@ func testRequestText(r *trial.Request) string {
 	return b.String()
 }
 
-// descriptionUsage is the usage of --error-description.
 const descriptionUsage = "show what token endpoints say about a refusal (error_description), which is not masked"
 
 // descriptionMasked is the line after an answer whose error_description is masked.
