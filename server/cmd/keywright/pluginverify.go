@@ -168,11 +168,11 @@ func (i *installation) vendor(ctx context.Context, dir string) (names []string, 
 	keep := []string{}
 	for n := range i.lock.Plugins {
 		p := &i.lock.Plugins[n]
-		asked, err := install.Restore(ctx, client, p, dir, lock.PlacesOf(i.dir, pluginCache()), moduleBytes())
+		fromRegistry, err := install.Restore(ctx, client, p, dir, lock.PlacesOf(i.dir, pluginCache()), moduleBytes())
 		if err != nil {
 			return nil, fmt.Errorf("plugin %s: %w", p.Name, err)
 		}
-		if asked {
+		if fromRegistry {
 			names = append(names, p.Name)
 		}
 		keep = append(keep, "sha256-"+lock.Hex(p.Manifest), "sha256-"+lock.Hex(p.Module))

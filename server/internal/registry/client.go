@@ -70,9 +70,10 @@ func New(o Options) (*Client, error) {
 	return c, nil
 }
 
+const maxRedirects = 5 // limits how often a registry may send the client elsewhere
+
 // checkRedirect refuses what leads from https to anything else. The client of oras drops the credential where the origin changes.
 func checkRedirect(r *http.Request, via []*http.Request) error {
-	const maxRedirects = 5 // limits how often a registry may send the client elsewhere
 	switch {
 	case len(via) > maxRedirects:
 		return errors.New("the registry redirects without end")
