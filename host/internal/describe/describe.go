@@ -25,8 +25,7 @@ var (
 	fieldName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`)
 )
 
-// maxName limits the name of a type or a field, in bytes.
-const maxName = 64
+const maxName = 64 // bytes of the name of a type or a field
 
 // Type is an auth type, as its description has it.
 type Type struct {
@@ -39,19 +38,13 @@ type Type struct {
 	States             []hostfn.State
 }
 
-// reach is the set of places that a sealed value may go to, and that of places for what is derived from it.
-type reach struct{ sinks, derived seal.Sinks }
-
-// parseReach returns the reach of a field or an answer. Without derived, its derived values may go where it may go.
-func parseReach(sinks, derived []string) (r reach, err error) {
-	if r.sinks, err = seal.ParseSinks(sinks); err != nil {
-		return reach{}, err
+// parseSinks returns the sinks of a field or an answer. Without derived, its derived values may go where it may go.
+func parseSinks(own, derived []string) (sinks, ofDerived seal.Sinks, err error) {
+	if sinks, err = seal.ParseSinks(own); err != nil || len(derived) == 0 {
+		return sinks, sinks, err
 	}
-	if len(derived) == 0 {
-		return reach{r.sinks, r.sinks}, nil
-	}
-	r.derived, err = seal.ParseSinks(derived)
-	return r, err
+	ofDerived, err = seal.ParseSinks(derived)
+	return sinks, ofDerived, err
 }
 
 // Decode decodes the output of describe. The description of another contract may have members and rules that this host does
@@ -92,7 +85,7 @@ func Check(d *abi.Description, exports func(name string) bool) (*Type, error) {
 	if d.Version == "" || d.Summary == "" {
 		wrong("version and summary must not be empty")
 	}
-	problems = append(problems, checkAbout(d))
+	checkAbout(d, wrong)
 	for _, group := range d.Uses {
 		t.Uses[group] = true
 		if !slices.Contains(contract.Groups, group) {
@@ -132,29 +125,25 @@ func Check(d *abi.Description, exports func(name string) bool) (*Type, error) {
 	if t.Challenge, err = checkChallenge(d, patterns); err != nil {
 		wrong("challenge: %w", err)
 	}
-	problems = append(problems, checkConsent(d, exports)...)
+	if d.Consent {
+		checkConsent(d, exports, wrong)
+	}
 	return t, errors.Join(problems...)
 }
 
-func checkConsent(d *abi.Description, exports func(name string) bool) []error {
-	if !d.Consent {
-		return nil
-	}
-	var problems []error
+func checkConsent(d *abi.Description, exports func(name string) bool, wrong func(format string, args ...any)) {
 	if !exports(contract.ExportConsent) || !exports(contract.ExportConnect) {
-		problems = append(problems, fmt.Errorf("consent: the module lacks the exports %s and %s", contract.ExportConsent, contract.ExportConnect))
+		wrong("consent: the module lacks the exports %s and %s", contract.ExportConsent, contract.ExportConnect)
 	}
 	if !slices.ContainsFunc(d.Answers, func(a abi.Answer) bool { return a.State != "" }) {
-		problems = append(problems, errors.New("consent: no answer has a state, in which the host would keep what was granted"))
+		wrong("consent: no answer has a state, in which the host would keep what was granted")
 	}
 	if slices.ContainsFunc(d.State, func(s abi.State) bool { return s.Seed != "" }) {
-		problems = append(problems, errors.New("consent: a state has a seed, and a grant begins either with a consent or with a seed"))
+		wrong("consent: a state has a seed, and a grant begins either with a consent or with a seed")
 	}
-	return problems
 }
 
-// maxKeep limits [abi.Challenge].Keep, in seconds.
-const maxKeep = 24 * 60 * 60
+const maxKeep = 24 * 60 * 60 // seconds
 
 func checkChallenge(d *abi.Description, patterns *expr.Source) ([]answer.Part, error) {
 	if d.Challenge == nil {
@@ -209,12 +198,11 @@ func checkAnswers(d *abi.Description, list []abi.Answer, patterns *expr.Source) 
 }
 
 func checkAnswer(d *abi.Description, a abi.Answer, patterns *expr.Source) (answer.Part, error) {
-	r, err := parseReach(a.Sinks, a.Derived)
-	if err != nil {
-		return answer.Part{}, err
-	}
-	part := answer.Part{Answer: a, Sinks: r.sinks, Derived: r.derived}
+	sinks, derived, err := parseSinks(a.Sinks, a.Derived)
+	part := answer.Part{Answer: a, Sinks: sinks, Derived: derived}
 	switch {
+	case err != nil:
+		return part, err
 	case (a.From == "") == (a.FromField == ""):
 		return part, errors.New("it has either from or from_field")
 	case a.FromField != "":
@@ -286,45 +274,41 @@ func checkStates(d *abi.Description, t *Type) ([]hostfn.State, error) {
 			return nil, fmt.Errorf("%q is there twice or is a name that no state may have", printableText(s.Name))
 		}
 		names[s.Name] = true
-		r, err := reachOfState(t, s)
-		if err != nil {
+		var err error
+		if states[i], err = checkState(t, s); err != nil {
 			return nil, fmt.Errorf("%s: %w", s.Name, err)
 		}
-		states[i] = hostfn.State{Name: s.Name, Sinks: r.sinks, Derived: r.derived}
 	}
 	return states, nil
 }
 
-// reachOfState returns where a state may go: where its seed and its answer may go, which have to be the same places.
-func reachOfState(t *Type, s abi.State) (r reach, err error) {
+// checkState returns a state. It may go where its seed and its answer may go, which have to be the same places.
+func checkState(t *Type, s abi.State) (state hostfn.State, err error) {
+	state.Name = s.Name
 	answerIndex := slices.IndexFunc(t.Answers, func(a answer.Part) bool { return a.State == s.Name })
-	if answerIndex < 0 && s.Seed == "" {
-		return reach{}, errors.New("it has neither a seed nor an answer, so that it is never there")
-	}
-	if answerIndex >= 0 {
-		r = reach{t.Answers[answerIndex].Sinks, t.Answers[answerIndex].Derived}
-	}
-	if s.Seed == "" {
-		return r, nil
-	}
 	seed := slices.IndexFunc(t.Fields, func(f hostfn.Field) bool { return f.Name == s.Seed && f.Kind == abi.KindString && f.Sealed })
-	if seed < 0 {
-		return reach{}, errors.New("seed names no field of kind string that is sealed")
+	switch {
+	case answerIndex < 0 && s.Seed == "":
+		return state, errors.New("it has neither a seed nor an answer, so that it is never there")
+	case s.Seed != "" && seed < 0:
+		return state, errors.New("seed names no field of kind string that is sealed")
+	case s.Seed != "":
+		state.Sinks, state.Derived = t.Fields[seed].Sinks, t.Fields[seed].Derived
+	default:
+		state.Sinks, state.Derived = t.Answers[answerIndex].Sinks, t.Answers[answerIndex].Derived
 	}
-	reachOfSeed := reach{t.Fields[seed].Sinks, t.Fields[seed].Derived}
-	if answerIndex >= 0 && r != reachOfSeed {
-		return reach{}, errors.New("its seed and its answer have not the same sinks and derived")
+	if answerIndex >= 0 && (t.Answers[answerIndex].Sinks != state.Sinks || t.Answers[answerIndex].Derived != state.Derived) {
+		return state, errors.New("its seed and its answer have not the same sinks and derived")
 	}
-	return reachOfSeed, nil
+	return state, nil
 }
 
 // checkAbout checks the texts of a description that say where the plugin and its credentials come from. They are shown to people,
 // at terminals and in editors, so that they may hold nothing but printable text.
-func checkAbout(d *abi.Description) error {
-	var problems []error
+func checkAbout(d *abi.Description, wrong func(format string, args ...any)) {
 	check := func(name, text string) {
 		if len(text) > contract.MaxAbout || printableText(text) != text {
-			problems = append(problems, fmt.Errorf("%s has more than %d bytes, or characters that cannot be printed", name, contract.MaxAbout))
+			wrong("%s has more than %d bytes, or characters that cannot be printed", name, contract.MaxAbout)
 		}
 	}
 	check("homepage", d.Homepage)
@@ -334,9 +318,8 @@ func checkAbout(d *abi.Description) error {
 		check("field "+printableText(f.Name)+": pattern_message", f.PatternMessage)
 	}
 	if u, err := url.Parse(d.Homepage); d.Homepage != "" && (err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil) {
-		problems = append(problems, errors.New("homepage is no https URL of a page"))
+		wrong("homepage is no https URL of a page")
 	}
-	return errors.Join(problems...)
 }
 
 // About returns the text about a field for users: its purpose, and the way to get its value.

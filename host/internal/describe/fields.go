@@ -19,11 +19,12 @@ import (
 // checkField checks a field of the description, and returns it with its reach and its matcher.
 func checkField(d *abi.Description, f *abi.Field, patterns *expr.Source) (field hostfn.Field, err error) {
 	field.Field = *f // also of a field that is wrong, so that the name is taken
-	r, err := checkRules(d, f)
-	if err != nil {
+	if field.Sinks, field.Derived, err = parseSinks(f.Sinks, f.Derived); err != nil {
 		return field, err
 	}
-	field.Sinks, field.Derived = r.sinks, r.derived
+	if err := checkRules(d, &field); err != nil {
+		return field, err
+	}
 	if field.Matcher, err = checkPattern(f, patterns); err != nil {
 		return field, err
 	}
@@ -38,18 +39,15 @@ func checkField(d *abi.Description, f *abi.Field, patterns *expr.Source) (field 
 	return field, nil
 }
 
-// checkRules checks the members of a field that need no other part of the host, and returns the field's reach.
-func checkRules(d *abi.Description, f *abi.Field) (reach, error) {
-	r, err := parseReach(f.Sinks, f.Derived)
-	if err != nil {
-		return reach{}, err
-	}
+// checkRules checks the members of a field that need no other part of the host.
+func checkRules(d *abi.Description, field *hostfn.Field) error {
+	f := &field.Field
 	if !slices.Contains(contract.Kinds, f.Kind) {
-		return reach{}, fmt.Errorf("there is no kind %q; there are %s", printableText(f.Kind), strings.Join(contract.Kinds, ", "))
+		return fmt.Errorf("there is no kind %q; there are %s", printableText(f.Kind), strings.Join(contract.Kinds, ", "))
 	}
 	for name, algorithm := range f.Algorithms {
 		if !slices.Contains(f.Enum, name) || algorithm != contract.SignRS1 && jws.Method(algorithm) == nil {
-			return reach{}, fmt.Errorf("algorithms: %q is not in the enum, or does not stand for an algorithm of a key", printableText(name))
+			return fmt.Errorf("algorithms: %q is not in the enum, or does not stand for an algorithm of a key", printableText(name))
 		}
 	}
 	isKey := f.Kind == abi.KindKey
@@ -60,7 +58,7 @@ func checkRules(d *abi.Description, f *abi.Field) (reach, error) {
 		broken  bool
 		problem string
 	}{
-		{isKey && r.sinks&^seal.Sign != 0, "a key has no sink but sign: derived says where signatures go"},
+		{isKey && field.Sinks&^seal.Sign != 0, "a key has no sink but sign: derived says where signatures go"},
 		{isKey && !names(f.AlgorithmField, func([]string) bool { return true }), "a key needs an algorithm_field that names a field with an enum"},
 		{isKey && f.EncodingField != "" && !names(f.EncodingField, areEncodings), "its encoding_field names no field whose enum has some of " + strings.Join(secretEncodings, ", ") + ", and nothing else"},
 		{slices.Contains(f.Purposes, contract.PurposeJWS) && len(f.Purposes) > 1, "a key with the purpose jws has no other: what it signs could pass for what another purpose is for"},
@@ -79,26 +77,26 @@ func checkRules(d *abi.Description, f *abi.Field) (reach, error) {
 		{f.Sealed && (f.Kind == abi.KindInteger || f.Kind == abi.KindBoolean || len(f.Enum) > 0), "it is sealed, but integers, booleans and values of an enum come to the plugin in plain: leave sealed out, or make it a string without an enum"},
 	} {
 		if rule.broken {
-			return reach{}, errors.New(rule.problem)
+			return errors.New(rule.problem)
 		}
 	}
 	if err := checkEscape(f); err != nil {
-		return reach{}, err
+		return err
 	}
 	for member, conditions := range map[string][]abi.Condition{"required_if": f.RequiredIf, "only_if": f.OnlyIf} {
 		if err := checkConditions(d, member, f.Name, conditions); err != nil {
-			return reach{}, err
+			return err
 		}
 	}
 	for _, purpose := range f.Purposes {
 		if !slices.Contains(contract.Purposes, purpose) {
-			return reach{}, fmt.Errorf("there is no purpose %q; there are %s", printableText(purpose), strings.Join(contract.Purposes, ", "))
+			return fmt.Errorf("there is no purpose %q; there are %s", printableText(purpose), strings.Join(contract.Purposes, ", "))
 		}
 	}
 	if isKey {
-		r.sinks = 0 // it signs by its field, for its purposes and with its algorithm; mac would know neither (threats.md 105)
+		field.Sinks = 0 // it signs by its field, for its purposes and with its algorithm; mac would know neither (threats.md 105)
 	}
-	return r, nil
+	return nil
 }
 
 // secretEncodings are the ways in which the secret of an HMAC may be written.
@@ -205,7 +203,6 @@ func checkPattern(f *abi.Field, patterns *expr.Source) (*expr.Matcher, error) {
 	return compilePattern(f.Pattern, patterns)
 }
 
-// compilePattern checks a pattern and compiles it.
 func compilePattern(pattern string, patterns *expr.Source) (*expr.Matcher, error) {
 	if len(pattern) > contract.MaxPattern || printableText(pattern) != pattern {
 		return nil, fmt.Errorf("its pattern has more than %d bytes, or characters that cannot be printed", contract.MaxPattern)

@@ -48,13 +48,8 @@ func Schema(d *abi.Description) ([]byte, error) {
 		summary += " " + d.Homepage
 	}
 	auth := schema{
-		Schema:               "https://json-schema.org/draft/2020-12/schema",
-		Title:                d.Type,
-		Description:          summary,
-		Type:                 "object",
-		Properties:           map[string]schema{"type": typeSchema(d), "config": config},
-		Required:             []string{"type"},
-		AdditionalProperties: new(bool),
+		Schema: "https://json-schema.org/draft/2020-12/schema", Title: d.Type, Description: summary, Type: "object",
+		Properties: map[string]schema{"type": typeSchema(d), "config": config}, Required: []string{"type"}, AdditionalProperties: new(bool),
 	}
 	if needed {
 		auth.Required = append(auth.Required, "config")
@@ -101,13 +96,9 @@ func typeSchema(d *abi.Description) schema {
 	if len(d.Aliases) == 0 {
 		return schema{Const: d.Type}
 	}
-	return schema{
-		Enum:        append([]string{d.Type}, d.Aliases...),
-		Description: "Deprecated: " + strings.Join(d.Aliases, ", ") + ".",
-	}
+	return schema{Enum: append([]string{d.Type}, d.Aliases...), Description: "Deprecated: " + strings.Join(d.Aliases, ", ") + "."}
 }
 
-// namesOf returns the name of a field and its aliases.
 func namesOf(f *abi.Field) []string { return append([]string{f.Name}, f.Aliases...) }
 
 // present returns a schema of the configurations that have a field, under any of its names.
@@ -162,35 +153,30 @@ func conditionSchema(d *abi.Description, condition *abi.Condition) schema {
 }
 
 func fieldSchema(f *abi.Field) schema {
-	s := schema{Description: About(f), Type: "string", WriteOnly: f.Sealed || f.Kind == abi.KindKey}
+	s := schema{Description: About(f), WriteOnly: f.Sealed || f.Kind == abi.KindKey}
 	template := schema{Type: "string", Pattern: anyTemplate}
 	if f.Default != "" {
 		s.Default = f.Default
 	}
-	switch f.Kind {
-	case abi.KindObject:
+	switch {
+	case f.Kind == abi.KindObject:
 		s.Type = "object"
-	case abi.KindInteger:
-		s.Type = nil
+	case f.Kind == abi.KindInteger:
 		s.AnyOf = []schema{{Type: "integer", Minimum: f.Minimum, Maximum: f.Maximum}, template, {Type: "string", Pattern: decimal}}
 		if f.Default != "" {
 			s.Default = json.Number(f.Default)
 		}
-	case abi.KindBoolean:
-		s.Type = nil
+	case f.Kind == abi.KindBoolean:
 		s.AnyOf = []schema{{Type: "boolean"}, template, {Enum: []string{"true", "false"}}}
 		if f.Default != "" {
 			s.Default = f.Default == "true"
 		}
-	case abi.KindURL:
-		s.Type = nil
+	case f.Kind == abi.KindURL:
 		s.AnyOf = []schema{{Type: "string", Pattern: secureURL}, template}
+	case len(f.Enum) > 0:
+		s.AnyOf = []schema{{Enum: f.Enum}, template}
 	default:
-		switch {
-		case len(f.Enum) > 0:
-			s.Type = nil
-			s.AnyOf = []schema{{Enum: f.Enum}, template}
-		case f.Required || f.Sealed || f.Kind == abi.KindKey:
+		if s.Type = "string"; f.Required || f.Sealed || f.Kind == abi.KindKey {
 			s.Pattern = notBlank
 		}
 		if pattern := schemaPattern(f); pattern != "" {
