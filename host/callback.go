@@ -49,10 +49,8 @@ func (h *Host) Callback(ctx context.Context, back AuthorizationResponse, connect
 	if c == nil || !c.NeedsConsent() || c.node != h.config.State.node || subtle.ConstantTimeCompare(c.configDigest(), pending.Config) != 1 {
 		return name, &ConsentError{Reason: ConsentUnknown, Text: "the connector was changed since the consent began: begin again"}
 	}
-	if pending.User != nil {
-		if _, there := UserFrom(ctx); !there {
-			ctx = WithUser(ctx, *pending.User)
-		}
+	if _, there := UserFrom(ctx); !there && pending.User != nil {
+		ctx = WithUser(ctx, *pending.User)
 	}
 	err = c.connectGrant(ctx, &hostfn.Code{
 		Code: back.Response.Get(pending.CodeParameter), Verifier: pending.Verifier, RedirectURI: pending.RedirectURI, Nonce: pending.Nonce,
@@ -63,26 +61,20 @@ func (h *Host) Callback(ctx context.Context, back AuthorizationResponse, connect
 	return name, err
 }
 
-func unknownConsent() error {
-	const text = "there is no such consent: it was ended before, it took more than 10 minutes, or nobody began it: begin again"
-	return &ConsentError{Reason: ConsentUnknown, Text: text}
-}
-
 // takeConsent takes the consent that a browser came back from. Nobody else gets it.
 func (h *Host) takeConsent(ctx context.Context, back AuthorizationResponse) (*pendingConsent, error) {
-	handles := back.Response["state"]
-	if len(handles) != 1 {
-		return nil, unknownConsent()
+	if handles := back.Response["state"]; len(handles) == 1 {
+		row, ok, err := h.config.State.node.Take(ctx, consentKey(handles[0]))
+		if err != nil {
+			return nil, fmt.Errorf("the consent cannot be taken from the store of state: %w", err)
+		}
+		var pending pendingConsent
+		if ok && json.Unmarshal(row, &pending) == nil {
+			return &pending, nil
+		}
 	}
-	row, ok, err := h.config.State.node.Take(ctx, consentKey(handles[0]))
-	if err != nil {
-		return nil, fmt.Errorf("the consent cannot be taken from the store of state: %w", err)
-	}
-	var pending pendingConsent
-	if !ok || json.Unmarshal(row, &pending) != nil {
-		return nil, unknownConsent()
-	}
-	return &pending, nil
+	const text = "there is no such consent: it was ended before, it took more than 10 minutes, or nobody began it: begin again"
+	return nil, &ConsentError{Reason: ConsentUnknown, Text: text}
 }
 
 // forged returns the error for what the authorization server of the connector does not answer.
@@ -183,27 +175,22 @@ func (c *Connector) connectGrant(ctx context.Context, code *hostfn.Code) error {
 // consentTurn is the turn of a call that begins a grant or ends one. Its writes go to the grant once the call has succeeded.
 type consentTurn struct{ token, next []byte }
 
-func (t *consentTurn) Token() []byte { return t.token }
+func (t *consentTurn) Token() []byte                              { return t.token }
+func (t *consentTurn) Done(_ context.Context, next []byte)        { t.next = next }
+func (*consentTurn) NotRedeemed(context.Context)                  {}
+func (*consentTurn) Refused(_ context.Context, cause error) error { return cause }
+func (*consentTurn) Lost(_ context.Context, cause error) error    { return cause }
+func (*consentTurn) End(context.Context)                          {}
 
 func (*consentTurn) Intent(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	return ctx, cancel, nil
 }
 
-func (t *consentTurn) Done(_ context.Context, next []byte) { t.next = next }
-
-func (*consentTurn) NotRedeemed(context.Context) {}
-
-func (*consentTurn) Refused(_ context.Context, cause error) error { return cause }
-
 // Unknown sends nothing again: a code is sent once.
 func (*consentTurn) Unknown(_ context.Context, _ func(int) time.Duration, cause error) error {
 	return cause
 }
-
-func (*consentTurn) Lost(_ context.Context, cause error) error { return cause }
-
-func (*consentTurn) End(context.Context) {}
 
 // ConsentReason is the reason why a consent does not count.
 type ConsentReason string

@@ -196,14 +196,11 @@ func (h *Host) newTransport(c *Connector, d *dialer) *send.Transport {
 
 func (h *Host) newReader(c *Connector, d *dialer) *inputs.Reader {
 	r := &inputs.Reader{
-		Plan: c.plan, Secrets: h.config.Secrets, Variables: h.config.Variables, Events: &c.events, Documents: h.cache.documents,
+		Plan: c.plan, Secrets: h.config.Secrets, Variables: h.config.Variables, Events: &c.events, Documents: h.cache.documents, Identity: h.identity,
 		Asker: discovery.Asker{
 			UserAgent: h.userAgent(), Time: c.plan.ExchangeTime, Bytes: h.config.Limits.TokenBytes, Codings: h.config.ContentCodings,
 			HTTP: d.egress.AllowsHTTP, AcquireSlot: c.runner.AcquireSlot, Go: h.shared.Gate.Go, Changed: c.log.metadata,
 		},
-	}
-	if h.config.Identities != nil {
-		r.Identities = identitySource{h.config.Identities}
 	}
 	if t := c.plan.TLS; t != nil && t.Token {
 		r.TLS = c.transport.TLS.Texts
@@ -247,24 +244,12 @@ func (h *Host) newPlan(c *Connector, d *dialer) *hostfn.Plan {
 		limit = min(limit, own)
 	}
 	plan := &hostfn.Plan{
-		Codings:      h.config.ContentCodings,
-		Tokens:       h.cache.tokens,
-		Signer:       h.signer,
-		Client:       d.tokens,
-		UserAgent:    h.userAgent(),
-		Clock:        h.config.Clock,
-		Random:       h.config.Random,
-		Log:          c.log.line,
-		Warn:         c.log.warn,
-		GuestWarns:   c.log.warnOfGuest,
-		Refused:      func(ctx context.Context, host, text string) { c.log.seldom(ctx, text, slog.String("endpoint", host)) },
-		Revealed:     h.hooks.Reveal,
-		Explains:     h.hooks.Explain != nil,
-		RandomText:   h.hooks.Random,
-		Limits:       limitsFor[hostfn.Limits](c.plugin.limits),
-		ExchangeTime: limit,
-		KeySecret:    h.cache.keySecret,
-		Events:       &c.events,
+		Codings: h.config.ContentCodings, Tokens: h.cache.tokens, Signer: h.signer, KeySecret: h.cache.keySecret,
+		Client: d.tokens, UserAgent: h.userAgent(), Clock: h.config.Clock, Random: h.config.Random,
+		Log: c.log.line, Warn: c.log.warn, GuestWarns: c.log.warnOfGuest, Events: &c.events,
+		Refused:  func(ctx context.Context, host, text string) { c.log.seldom(ctx, text, slog.String("endpoint", host)) },
+		Revealed: h.hooks.Reveal, Explains: h.hooks.Explain != nil, RandomText: h.hooks.Random,
+		Limits: limitsFor[hostfn.Limits](c.plugin.limits), ExchangeTime: limit,
 	}
 	if h.config.Keys != nil {
 		plan.Keys = keyStore{h.config.Keys}

@@ -244,9 +244,7 @@ func (c *Connector) fail(stage Stage, err error) *Error {
 	return failed
 }
 
-func (c *Connector) failure(f *hostfn.Failure) error {
-	return c.fail(Stage(f.Stage), f.Err)
-}
+func (c *Connector) failure(f *hostfn.Failure) error { return c.fail(Stage(f.Stage), f.Err) }
 
 // Transport returns a RoundTripper that authenticates each request and sends it through base, or through [Connector.Base] if base is
 // nil. Any other base must check addresses itself. If the connector has TLS for the API, such a base must send through Base, with the

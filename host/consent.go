@@ -35,11 +35,10 @@ type ConsentRequest struct {
 	Binding string
 }
 
-// consentTime is the time from the beginning of a consent until it must have come back.
-const consentTime = 10 * time.Minute
-
-// shortestBinding is the least length of a binding, in bytes.
-const shortestBinding = 16
+const (
+	consentTime     = 10 * time.Minute // from the beginning of a consent until it must have come back
+	shortestBinding = 16               // bytes
+)
 
 // pendingConsent is a consent that is under way, as the store has it.
 type pendingConsent struct {
@@ -64,11 +63,10 @@ type pendingConsent struct {
 // authorization server to which the user's browser must go (RFC 6749 section 4.1.1). The server sends the browser back to the redirect URI,
 // and what it sends along is for [Host.Callback]. The consent ends after 10 minutes. The IDs of the user and of the tenant must be UTF-8.
 func (c *Connector) BeginConsent(ctx context.Context, r ConsentRequest) (authorizationURL string, err error) {
-	redirectURI, binding := r.RedirectURI, r.Binding
-	if u, err := url.Parse(redirectURI); err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http" {
+	if u, err := url.Parse(r.RedirectURI); err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http" {
 		return "", c.fail(StageConfig, errors.New("the redirect URI of a consent must be an absolute URL without a query and a fragment"))
 	}
-	if len(binding) < shortestBinding {
+	if len(r.Binding) < shortestBinding {
 		return "", c.fail(StageConfig, fmt.Errorf("the binding of a consent must have at least %d bytes: make a random one for each browser", shortestBinding))
 	}
 	if err := c.enterConsent(ctx); err != nil {
@@ -79,12 +77,12 @@ func (c *Connector) BeginConsent(ctx context.Context, r ConsentRequest) (authori
 	if _, err := io.ReadFull(c.plan.Random, random); err != nil {
 		return "", c.fail(StagePlugin, err)
 	}
-	own := hostfn.Consent{RedirectURI: redirectURI, State: base64url(random[:32]), Verifier: base64url(random[32:64]), Nonce: base64url(random[64:])}
+	own := hostfn.Consent{RedirectURI: r.RedirectURI, State: base64url(random[:32]), Verifier: base64url(random[32:64]), Nonce: base64url(random[64:])}
 	authorization, pending, err := c.authorization(ctx, own)
 	if err != nil {
 		return "", err
 	}
-	pending.Connector, pending.Config, pending.Binding = c.config.Name, c.configDigest(), bindingHash(binding)
+	pending.Connector, pending.Config, pending.Binding = c.config.Name, c.configDigest(), bindingHash(r.Binding)
 	if u, ok := UserFrom(ctx); ok {
 		pending.User = &u
 	}
@@ -168,10 +166,7 @@ func bindingHash(binding string) []byte {
 
 // configDigest returns a digest of the connector's configuration as it is written. An answer for another one is not used.
 func (c *Connector) configDigest() []byte {
-	config, err := strictjson.Marshal(c.auth.Config)
-	if err != nil {
-		return nil // Connect has encoded it before
-	}
+	config, _ := strictjson.Marshal(c.auth.Config) // setSeed has encoded it before
 	var d connect.Digest
 	d.Add(c.config.Name, c.auth.Type, string(config))
 	sum := d.Sum()

@@ -39,13 +39,7 @@ type Egress struct {
 // after name resolution, just before it connects, so no host name and no redirect can lead to an internal address. It neither asks for
 // compression nor decompresses. It does not enforce AllowsHTTP; callers check URLs. It returns an error if e is invalid.
 func (e Egress) Transport() (*http.Transport, error) {
-	transport, err := e.policy().Transport()
-	if err != nil {
-		return nil, err
-	}
-	// Otherwise net/http adds Accept-Encoding to the request.
-	transport.DisableCompression = true
-	return transport, nil
+	return e.policy().Transport()
 }
 
 // AllowsHTTP reports whether a URL may be of plain http.
@@ -57,7 +51,6 @@ func (e Egress) policy() egress.Policy {
 	return egress.Policy{AllowPrivate: e.AllowPrivate, Allow: e.Allow, Proxy: e.Proxy, TLS: e.TLS}
 }
 
-// dialer has the transports of one Egress.
 type dialer struct {
 	egress Egress
 	// api is for requests to APIs.
@@ -73,27 +66,19 @@ func newDialer(e Egress, base http.RoundTripper) (*dialer, error) {
 			return nil, fmt.Errorf("an item of PlainHTTP %w", err)
 		}
 	}
-	tokens, err := e.policy().TokenClient()
-	if err != nil {
+	own, err := e.Transport()
+	switch {
+	case err != nil:
 		return nil, err
+	case base != nil:
+		return &dialer{e, base, egress.TokenClient(base)}, nil
 	}
-	if base != nil {
-		tokens.Transport = base
-		return &dialer{e, base, tokens}, nil
-	}
-	api, err := e.Transport()
-	if err != nil {
-		return nil, err
-	}
-	return &dialer{e, api, tokens}, nil
+	return &dialer{e, own, egress.TokenClient(own.Clone())}, nil // each with connections of its own
 }
 
 func (d *dialer) closeIdle() {
-	for _, transport := range []http.RoundTripper{d.api, d.tokens.Transport} {
-		if t, ok := transport.(*http.Transport); ok {
-			t.CloseIdleConnections()
-		}
-	}
+	d.tokens.CloseIdleConnections()
+	(&http.Client{Transport: d.api}).CloseIdleConnections()
 }
 
 // checkTokenURL returns an error if text is not a valid value for a field of kind url.
@@ -162,12 +147,9 @@ type ClientCertificate struct {
 	Path string `json:"-"`
 }
 
-// certificateWarning is the time before the end of a certificate from which there are warnings.
-const certificateWarning = 30 * 24 * time.Hour
-
 // EndsSoon reports whether the certificate has ended, or ends within 30 days.
 func (c *ClientCertificate) EndsSoon(now time.Time) bool {
-	return now.Add(certificateWarning).After(c.NotAfter)
+	return now.Add(30 * 24 * time.Hour).After(c.NotAfter)
 }
 
 // Ended returns the error that requests get if the certificate has ended, and otherwise nil. A certificate that is not valid yet

@@ -117,9 +117,7 @@ type TokenError struct {
 	Age        time.Duration
 }
 
-func (e *TokenError) Error() string {
-	return (*hostfn.TokenError)(e).Error()
-}
+func (e *TokenError) Error() string { return (*hostfn.TokenError)(e).Error() }
 
 // Condition is the condition of a grant: of what a connector has from a user or an operator to get tokens with, such as a refresh token.
 type Condition string
@@ -157,9 +155,6 @@ type GrantError struct {
 	renewal string
 }
 
-// connectFirst is the renewal of a grant that is not there.
-const connectFirst = "connect first"
-
 func (e *GrantError) Error() string {
 	whose := "the grant"
 	if e.User != "" {
@@ -176,7 +171,7 @@ func (e *GrantError) Error() string {
 	case ConditionRefused:
 		text = whose + " is lost, because the authorization server refused its token"
 	case ConditionNotConnected:
-		text = "there is no grant"
+		text, renew = "there is no grant", ": connect first"
 		if whose != "the grant" {
 			text = whose + " is not there"
 		}

@@ -29,7 +29,6 @@ func attemptOf(c *Connector, a *event.Attempt, err error) Attempt {
 	}
 }
 
-// spans makes spans of a connector's events.
 type spans struct {
 	connector *Connector
 	tracer    Tracer
@@ -152,8 +151,12 @@ func errorType(err error) string {
 	switch {
 	case errors.As(err, &grant):
 		return "grant_" + strings.ReplaceAll(string(grant.Condition), " ", "_")
-	case errors.As(publicError{err}, &tokenErr):
-		return refusalType(tokenErr)
+	case errors.As(publicError{err}, &tokenErr) && tokenErr.Code != "" && tokenErr.Code != "other":
+		return tokenErr.Code
+	case tokenErr != nil && tokenErr.Status >= http.StatusBadRequest:
+		return strconv.Itoa(tokenErr.Status)
+	case tokenErr != nil:
+		return "no_token"
 	case errors.As(err, new(*http.MaxBytesError)):
 		return "body_too_large"
 	case errors.As(err, new(*CertificateError)):
@@ -177,16 +180,6 @@ func errorType(err error) string {
 	return otherError
 }
 
-func refusalType(tokenErr *TokenError) string {
-	switch {
-	case tokenErr.Code != "" && tokenErr.Code != "other":
-		return tokenErr.Code
-	case tokenErr.Status >= http.StatusBadRequest:
-		return strconv.Itoa(tokenErr.Status)
-	}
-	return "no_token"
-}
-
 // connectorLog writes the log of one connector and its plugin.
 //
 // It logs each warning once, and at most 32 warnings of the host and 32 of the plugin. The separate limits keep a
@@ -204,8 +197,7 @@ type connectorLog struct {
 	refusals pace
 }
 
-// maxWarnings limits the warnings of the host, and separately those of the plugin.
-const maxWarnings = 32
+const maxWarnings = 32 // of the host, and as many of the plugin
 
 // line logs a text at a level of the host function log.
 func (l *connectorLog) line(ctx context.Context, level contract.Level, text string) {

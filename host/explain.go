@@ -65,7 +65,6 @@ type Mutation struct {
 	URL string
 }
 
-// added returns a mutation with masked texts.
 func added(m *hostfn.Mutation) Mutation {
 	return Mutation{Headers: m.Headers, Query: m.Query, Cookies: m.Cookies, Path: m.Path, Form: m.Form, URL: m.MaskedURL}
 }

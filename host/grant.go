@@ -50,14 +50,11 @@ func (c *Connector) beginTurn(ctx context.Context, seed []byte, resend bool) (ho
 	return t, nil
 }
 
-// turn is the turn of a connector's grant.
 type turn struct {
 	*lease.Turn
 	connector    *Connector
 	tenant, user string
 }
-
-var _ hostfn.Turn = (*turn)(nil)
 
 // error returns an error of package lease as one of this package, and logs the loss of the grant. cause is nil if an earlier
 // call has lost it.
@@ -71,16 +68,13 @@ func (t *turn) error(ctx context.Context, err, cause error) error {
 	var uncertain *lease.UncertainError
 	level := contract.LevelError
 	switch {
-	case errors.As(err, &uncertain):
-		if !c.config.NeverResend {
-			e.Condition, e.RetryAfter, level = ConditionUncertain, uncertain.Wait, contract.LevelWarn
-		}
-	case errors.As(err, &lost):
-		if lost.Refused {
-			e.Condition = ConditionRefused
-		}
+	case errors.As(err, &uncertain) && !c.config.NeverResend:
+		e.Condition, e.RetryAfter, level = ConditionUncertain, uncertain.Wait, contract.LevelWarn
+	case errors.As(err, &lost) && lost.Refused:
+		e.Condition = ConditionRefused
+	case uncertain != nil, lost != nil: // it is lost
 	case errors.Is(err, lease.ErrNotConnected):
-		e.Condition, e.renewal = ConditionNotConnected, connectFirst
+		e.Condition = ConditionNotConnected
 		return e
 	default:
 		return stateError(err)
@@ -144,7 +138,7 @@ func (c *Connector) grantName(ctx context.Context) (string, error) {
 		return "", c.stateFailure("the grant cannot be read", err)
 	case found.Grant == "": // another node may know a new one at any time
 		names.cache.Remove(key)
-		return "", c.fail(StageToken, &GrantError{Connector: c.plan.Owner, Tenant: tenant, User: user, Condition: ConditionNotConnected, renewal: connectFirst})
+		return "", c.fail(StageToken, &GrantError{Connector: c.plan.Owner, Tenant: tenant, User: user, Condition: ConditionNotConnected})
 	}
 	names.remember(key, found.Grant, now, epoch)
 	return found.Grant, nil
@@ -153,8 +147,6 @@ func (c *Connector) grantName(ctx context.Context) (string, error) {
 // grantKnown is the time for which a host uses what it has got with a grant without asking the store whether the grant is still
 // there, and still the same.
 const grantKnown = 30 * time.Second
-
-const maxGrants = 1 << 16
 
 // knownGrants remembers the names of grants, and when the store was asked for them.
 type knownGrants struct {

@@ -35,18 +35,15 @@ type IdentityRequest struct {
 // end, or no token at all.
 var ErrIdentityRefused = errors.New("the token is refused")
 
-// identitySource implements inputs.Identities.
-type identitySource struct{ identities Identities }
-
-func (s identitySource) Identity(ctx context.Context, identity template.Identity, exchange bool) (string, error) {
-	token, err := s.identities.Identity(ctx, IdentityRequest{Name: identity.Name, Audience: identity.Audience, Exchange: exchange})
+// identity returns the token of an identity, which the host has: no connector names another one. An error that may pass is marked.
+func (h *Host) identity(ctx context.Context, identity template.Identity, exchange bool) (string, error) {
+	token, err := h.config.Identities.Identity(ctx, IdentityRequest{Name: identity.Name, Audience: identity.Audience, Exchange: exchange})
 	if err != nil && !errors.Is(err, ErrIdentityRefused) {
 		err = hostfn.Passing(err)
 	}
 	return token, err
 }
 
-// identityHosts returns the hosts that may get the tokens of an identity for an audience.
 func (h *Host) identityHosts(name, audience string) []string {
 	if h.config.Identities == nil {
 		return nil

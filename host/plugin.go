@@ -150,9 +150,7 @@ func (p *plugin) call(ctx context.Context, export string, call *hostfn.Call) (sa
 		}
 		return result, &hostfn.Failure{Stage: hostfn.StagePlugin, Err: err}
 	case result.Code != 0:
-		failure := guestFailure(export, call, result.Message)
-		failure.Guest = true
-		return result, failure
+		return result, guestFailure(export, call, result.Message)
 	case !result.OutputSet && contract.HasOutput(export):
 		return result, &hostfn.Failure{Stage: hostfn.StagePlugin, Err: errors.New(export + " succeeded without an output")}
 	}
@@ -166,19 +164,16 @@ var refusalText = regexp.MustCompile(`^the token endpoint answered \d+( \([a-z_]
 // cause, and the error wraps it. The guest's text follows, unless it is the one of the SDKs for a refusal. That has the status of a
 // refusal in place of a 2xx.
 func guestFailure(export string, call *hostfn.Call, message string) *hostfn.Failure {
-	message = cmp.Or(message, export+" failed without a message")
-	err := call.Message(message)
-	if refusal := call.TokenError; refusal != nil {
-		if refusalText.MatchString(err.Error()) {
-			return &hostfn.Failure{Stage: hostfn.StageToken, Err: refusal}
-		}
-		return &hostfn.Failure{Stage: hostfn.StageToken, Err: fmt.Errorf("%w: %w", refusal, err)}
+	stage, err := hostfn.StageToken, call.Message(cmp.Or(message, export+" failed without a message"))
+	switch refusal := call.TokenError; {
+	case refusal != nil && refusalText.MatchString(err.Error()):
+		err = refusal
+	case refusal != nil:
+		err = fmt.Errorf("%w: %w", refusal, err)
+	case !call.OtherType: // otherwise the token is no bearer token, so that the plugin cannot use it
+		stage = hostfn.StagePlugin
 	}
-	stage := hostfn.StagePlugin
-	if call.OtherType { // the plugin cannot use a token that is not a bearer token
-		stage = hostfn.StageToken
-	}
-	return &hostfn.Failure{Stage: stage, Err: err}
+	return &hostfn.Failure{Stage: stage, Err: err, Guest: true}
 }
 
 // init lets package hosttest run a plugin as plain Go. Through package testhook, hosttest also reads the memory of

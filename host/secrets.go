@@ -84,26 +84,13 @@ func (d dirSecrets) Secret(_ context.Context, name string) (string, error) {
 		return "", fmt.Errorf("the secrets directory cannot be opened: %w", err)
 	}
 	defer root.Close()
-	info, err := root.Stat(name)
-	if errors.Is(err, fs.ErrNotExist) {
+	value, err := readRegular(root, name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return "", fmt.Errorf("%w: there is no file %q in the secrets directory", ErrSecretNotFound, name)
-	}
-	if err != nil {
+	case err != nil:
 		return "", fmt.Errorf("secret %q cannot be read: %w", name, err)
-	}
-	if !info.Mode().IsRegular() { // opening a pipe would block until something writes to it
-		return "", fmt.Errorf("secret %q cannot be read: it is not a regular file", name)
-	}
-	file, err := root.Open(name)
-	if err != nil {
-		return "", fmt.Errorf("secret %q cannot be read: %w", name, err)
-	}
-	defer file.Close()
-	value, err := files.ReadAll(file, maxSecret)
-	if err != nil {
-		return "", fmt.Errorf("secret %q cannot be read: %w", name, err)
-	}
-	if len(value) > maxSecret {
+	case len(value) > maxSecret:
 		return "", fmt.Errorf("secret %q has more than %d bytes", name, maxSecret)
 	}
 	text, hasNewline := strings.CutSuffix(string(value), "\n")
@@ -111,6 +98,19 @@ func (d dirSecrets) Secret(_ context.Context, name string) (string, error) {
 		text = strings.TrimSuffix(text, "\r")
 	}
 	return text, nil
+}
+
+// readRegular reads a regular file. Opening a pipe would block until something writes to it.
+func readRegular(root *os.Root, name string) ([]byte, error) {
+	if info, err := root.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return nil, errors.New("it is not a regular file")
+	}
+	file, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return files.ReadAll(file, maxSecret)
 }
 
 // FirstOf returns a store that asks several stores in order and returns the secret of the first that has it. An error

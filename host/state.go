@@ -61,9 +61,6 @@ func NewState(ctx context.Context, c StateConfig) (*State, error) {
 	return s, nil
 }
 
-// quiet is the least time between two lines about a store that fails.
-const quiet = time.Minute
-
 // degraded returns what is called for each token request without the store.
 func degraded(c StateConfig) func(error) {
 	clock := c.Clock
@@ -72,7 +69,7 @@ func degraded(c StateConfig) func(error) {
 	}
 	var lines pace
 	return func(err error) {
-		if c.Logger != nil && lines.due(clock(), quiet) {
+		if c.Logger != nil && lines.due(clock(), time.Minute) {
 			c.Logger.Warn("the store of state failed: until it answers, this node requests tokens for itself, and grants whose token may be used once fail",
 				slog.Any("error", err))
 		}

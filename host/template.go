@@ -42,18 +42,10 @@ func (h *Host) Template(source string) (*Template, error) {
 		}
 		return nil, wrongTemplate(problems...)
 	}
-	names := compiled.Names()
-	switch {
-	case compiled.Key() != nil:
-		return nil, wrongTemplate(Problem{Column: 1, Message: template.NoKey})
-	case names.UserToken():
-		return nil, wrongTemplate(Problem{Message: connect.UserTokenPlace})
-	case len(names.Identities) > 0:
-		return nil, wrongTemplate(Problem{Message: connect.IdentityPlace})
-	case len(names.Discovered) > 0:
-		return nil, wrongTemplate(Problem{Message: connect.DiscoverPlace})
+	if column, problem := connect.Misplaced(compiled); problem != "" {
+		return nil, wrongTemplate(Problem{Column: column, Message: problem})
 	}
-	return &Template{host: h, compiled: compiled, names: names}, nil
+	return &Template{host: h, compiled: compiled, names: compiled.Names()}, nil
 }
 
 func wrongTemplate(problems ...Problem) error {

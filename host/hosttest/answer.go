@@ -81,9 +81,6 @@ func (h *Harness) answer(r *http.Request, answers *[]Answer) (*http.Response, er
 	return response, err
 }
 
-// anyEndpoint is the URL of TokenEndpoint for all others.
-const anyEndpoint = "*"
-
 // tokenEndpoint is the base transport of the host. It reaches the token endpoints of the test, and nothing else.
 func (h *Harness) tokenEndpoint(r *http.Request) (*http.Response, error) {
 	body, err := testworld.ReadBody(r)
@@ -98,7 +95,7 @@ func (h *Harness) tokenEndpoint(r *http.Request) (*http.Response, error) {
 	}
 	h.evidence.noteRequest(r.Header, form)
 	h.mu.Lock()
-	endpoint := cmp.Or(h.endpoints[r.URL.String()], h.endpoints[anyEndpoint])
+	endpoint := cmp.Or(h.endpoints[r.URL.String()], h.endpoints["*"])
 	urls := slices.Sorted(maps.Keys(h.endpoints))
 	if endpoint != nil {
 		h.exchanges = append(h.exchanges, Exchange{Method: r.Method, URL: r.URL.String(), Form: form, Header: r.Header.Clone(), Body: body})

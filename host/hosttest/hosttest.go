@@ -50,7 +50,7 @@ type Harness struct {
 	// authType replaces the plugin's own type if it is not empty.
 	authType string
 	user     host.User
-	// endpoints has the answers of token endpoints by URL. Those of anyEndpoint are for all others.
+	// endpoints has the answers of token endpoints by URL. Those of * are for all others.
 	endpoints map[string]*[]Answer
 	// auths is the list of authentications of connectors, or empty. hosts bounds the hosts of those that are made from now on.
 	auths host.Auths
@@ -66,15 +66,9 @@ type Harness struct {
 
 func newHarness(tb TB, name string, plugin host.Plugin, builtIn bool) *Harness {
 	h := &Harness{
-		tb:         tb,
-		builtIn:    builtIn,
-		secrets:    map[string]string{},
-		clock:      testworld.NewClock(time.Date(2026, time.January, 2, 3, 4, 5, 0, time.UTC)),
-		endpoints:  map[string]*[]Answer{},
-		api:        []Answer{JSON(200, `{}`)},
-		connectors: map[string]*host.Connector{},
-		connection: "test",
-		random:     func(int64) string { return "" },
+		tb: tb, builtIn: builtIn, clock: testworld.NewClock(time.Date(2026, time.January, 2, 3, 4, 5, 0, time.UTC)),
+		secrets: map[string]string{}, endpoints: map[string]*[]Answer{}, api: []Answer{JSON(200, `{}`)},
+		connectors: map[string]*host.Connector{}, connection: "test", random: func(int64) string { return "" },
 	}
 	h.config = host.Config{
 		Secrets: secrets{h}, Identities: secrets{h}, Variables: map[string]string{},
@@ -131,9 +125,7 @@ func (h *Harness) Limits(limits host.Limits) {
 }
 
 // AllowHTTP allows origins and token URLs of plain http, for examples of specifications.
-func (h *Harness) AllowHTTP() {
-	h.prepare("AllowHTTP", func() { h.config.Egress.AllowHTTP = true })
-}
+func (h *Harness) AllowHTTP() { h.prepare("AllowHTTP", func() { h.config.Egress.AllowHTTP = true }) }
 
 // Random sets the text that the plugin gets from now on when it asks for random bytes, for examples of specifications. After
 // Random("") it gets random bytes again.

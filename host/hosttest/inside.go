@@ -83,7 +83,6 @@ func (h *Harness) Render(text string) (string, error) {
 	return template.Join(parts), nil
 }
 
-// values are the values of expressions that a harness has.
 type values struct {
 	harness   *Harness
 	variables map[string]string

@@ -29,8 +29,6 @@ type native struct {
 	expired func() <-chan time.Time
 }
 
-var _ sandbox.Guest = native{}
-
 func newNative(tb TB, p sdk.Plugin, limit time.Duration) native {
 	return native{tb: tb, plugin: p, expired: func() <-chan time.Time { return time.After(limit) }}
 }

@@ -95,22 +95,15 @@ func (h *Harness) Try(config Config, r *http.Request) (*Result, error) {
 	api := func(r *http.Request) (*http.Response, error) { return h.receive(r, result) }
 	result.Response, err = connector.Transport(testworld.Answer(api)).RoundTrip(r.WithContext(h.context(r.Context()))) //nolint:bodyclose // the result has the response
 	h.evidence.failure("the request's error", err)
-	h.showPanic(err, logged)
+	if errors.Is(err, sandbox.ErrTrap) { // a panic of the plugin leaves its text in the host's log only
+		for _, record := range h.Logs()[logged:] {
+			h.tb.Logf("the host's log: %s", record.Message)
+		}
+	}
 	if result.Attempts == 0 {
 		return nil, err
 	}
 	return result, err
-}
-
-// showPanic logs what the host has logged of a call that ended in a trap: a panic of the plugin leaves its text there only.
-func (h *Harness) showPanic(err error, logged int) {
-	h.tb.Helper()
-	if !errors.Is(err, sandbox.ErrTrap) {
-		return
-	}
-	for _, record := range h.Logs()[logged:] {
-		h.tb.Logf("the host's log: %s", record.Message)
-	}
 }
 
 // Explain returns the explanation of a request, and fails the test if there is an error.

@@ -98,8 +98,7 @@ type memory struct {
 	highest int64
 }
 
-// leastLimit is the least number of rows that a memory sweeps.
-const leastLimit = 1024
+const leastLimit = 1024 // rows
 
 type memoryRow struct {
 	generation, fence int64
@@ -246,12 +245,10 @@ func (m *memory) Wait(ctx context.Context, id ID, generation int64) error {
 	defer timer.Stop()
 	select {
 	case <-changed:
-		return nil
 	case <-timer.C:
-		return nil
 	case <-ctx.Done():
-		return ctx.Err()
 	}
+	return ctx.Err()
 }
 
 // watch returns a channel that is closed at the next change of a row, and the time until its lease ends. The channel is nil

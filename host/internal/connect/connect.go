@@ -190,7 +190,6 @@ func (k *checker) transport() {
 	k.tls()
 }
 
-// auth checks the configuration of the auth type.
 func (k *checker) auth(ctx context.Context) {
 	in, p := k.in, k.in.Plugin
 	authType := p.Description.Type
@@ -214,14 +213,14 @@ func (k *checker) auth(ctx context.Context) {
 	// The names of TLS become part of the partition, so that a token that is bound to a certificate (RFC 8705 section 3) is not used with
 	// another one. They have no sinks, so that no plugin can ask for them.
 	k.plan.tlsNames(func(path string, names template.Names) {
-		k.plan.Names.Merge(names)
+		k.plan.Names = template.Merged(k.plan.Names, names)
 		k.plan.addSecrets(path, names)
 	})
 	k.listedTokens()
 	k.answers()
 	k.states()
 	if k.plan.consent { // each user has a grant, and what was got with it is nobody else's
-		k.plan.Names.Merge(template.Names{User: []string{"id"}, Tenant: true})
+		k.plan.Names = template.Merged(k.plan.Names, template.Names{User: []string{"id"}, Tenant: true})
 	}
 	k.openHosts()
 	for _, p := range k.plan.SharedKeys() {

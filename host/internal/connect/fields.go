@@ -235,7 +235,7 @@ var filePath = regexp.MustCompile(`^(?:file:|\.{1,2}/|~/|/run/secrets/|[A-Za-z]:
 // names adds the names in a field's templates to the plan: for the cache partition, for secret_get, and for errors.
 func (k *checker) names(f *hostfn.Field, names template.Names) {
 	plan := k.plan
-	plan.Names.Merge(names)
+	plan.Names = template.Merged(plan.Names, names)
 	for _, d := range names.Discovered {
 		if err := k.in.CheckURL(d.Issuer); err != nil {
 			k.wrongField(f, "the issuer of discover %v", err)
@@ -256,9 +256,7 @@ func (k *checker) names(f *hostfn.Field, names template.Names) {
 // addSecrets records the path of a field for the secrets and identities that it is the first to name.
 func (p *Plan) addSecrets(path string, names template.Names) {
 	for _, secret := range names.Secrets {
-		if p.SecretFields[secret] == "" {
-			p.SecretFields[secret] = path
-		}
+		p.SecretFields[secret] = cmp.Or(p.SecretFields[secret], path)
 	}
 	for _, identity := range names.Identities {
 		p.SecretFields[identity.String()] = cmp.Or(p.SecretFields[identity.String()], path)

@@ -78,7 +78,6 @@ func (h HostList) find(u *url.URL) string {
 	return ""
 }
 
-// hostList parses the hosts of the connector.
 func (k *checker) hostList() {
 	k.plan.hosts = HostList{}
 	for _, text := range k.in.Hosts {

@@ -9,17 +9,23 @@ import (
 	"github.com/keywright/keywright/host/internal/template"
 )
 
-// ListedPlace says where user.token and identity may stand, for errors.
-const ListedPlace = "goes to token endpoints only, so it may stand in a sealed field of auth.config of kind string with the sink token"
+// listedPlace says where user.token and identity may stand, for errors.
+const listedPlace = "goes to token endpoints only, so it may stand in a sealed field of auth.config of kind string with the sink token"
 
-// UserTokenPlace says where user.token may stand, for errors.
-const UserTokenPlace = template.UserToken + " " + ListedPlace
-
-// IdentityPlace says where identity may stand, for errors.
-const IdentityPlace = "the token of identity " + ListedPlace
-
-// DiscoverPlace says where discover may stand, for errors.
-const DiscoverPlace = "discover is for the fields of auth.config: it names endpoints of an authorization server"
+// Misplaced returns what a template that is not of a field may not have, and its column, or 0. problem is "" if there is nothing.
+func Misplaced(t *template.Template) (column int, problem string) {
+	switch names := t.Names(); {
+	case t.Key() != nil:
+		return 1, template.NoKey
+	case names.UserToken():
+		return 0, template.UserToken + " " + listedPlace
+	case len(names.Identities) > 0:
+		return 0, "the token of identity " + listedPlace
+	case len(names.Discovered) > 0:
+		return 0, "discover is for the fields of auth.config: it names endpoints of an authorization server"
+	}
+	return 0, ""
+}
 
 // listedToken is a token among the names of a plan that goes to listed hosts only.
 type listedToken struct {
@@ -45,7 +51,7 @@ func (k *checker) listed(f *hostfn.Field, names template.Names) {
 	if len(all) == 0 {
 		return
 	}
-	place := all[0] + " " + ListedPlace
+	place := all[0] + " " + listedPlace
 	switch {
 	case f.Kind == abi.KindObject:
 		k.wrongField(f, "names %s, and no object is sealed: %s", all[0], place)
@@ -58,18 +64,13 @@ func (k *checker) listed(f *hostfn.Field, names template.Names) {
 	case names.UserToken() && len(k.in.UserTokenHosts) == 0:
 		k.wrongField(f, "names user.token, which no host may get: the operator lists token endpoints in UserTokenHosts (gateway.user.jwt.token_hosts)")
 	default:
-		k.identities(f, names.Identities)
-	}
-	f.Sinks, f.Derived = seal.Listed, 0
-}
-
-// identities checks that the operator has each identity, and hosts for its audience.
-func (k *checker) identities(f *hostfn.Field, identities []template.Identity) {
-	for _, identity := range identities {
-		if len(k.in.IdentityHosts(identity.Name, identity.Audience)) == 0 {
-			k.wrongField(f, "names %s, and no host may get its token: the operator lists the identity, its audience, and the hosts of token endpoints (identities)", identity)
+		for _, identity := range names.Identities {
+			if len(k.in.IdentityHosts(identity.Name, identity.Audience)) == 0 {
+				k.wrongField(f, "names %s, and no host may get its token: the operator lists the identity, its audience, and the hosts of token endpoints (identities)", identity)
+			}
 		}
 	}
+	f.Sinks, f.Derived = seal.Listed, 0
 }
 
 // listedTokens sets the tokens of the plan that go to listed hosts only. All of them go to no other hosts than those that are listed for

@@ -57,7 +57,6 @@ func (p *Plan) tlsNames(add func(path string, names template.Names)) {
 	}
 }
 
-// tls checks and compiles the TLS of the connector.
 func (k *checker) tls() {
 	t := k.in.TLS
 	if t == nil {
@@ -86,9 +85,7 @@ func (k *checker) tls() {
 			k.Wrong(indexed("tls.for", i), "is neither %s%s", strings.Join(all, " nor "), problem.DidYouMean(purpose, all))
 		}
 	}
-	compiled := &TLS{
-		API: len(t.For) == 0 || slices.Contains(t.For, ForAPI), Token: len(t.For) == 0 || slices.Contains(t.For, ForToken),
-	}
+	compiled := &TLS{API: len(t.For) == 0 || slices.Contains(t.For, ForAPI), Token: len(t.For) == 0 || slices.Contains(t.For, ForToken)}
 	for i, text := range [...]string{Certificate: t.Certificate, Key: t.Key, PKCS12: t.PKCS12, Passphrase: t.Passphrase, CA: t.CA} {
 		compiled.Templates[i] = k.pem(TLSPaths[i], text)
 	}
@@ -116,18 +113,8 @@ func (k *checker) pem(path, text string) *template.Template {
 	if len(errs) > 0 {
 		return nil
 	}
-	switch names := compiled.Names(); {
-	case compiled.Key() != nil:
-		k.At(problem.Place{Column: 1}, path, "%s", template.NoKey)
-		return nil
-	case names.UserToken():
-		k.Wrong(path, "%s", UserTokenPlace)
-		return nil
-	case len(names.Identities) > 0:
-		k.Wrong(path, "%s", IdentityPlace)
-		return nil
-	case len(names.Discovered) > 0:
-		k.Wrong(path, "%s", DiscoverPlace)
+	if column, wrong := Misplaced(compiled); wrong != "" {
+		k.At(problem.Place{Column: column}, path, "%s", wrong)
 		return nil
 	}
 	if literal, ok := compiled.Literal(); ok && (path == "tls.certificate" || path == "tls.ca") {

@@ -176,7 +176,7 @@ func (c *Cache) Find(ctx context.Context, key Key, member string, a *Asker) (str
 
 // endpoint returns the URL of an endpoint, or why there is none. due reports whether it is time to read the document.
 func (d *document) endpoint(key Key, member string, now time.Time) (endpoint string, due bool, failure error) {
-	waits := withinPeriod(d.failedAt, now, d.waits)
+	waits := tokencache.WithinPeriod(d.failedAt, now, d.waits)
 	if d.last == nil {
 		if waits {
 			e := *d.failure
@@ -190,13 +190,7 @@ func (d *document) endpoint(key Key, member string, now time.Time) (endpoint str
 	if failure != nil {
 		age = lacking
 	}
-	return endpoint, !waits && !withinPeriod(d.readAt, now, age), failure
-}
-
-// withinPeriod reports whether now is in the period that began at start. It is not before start, where a clock that was set back is.
-func withinPeriod(start, now time.Time, period time.Duration) bool {
-	since := now.Sub(start)
-	return since >= 0 && since < period
+	return endpoint, !waits && !tokencache.WithinPeriod(d.readAt, now, age), failure
 }
 
 // begin begins to read a document. The caller holds the mutex.

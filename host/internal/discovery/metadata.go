@@ -36,8 +36,7 @@ func (m *metadata) endpoint(issuer, member string) (string, error) {
 	if endpoint := m.endpoints[member]; endpoint != "" {
 		return endpoint, nil
 	}
-	problem := m.problems[member]
-	problem = cmp.Or(problem, "is missing: the server has no such endpoint, or does not say so: write the URL out")
+	problem := cmp.Or(m.problems[member], "is missing: the server has no such endpoint, or does not say so: write the URL out")
 	return "", &Error{Issuer: issuer, Problem: member + " " + problem}
 }
 

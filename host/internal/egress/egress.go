@@ -26,16 +26,8 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// Limits of the transports.
-const (
-	maxResponseHeaderBytes = 1 << 20
-	maxIdleConns           = 1024
-	maxIdleConnsPerHost    = 64 // with the standard library's 2, a busy connector would dial for most requests
-	idleConnTimeout        = 90 * time.Second
-	expectContinueTimeout  = time.Second
-	http2PingAfter         = 30 * time.Second // time without a frame; detects dead connections
-	http2PingTimeout       = 15 * time.Second
-)
+// maxIdleConnsPerHost is more than the 2 of the standard library, with which a busy connector would dial for most requests.
+const maxIdleConnsPerHost = 64
 
 // DefaultTimeout is the default of Policy.DialTimeout and Policy.HandshakeTimeout.
 const DefaultTimeout = 10 * time.Second
@@ -66,9 +58,8 @@ type Policy struct {
 }
 
 // Transport returns a transport that dials only addresses that the policy allows. It uses HTTP/2 if the server does. It
-// returns an error if the policy is invalid. If the transport refuses an address, errors.As finds an *AddressError.
-//
-// Callers may set DisableCompression before the first use.
+// returns an error if the policy is invalid. If the transport refuses an address, errors.As finds an *AddressError. It asks for no
+// compression, so that limits on the size of answers apply to the bytes on the wire.
 func (p Policy) Transport() (*http.Transport, error) {
 	config, err := p.tlsConfig()
 	if err != nil {
@@ -79,34 +70,18 @@ func (p Policy) Transport() (*http.Transport, error) {
 		return nil, err
 	}
 	return &http.Transport{
-		Proxy:                  proxy,
-		OnProxyConnectResponse: proxyAnswer,
-		DialContext:            p.dialContext,
-		TLSClientConfig:        config,
-		TLSHandshakeTimeout:    cmp.Or(p.HandshakeTimeout, DefaultTimeout),
-		ForceAttemptHTTP2:      true, // a custom DialContext would turn HTTP/2 off
-		HTTP2:                  &http.HTTP2Config{SendPingTimeout: http2PingAfter, PingTimeout: http2PingTimeout},
-		MaxIdleConns:           maxIdleConns,
-		MaxIdleConnsPerHost:    maxIdleConnsPerHost,
-		IdleConnTimeout:        idleConnTimeout,
-		ExpectContinueTimeout:  expectContinueTimeout,
-		MaxResponseHeaderBytes: maxResponseHeaderBytes,
+		Proxy: proxy, OnProxyConnectResponse: proxyAnswer, DialContext: p.dialContext,
+		TLSClientConfig: config, TLSHandshakeTimeout: cmp.Or(p.HandshakeTimeout, DefaultTimeout),
+		ForceAttemptHTTP2: true, // a custom DialContext would turn HTTP/2 off
+		// It detects dead connections, by the time without a frame.
+		HTTP2:        &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
+		MaxIdleConns: 1024, MaxIdleConnsPerHost: maxIdleConnsPerHost, IdleConnTimeout: 90 * time.Second,
+		ExpectContinueTimeout: time.Second, MaxResponseHeaderBytes: 1 << 20, DisableCompression: true,
 	}, nil
 }
 
-// TokenClient returns a client for token endpoints with a Transport of the policy. It returns redirects to the caller
-// and never follows them, because a 307 would post the client's secret to any URL. It keeps no cookies. It asks for no
-// compression, so that the size limit on answers applies to the bytes on the wire.
-func (p Policy) TokenClient() (*http.Client, error) {
-	transport, err := p.Transport()
-	if err != nil {
-		return nil, err
-	}
-	transport.DisableCompression = true
-	return TokenClient(transport), nil
-}
-
-// TokenClient returns a client for token endpoints with a transport. It follows no redirect.
+// TokenClient returns a client for token endpoints with a transport. It returns redirects to the caller and never follows them, because a
+// 307 would post the client's secret to any URL. It keeps no cookies.
 func TokenClient(transport http.RoundTripper) *http.Client {
 	return &http.Client{
 		Transport:     transport,
@@ -285,7 +260,6 @@ func (p Policy) dialProxy(ctx context.Context, network, address string, config *
 	return secure, nil
 }
 
-// plain refuses each request.
 type plain struct{}
 
 func (plain) RoundTrip(*http.Request) (*http.Response, error) { return nil, ErrPlain }
@@ -344,7 +318,6 @@ func Once(sendCtx context.Context, client *http.Client) (*http.Client, bool) {
 	return &once, true
 }
 
-// dial is a function with which an [http.Transport] connects.
 type dial = func(ctx context.Context, network, address string) (net.Conn, error)
 
 // inTime returns a function that connects like next, with connections that send nothing after the deadline of a context. A process

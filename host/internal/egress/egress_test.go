@@ -261,7 +261,7 @@ func TestTokenClientFollowsNoRedirect(t *testing.T) {
 				http.Redirect(w, r, target.URL, status)
 			}))
 			defer endpoint.Close()
-			client := testworld.Must(Policy{AllowPrivate: true}.TokenClient())(t)
+			client := TokenClient(testworld.Must(Policy{AllowPrivate: true}.Transport())(t))
 			for range 2 {
 				response := testworld.Must(client.PostForm(endpoint.URL, url.Values{"client_secret": {"s"}}))(t)
 				if response.Body.Close(); response.StatusCode != status {
@@ -317,7 +317,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// Mistakes in a policy are errors that say what to do, for Transport and TokenClient (threats.md 28).
+// Mistakes in a policy are errors that say what to do (threats.md 28).
 func TestPolicyErrors(t *testing.T) {
 	proxy := func(text string) *url.URL {
 		return testworld.Must(url.Parse(text))(t)
@@ -333,12 +333,9 @@ func TestPolicyErrors(t *testing.T) {
 		{"proxy without host", Policy{Proxy: proxy("http://u:canary@:3128")}, "no host"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, transportErr := tt.policy.Transport()
-			_, clientErr := tt.policy.TokenClient()
-			for _, err := range []error{transportErr, clientErr} {
-				if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "canary") {
-					t.Errorf("error is %v, want one with %q", err, tt.want)
-				}
+			_, err := tt.policy.Transport()
+			if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "canary") {
+				t.Errorf("error is %v, want one with %q", err, tt.want)
 			}
 		})
 	}

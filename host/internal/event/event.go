@@ -115,14 +115,6 @@ func (a *Attempt) Begin(ctx context.Context, span Span) (spanCtx context.Context
 	return spanCtx
 }
 
-// Ran counts a run of the guest.
-func (a *Attempt) Ran(fuel int64, sandboxTime time.Duration) {
-	a.Runs++
-	a.Fuel += fuel
-	a.MostFuel = max(a.MostFuel, fuel)
-	a.SandboxTime += sandboxTime
-}
-
 // End ends the span of the attempt.
 func (a *Attempt) End(err error) {
 	if a.span.Exists() {

@@ -130,14 +130,12 @@ func (c *Cache[K, V]) drop(v V) {
 	}
 }
 
-// grow adds bytes to those of an owner.
 func (c *Cache[K, V]) grow(o *owner[K, V], bytes int64) {
 	o.bytes += bytes
 	c.size += bytes
 	heap.Fix(&c.bySize, o.index)
 }
 
-// bySize is a heap of owners.
 type bySize[K comparable, V any] []*owner[K, V]
 
 func (s bySize[K, V]) Len() int           { return len(s) }

@@ -25,10 +25,10 @@ import (
 type Reader struct {
 	Plan    *connect.Plan
 	Secrets Secrets
-	// Identities has the identities that the templates name. It may be nil if there are none.
-	Identities Identities
-	Variables  map[string]string
-	Events     *event.Stream
+	// Identity returns the token of an identity. An error that may pass is marked with [hostfn.Passing].
+	Identity  func(ctx context.Context, identity template.Identity, exchange bool) (string, error)
+	Variables map[string]string
+	Events    *event.Stream
 
 	// Documents are the metadata of issuers. Asker has what reads them, but for the client.
 	Documents *discovery.Cache
@@ -110,7 +110,7 @@ func (r *Reader) Read(ctx context.Context, s *Subject, values []string, stats *e
 // sent.
 func (r *Reader) readIdentities(ctx context.Context, values []string, exchange bool) ([]string, *hostfn.Failure) {
 	for _, identity := range r.Plan.Names.Identities {
-		token, err := r.Identities.Identity(ctx, identity, exchange)
+		token, err := r.Identity(ctx, identity, exchange)
 		if err == nil && token == "" {
 			err = errors.New("it is empty")
 		}
@@ -311,11 +311,6 @@ func (s Subject) Key() Subject {
 // Secrets is a store of secrets, see host.Secrets.
 type Secrets interface {
 	Secret(ctx context.Context, name string) (string, error)
-}
-
-// Identities has the identities of the process, see host.Identities. An error that may pass is marked with [hostfn.Passing].
-type Identities interface {
-	Identity(ctx context.Context, identity template.Identity, exchange bool) (string, error)
 }
 
 // ErrSecretNotFound is the error of a store for a name without a secret.

@@ -128,7 +128,6 @@ func (m *Masker) isCredential() bool {
 	})
 }
 
-// credentialName matches the names of members that have credentials.
 var credentialName = regexp.MustCompile(`(?i)((^|[_.-])(pin|otp|passcode|sid)|token|assertion|secret|password|passwd|api_?key|access_?key|cookie|session|nonce)$`)
 
 // textAt returns a text that is no credential by its place and its form, and otherwise a made-up one.
@@ -297,7 +296,6 @@ func (m *Masker) header(name string, header http.Header) string {
 	return ""
 }
 
-// mediaTypes are the media types that are shown.
 var mediaTypes = []string{
 	"application/json", "application/x-www-form-urlencoded", "application/problem+json", "application/jwt", "application/xml", "application/soap+xml", "application/octet-stream",
 	"text/html", "text/plain", "text/xml",

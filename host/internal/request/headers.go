@@ -261,7 +261,6 @@ func checkForm(r *http.Request) error {
 	return errors.New("the credential goes into a form, and the request's body is none: its Content-Type must be " + formType)
 }
 
-// formType is the media type of HTML forms.
 const formType = "application/x-www-form-urlencoded"
 
 // checkConnectionHeader returns an error if the Connection header of a request names a header of the mutation, because

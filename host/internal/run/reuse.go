@@ -17,12 +17,10 @@ import (
 // maxMutation and maxScanner are the maximum sizes in bytes of a call whose mutation is kept for later requests, and of a scanner. A
 // token of 8 kB needs 24 KiB and 150 KiB. NewReuse has the sizes of all of them together.
 const (
-	maxMutation = 128 << 10
-	maxScanner  = 512 << 10
+	maxMutation      = 128 << 10
+	mutationOverhead = 3 << 10 // in addition to the size of the call
+	maxScanner       = 512 << 10
 )
-
-// mutationOverhead is the size of a kept mutation in addition to the size of its call, in bytes.
-const mutationOverhead = 3 << 10
 
 // Reuse has what calls left for later requests: their mutations, and the scanners of these. Connectors share the bytes fairly. A
 // scanner takes many times the memory of its mutation, so it is kept for fewer users.
@@ -75,7 +73,6 @@ func (r *Reuse) keepScanner(s *requestScanner) {
 	}
 }
 
-// requestScanner is a scanner for the credentials of a request.
 type requestScanner struct {
 	// credentials are the further credentials that it searches for.
 	credentials []string
@@ -162,7 +159,7 @@ type Outcome struct {
 	detached bool
 	// restart is not nil if the call must run again: with the body kept, or afresh. No other field is set then.
 	restart *hostfn.Restart
-	// filled is the missing entry if another node has stored it. restart is set then, too.
+	// filled is the missing entry if another call or node has stored it.
 	filled *tokens.Entry
 	// lastScanner is the scanner that was used last, if it is kept.
 	lastScanner atomic.Pointer[requestScanner]

@@ -32,14 +32,13 @@ func (rn *Runner) rounds(ctx context.Context, r *http.Request, body *request.Bod
 			return call, out
 		}
 		if missed := *out.restart; !missed.Body && !missed.Afresh && missed.Floor == nil {
-			var entry *tokens.Entry
-			out, entry = rn.fetchOrWait(ctx, in, missed, stats)
+			out = rn.fetchOrWait(ctx, in, missed, stats)
 			switch {
-			case entry != nil:
+			case out.filled != nil:
 				if found == nil {
 					found = map[tokencache.Key]tokens.Entry{}
 				}
-				found[*missed.Key] = *entry
+				found[*missed.Key] = *out.filled
 				continue
 			case out.restart == nil:
 				return nil, out
@@ -48,21 +47,19 @@ func (rn *Runner) rounds(ctx context.Context, r *http.Request, body *request.Bod
 		switch floor := out.restart.Floor; {
 		case out.restart.Afresh:
 			in.Answer = nil
-			continue
 		case floor != nil:
 			if err := rn.takeTurn(ctx, r, body, in, *floor); err != nil {
 				return nil, &Outcome{Err: err}
 			}
-			continue
-		}
-		if err := rn.keep(ctx, r, body, in); err != nil {
-			return nil, &Outcome{Err: rn.Fail(hostfn.StageBody, call.ScrubError(err))}
+		default:
+			if err := rn.keep(ctx, r, body, in); err != nil {
+				return nil, &Outcome{Err: rn.Fail(hostfn.StageBody, call.ScrubError(err))}
+			}
 		}
 	}
 	return nil, &Outcome{Err: rn.Fail(hostfn.StagePlugin, errors.New("the plugin asks the cache for more entries than one partition has"))}
 }
 
-// keep keeps the body of a request for its calls.
 func (rn *Runner) keep(ctx context.Context, r *http.Request, body *request.Body, in *hostfn.Inputs) error {
 	err := body.Keep(ctx, r)
 	if err == nil {
@@ -101,20 +98,17 @@ func (rn *Runner) takeTurn(ctx context.Context, r *http.Request, body *request.B
 }
 
 // fetchOrWait waits for the missing cache entry if another call fetches it, and otherwise runs the call detached.
-func (rn *Runner) fetchOrWait(ctx context.Context, in *hostfn.Inputs, missed hostfn.Restart, stats *event.Attempt) (*Outcome, *tokens.Entry) {
+func (rn *Runner) fetchOrWait(ctx context.Context, in *hostfn.Inputs, missed hostfn.Restart, stats *event.Attempt) *Outcome {
+	var entry *tokens.Entry
 	var right *tokens.Right
+	var err error
 	if missed.Key != nil {
-		var entry *tokens.Entry
-		var err error
-		if entry, right, err = rn.Tokens.Get(ctx, *missed.Key, rn); err != nil {
-			return &Outcome{Err: err}, nil
-		}
-		if entry != nil {
-			return nil, entry
-		}
+		entry, right, err = rn.Tokens.Get(ctx, *missed.Key, rn)
 	}
-	out := rn.runDetached(ctx, in, right, missed.Keys, stats)
-	return out, out.filled
+	if err != nil || entry != nil {
+		return &Outcome{Err: err, filled: entry}
+	}
+	return rn.runDetached(ctx, in, right, missed.Keys, stats)
 }
 
 // runDetached runs the call on a goroutine of its own, with the values of the caller's context but without its

@@ -180,7 +180,8 @@ func (rn *Runner) Count(
 		failure = next(call, result.Output)
 	}
 	call.EndTurn()
-	stats.Ran(result.Fuel, result.Time)
+	stats.Runs, stats.SandboxTime = stats.Runs+1, stats.SandboxTime+result.Time
+	stats.Fuel, stats.MostFuel = stats.Fuel+result.Fuel, max(stats.MostFuel, result.Fuel)
 	stats.KeyRequests, stats.KeyTime = stats.KeyRequests+call.KeyRequests, stats.KeyTime+call.KeyTime
 	stats.Exchanges, stats.TokenTime = stats.Exchanges+call.Exchanges, stats.TokenTime+call.ExchangeTime
 	if call.Exchanges > 0 {

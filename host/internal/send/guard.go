@@ -53,7 +53,6 @@ func echoed(status int) error {
 	return fmt.Errorf("the API answered %d, and %w", status, ErrCredential)
 }
 
-// credentialsKey is the context key of the credentials from WithCredentials.
 type credentialsKey struct{}
 
 // WithCredentials returns a context whose requests carry further credentials.

@@ -48,7 +48,6 @@ type Certificate struct {
 	Path     string
 }
 
-// pemTexts are the rendered texts of a TLS.
 type pemTexts [connect.TLSTexts]string
 
 // identityKey identifies an identity. No two connectors share one.
@@ -69,15 +68,11 @@ type identity struct {
 // Identities keeps the transports of a host's connectors with TLS of their own.
 type Identities = lru.Cache[identityKey, *identity]
 
-// maxIdentities is the number of identities that a host keeps.
-const maxIdentities = 100
-
-// NewIdentities returns an empty Identities.
+// NewIdentities returns an empty Identities, for 100 of them.
 func NewIdentities() (*Identities, error) {
-	return lru.NewWithEvict(maxIdentities, func(_ identityKey, id *identity) { id.transport.CloseIdleConnections() })
+	return lru.NewWithEvict(100, func(_ identityKey, id *identity) { id.transport.CloseIdleConnections() })
 }
 
-// render renders the texts for the inputs of a call.
 func (t *TLS) render(ctx context.Context, in *hostfn.Inputs) (texts pemTexts, failure *hostfn.Failure) {
 	values := hostfn.New(ctx, t.Plan.Plan, in, hostfn.Inline).Values()
 	for i, text := range t.Plan.TLS.Templates {
@@ -162,7 +157,6 @@ func (t *TLS) newIdentity(texts pemTexts) (*identity, *hostfn.Failure) {
 	if err != nil {
 		return nil, &hostfn.Failure{Stage: hostfn.StageConfig, Err: err}
 	}
-	transport.DisableCompression = true
 	return &identity{owner: t, certificate: certificate, transport: transport, client: egress.TokenClient(transport)}, nil
 }
 
@@ -206,7 +200,6 @@ func (t *TLS) Texts(ctx context.Context, in *hostfn.Inputs) ([]string, *hostfn.F
 // Last returns the certificate that a request needed last, or nil if none has needed one.
 func (t *TLS) Last() *Certificate { return t.lastCertificate.Load() }
 
-// identityInContext is the key of the identity in the context of an authenticated request.
 type identityInContext struct{}
 
 // identified returns a request with the connector's identity in its context, if its API is to see one. call is the one that
@@ -262,8 +255,7 @@ func (t *TLS) parsePKCS12(texts pemTexts) (*tls.Certificate, error) {
 	return both, nil
 }
 
-// maxPKCS12 is the maximum size of a file of TLS.PKCS12, in bytes.
-const maxPKCS12 = 64 << 10
+const maxPKCS12 = 64 << 10 // bytes of a file of TLS.PKCS12
 
 // parsePair parses certificates, of which the first is the client's own, and its key. The error has nothing of either.
 func parsePair(certificates, text string) (*tls.Certificate, error) {

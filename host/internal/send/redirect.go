@@ -9,8 +9,7 @@ import (
 	"github.com/keywright/keywright/internal/answers"
 )
 
-// maxRedirects is the most redirects that a request to another origin may follow.
-const maxRedirects = 10
+const maxRedirects = 10 // that a request to another origin may follow
 
 // keptHeaders are the headers of a caller that go to another origin. Any other header may be a credential.
 var keptHeaders = []string{

@@ -124,10 +124,8 @@ func (t *roundTripper) send(r *http.Request, outgoing *request.Outgoing, previou
 	if err := outgoing.Attach(authenticated); err != nil {
 		return exchanged{}, t.Fail(hostfn.StageBody, err)
 	}
-	if t.UserAgent != "" {
-		if _, set := authenticated.Header["User-Agent"]; !set {
-			authenticated.Header["User-Agent"] = []string{t.UserAgent}
-		}
+	if _, set := authenticated.Header["User-Agent"]; !set && t.UserAgent != "" {
+		authenticated.Header["User-Agent"] = []string{t.UserAgent}
 	}
 	attempt := exchanged{out: out}
 	if t.guarded {
@@ -194,20 +192,18 @@ func baseFailure(base http.RoundTripper, err error) error {
 
 // record records an answer of the API in a trace, or the error in place of one.
 func (t *Transport) record(trace *event.Trace, response *http.Response, took time.Duration, err error) {
-	var status int
-	var header http.Header
+	if response == nil {
+		response = &http.Response{}
+	}
 	var body []byte
 	var parts []answer.Part
-	if response != nil {
-		status, header = response.StatusCode, response.Header
-	}
 	for _, rn := range t.Runners {
 		parts = append(parts, rn.Plan.Challenge.Answers...)
-		if body == nil && slices.Contains(rn.Plan.Challenge.Statuses, status) {
+		if body == nil && slices.Contains(rn.Plan.Challenge.Statuses, response.StatusCode) {
 			body = beginning(response, rn.Plan)
 		}
 	}
-	trace.Answer(parts, status, header, body, took, err)
+	trace.Answer(parts, response.StatusCode, response.Header, body, took, err)
 }
 
 // AddCredential returns a clone of a request with its credential, for callers that send it themselves.
@@ -384,8 +380,7 @@ func (t *Transport) checkRetry(attempt exchanged, earlier []string, canRetry fun
 	return &repeated{attempt, answers, dropped}
 }
 
-// maxRead is the maximum length of a body that is read for the challenge, in bytes.
-const maxRead = 64 << 10
+const maxRead = 64 << 10 // bytes of a body that is read for the challenge
 
 // beginning returns the body of an answer, without its codings, if a part of the challenge is in it and it is not longer than maxRead,
 // and otherwise nil. The caller of the API gets the whole body in any case.
@@ -413,7 +408,6 @@ func beginning(response *http.Response, plan *connect.Plan) []byte {
 	return read
 }
 
-// failing is a reader that fails.
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }

@@ -14,8 +14,7 @@ import (
 	"github.com/keywright/keywright/internal/problem"
 )
 
-// maxDepth is the maximum depth of nested arrays and objects in an Object.
-const maxDepth = 64
+const maxDepth = 64 // of nested arrays and objects in an Object
 
 // Object is a compiled JSON object whose strings, at any depth, are templates. Names of members are plain text. It is
 // safe for concurrent use.

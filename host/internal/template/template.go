@@ -38,8 +38,8 @@ type Template struct {
 	source   string
 	segments []segment
 	names    Names
-	// special lists the characters before which the template writes a backslash in values that are not secret.
-	special string
+	// escape, if not nil, writes a backslash before special characters in values that are not secret.
+	escape *strings.Replacer
 	// key is the key that the template names if it is a call of get_key, and nil otherwise.
 	key *expr.Key
 }
@@ -72,7 +72,14 @@ func CompileEscaped(source, special string) (*Template, []*Error) {
 	if len(source) > maxSource {
 		return nil, []*Error{{Message: "the template is longer than 64 KiB"}}
 	}
-	t := &Template{source: source, special: special}
+	t := &Template{source: source}
+	if special != "" {
+		var pairs []string
+		for _, c := range strings.Split(special, "") {
+			pairs = append(pairs, c, `\`+c)
+		}
+		t.escape = strings.NewReplacer(pairs...)
+	}
 	pieces, problem := expr.Cut(source, maxTokens)
 	var errs []*Error
 	if problem != nil {
@@ -105,7 +112,7 @@ func CompileEscaped(source, special string) (*Template, []*Error) {
 // check returns what is wrong with segments beside others, and sets key.
 func (t *Template) check() (errs []*Error) {
 	for i, s := range t.segments {
-		if t.special != "" && s.value != nil && i > 0 && openEscape(&t.segments[i-1]) {
+		if t.escape != nil && s.value != nil && i > 0 && openEscape(&t.segments[i-1]) {
 			errs = append(errs, &Error{Column: s.column, Message: `a single \ stands right before {{: write \\ for the character`})
 		}
 		switch {
@@ -203,8 +210,8 @@ func (t *Template) render(r *expr.Run, parts []Part, escape func(literal, value 
 			if wrong != nil {
 				return nil, &Error{Column: s.column, Err: wrong}
 			}
-			if !s.secret() {
-				text = escaped(text, t.special)
+			if t.escape != nil && !s.secret() {
+				text = t.escape.Replace(text)
 			}
 			literal = ""
 		} else {
@@ -225,21 +232,6 @@ func (t *Template) render(r *expr.Run, parts []Part, escape func(literal, value 
 		}
 	}
 	return parts, nil
-}
-
-// escaped returns text with a backslash before each character of special, which is ASCII.
-func escaped(text, special string) string {
-	if !strings.ContainsAny(text, special) {
-		return text
-	}
-	b := make([]byte, 0, len(text)+len(text)/8+8)
-	for i := range len(text) {
-		if strings.IndexByte(special, text[i]) >= 0 {
-			b = append(b, '\\')
-		}
-		b = append(b, text[i])
-	}
-	return string(b)
 }
 
 // Join returns the whole text of parts, secrets included.
@@ -342,25 +334,20 @@ func (n *Names) UserToken() bool { return slices.Contains(n.User, expr.UserToken
 // Listed reports whether a token is among the names that goes to listed hosts only: the user's, or that of an identity.
 func (n *Names) Listed() bool { return n.UserToken() || len(n.Identities) > 0 }
 
-// Merge adds the names in n2 to n. It makes new slices, so it does not change slices that n or n2 share with
-// others. It copies all names in n, so use [Merged] to merge many.
-func (n *Names) Merge(n2 Names) { *n = Merged(*n, n2) }
-
-// Merged returns the names that are in any of all.
+// Merged returns the names that are in any of all. It makes new slices, and changes none of theirs.
 func Merged(all ...Names) (n Names) {
 	var secrets, variables, user [][]string
-	var discovered []Discovery
 	for _, names := range all {
 		secrets, variables, user = append(secrets, names.Secrets), append(variables, names.Variables), append(user, names.User)
-		discovered = append(discovered, names.Discovered...)
+		n.Discovered = append(n.Discovered, names.Discovered...)
 		n.Identities = append(n.Identities, names.Identities...)
 		n.Tenant, n.Owned = n.Tenant || names.Tenant, n.Owned || names.Owned
 	}
 	n.Secrets, n.Variables, n.User = union(secrets...), union(variables...), union(user...)
-	slices.SortFunc(discovered, func(a, b Discovery) int {
+	slices.SortFunc(n.Discovered, func(a, b Discovery) int {
 		return cmp.Or(cmp.Compare(a.Issuer, b.Issuer), cmp.Compare(a.Member, b.Member))
 	})
-	n.Discovered = slices.Compact(discovered)
+	n.Discovered = slices.Compact(n.Discovered)
 	slices.SortFunc(n.Identities, func(a, b Identity) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Audience, b.Audience))
 	})

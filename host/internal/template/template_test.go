@@ -188,8 +188,7 @@ func TestNames(t *testing.T) {
 		t.Errorf("a caller changed the template's names: %s", diff)
 	}
 
-	merged := Names{Secrets: []string{"a", "c"}}
-	merged.Merge(want)
+	merged := Merged(Names{Secrets: []string{"a", "c"}}, want)
 	if diff := cmp.Diff([]string{"a", "b", "c"}, merged.Secrets); diff != "" {
 		t.Error(diff)
 	}

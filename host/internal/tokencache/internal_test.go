@@ -112,7 +112,7 @@ func TestNeitherClockKeepsAnEntryBeyondItsTime(t *testing.T) {
 		for fraction := range 10 { // of the second in which the entry was stored
 			since := time.Now()
 			since = since.Add(time.Duration(fraction)*100*ms - time.Duration(since.Nanosecond()))
-			if got := withinPeriod(since, clocks(t, since, tt.monotonic, tt.wall), tt.ttl); got != tt.want {
+			if got := WithinPeriod(since, clocks(t, since, tt.monotonic, tt.wall), tt.ttl); got != tt.want {
 				t.Errorf("of %s, %s have passed by the monotonic clock and %s by the wall clock, from %d00 ms on: used: %t", tt.ttl, tt.monotonic, tt.wall, fraction, got)
 			}
 		}

@@ -80,7 +80,7 @@ func (r *Refusals) Ask(owner string, key [32]byte, anew bool) (q *Question, last
 	last = it.Refusal
 	last.Age += now.Sub(it.since)
 	switch {
-	case withinPeriod(it.since, now, min(it.Wait, limit)):
+	case WithinPeriod(it.since, now, min(it.Wait, limit)):
 		last.Wait -= now.Sub(it.since)
 		return nil, last, false
 	case it.asking:

@@ -48,7 +48,7 @@ func (c *Cache[V]) reject(k Key, generation uint64) (resend bool, dropped *Handl
 		return true, nil, nil
 	}
 	now := c.now()
-	if r, ok := c.renewals.Peek(k); ok && withinPeriod(r.since, now, rejectInterval) {
+	if r, ok := c.renewals.Peek(k); ok && WithinPeriod(r.since, now, rejectInterval) {
 		return !r.over, nil, nil // other requests with the same value join the renewal
 	}
 	if !c.remember(k, now) {
@@ -88,7 +88,7 @@ func (c *Cache[V]) remember(k Key, now time.Time) bool {
 	c.forget(k)
 	for {
 		oldest, r, ok := c.renewals.GetOldest()
-		if !ok || withinPeriod(r.since, now, rejectInterval) {
+		if !ok || WithinPeriod(r.since, now, rejectInterval) {
 			break
 		}
 		c.forget(oldest)
@@ -101,7 +101,6 @@ func (c *Cache[V]) remember(k Key, now time.Time) bool {
 	return true
 }
 
-// forget removes the record of a key's renewal.
 func (c *Cache[V]) forget(k Key) {
 	if !c.renewals.Remove(k) {
 		return

@@ -99,16 +99,10 @@ func (it *item[V]) entry() Entry[V] { return Entry[V]{it.value, it.Generation, i
 func New[V any](entries, perPartition int, now func() time.Time) *Cache[V] {
 	entries = max(1, entries)
 	c := &Cache[V]{
-		Refusals:     &Refusals{now: now, all: fairlru.New[[32]byte, *refusalEntry](int64(entries))},
-		entries:      entries,
-		perPartition: max(1, perPartition),
-		now:          now,
-		size:         func(Key, V) int64 { return 1 },
-		all:          fairlru.New[Key, *item[V]](int64(entries)),
-		partitions:   map[[32]byte]*simplelru.LRU[string, struct{}]{},
-		leases:       map[Key]*Lease[V]{},
-		renewals:     newLRU[Key, *renewal](entries),
-		renewing:     map[[32]byte]int{},
+		Refusals: &Refusals{now: now, all: fairlru.New[[32]byte, *refusalEntry](int64(entries))},
+		entries:  entries, perPartition: max(1, perPartition), now: now, size: func(Key, V) int64 { return 1 },
+		all: fairlru.New[Key, *item[V]](int64(entries)), partitions: map[[32]byte]*simplelru.LRU[string, struct{}]{},
+		leases: map[Key]*Lease[V]{}, renewals: newLRU[Key, *renewal](entries), renewing: map[[32]byte]int{},
 	}
 	c.all.Used, c.all.Dropped = c.wasUsed, c.dropped
 	return c
@@ -185,7 +179,7 @@ func (h *Handle) Gone() bool { return h.removed.Load() }
 // InTime reports whether the time to live of an entry has not passed, even if the entry has been replaced or removed.
 func (c *Cache[V]) InTime(h *Handle) bool { return h != nil && h.valid(c.now()) }
 
-func (h *Handle) valid(now time.Time) bool { return withinPeriod(h.since, now, h.ttl) }
+func (h *Handle) valid(now time.Time) bool { return WithinPeriod(h.since, now, h.ttl) }
 
 // Acquire returns the entry of a key (hit) or its lease, atomically. If holder is true, the caller holds the lease and must end it.
 // Otherwise another caller holds it, and this one may wait. So if any number of callers miss at once, exactly one of them is the holder.
@@ -299,10 +293,10 @@ func (c *Cache[V]) dropped(it *item[V]) {
 	}
 }
 
-// withinPeriod reports whether the time from since to now is at least 0 and less than d, by the wall clock and, if both times
+// WithinPeriod reports whether the time from since to now is at least 0 and less than d, by the wall clock and, if both times
 // have a reading of it, by the monotonic clock. The wall clock goes on while the machine sleeps, and the monotonic
 // clock cannot be set, so neither keeps an entry beyond its time. Sub saturates, so no clock makes it overflow.
-func withinPeriod(since, now time.Time, d time.Duration) bool {
+func WithinPeriod(since, now time.Time, d time.Duration) bool {
 	if monotonic := now.Sub(since); monotonic < 0 || monotonic >= d {
 		return false
 	}
