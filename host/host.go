@@ -219,7 +219,7 @@ func (h *Host) prepare(ctx context.Context, source Plugin) (*plugin, error) {
 		return nil, err
 	}
 	if p.Guest == nil {
-		module, err := h.runtime.LoadWithin(ctx, source.Wasm, limitsFor[sandbox.Limits](p.limits))
+		module, err := h.runtime.Load(ctx, source.Wasm, limitsFor[sandbox.Limits](p.limits))
 		if err != nil {
 			return nil, err
 		}

@@ -61,8 +61,8 @@ type Limits struct {
 	Fuel int64
 }
 
-// maxPages is the number of pages of 64 KiB that WebAssembly can address.
-const maxPages = 1 << 16
+// MaxPages is the number of pages of 64 KiB that WebAssembly can address.
+const MaxPages = 1 << 16
 
 func (l Limits) pages() uint32 { return uint32(l.MemoryBytes >> 16) }
 

@@ -69,8 +69,8 @@ type export struct {
 	Signature
 }
 
-// initialize is the name of the export that runs before any other in reactor modules of WASI.
-const initialize = "_initialize"
+// Initialize is the name of the export that runs before any other in reactor modules of WASI.
+const Initialize = "_initialize"
 
 // plugins is version 1 of the plugin contract.
 var plugins = ruleset{
@@ -83,7 +83,7 @@ var plugins = ruleset{
 		{contract.ExportConsent, false, Signature{"", ofI32}},
 		{contract.ExportConnect, false, Signature{"", ofI32}},
 		{contract.ExportDisconnect, false, Signature{"", ofI32}},
-		{initialize, false, Signature{}},
+		{Initialize, false, Signature{}},
 	},
 }
 

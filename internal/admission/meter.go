@@ -53,8 +53,10 @@ func (b *body) meter(begin, code int, out []byte) []byte {
 	m := b.m
 	fresh := m.scratch[:0]
 	length := uint32(len(b.locals)) // index of the additional local
-	if b.lengths {
-		fresh = b.withLocal(begin, code, fresh)
+	if b.lengths {                  // the declarations have one more local, of type i32
+		r := reader{wasm: b.wasm, pos: begin, end: code}
+		fresh = appendNumber(fresh, r.u32()+1)
+		fresh = append(append(fresh, b.wasm[r.pos:code]...), 1, i32)
 	} else {
 		fresh = append(fresh, b.wasm[begin:code]...)
 	}
@@ -75,15 +77,6 @@ func (b *body) meter(begin, code int, out []byte) []byte {
 	fresh = append(fresh, b.wasm[copied:b.end]...)
 	m.scratch = fresh
 	return append(appendNumber(out, uint32(len(fresh))), fresh...)
-}
-
-// withLocal appends the declarations of the locals and of one more local of type i32.
-func (b *body) withLocal(begin, code int, out []byte) []byte {
-	r := reader{wasm: b.wasm, pos: begin, end: code}
-	groups := r.u32()
-	out = appendNumber(out, groups+1)
-	out = append(out, b.wasm[r.pos:code]...)
-	return append(out, 1, i32)
 }
 
 // appendCharge appends code that takes units from the fuel and traps if the fuel runs out.

@@ -119,7 +119,7 @@ func TestEndlessStartFunction(t *testing.T) {
 	for name, c := range map[string]struct{ wat, run string }{
 		"a loop":         {`(module (func $s (loop $again (br $again))) (start $s))`, startExport},
 		"recursion":      {`(module (func $s (call $s)) (start $s))`, startExport},
-		"in _initialize": {`(module (func (export "_initialize") (loop $again (br $again))))`, initialize},
+		"in _initialize": {`(module (func (export "_initialize") (loop $again (br $again))))`, Initialize},
 		"calls of the host": {
 			`(module (import "extism:host/env" "get_log_level" (func $l (result i32))) (func $s (loop $a (drop (call $l)) (br $a))) (start $s))`,
 			startExport,

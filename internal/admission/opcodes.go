@@ -179,15 +179,7 @@ func addAccesses(table *[256]plain) {
 		log2  byte
 		loads int
 	}{
-		{ofI32, 2, 1},
-		{ofI64, 3, 1},
-		{ofF32, 2, 1},
-		{ofF64, 3, 1},
-		{ofI32, 0, 2},
-		{ofI32, 1, 2},
-		{ofI64, 0, 2},
-		{ofI64, 1, 2},
-		{ofI64, 2, 2}, // narrower values
+		{ofI32, 2, 1}, {ofI64, 3, 1}, {ofF32, 2, 1}, {ofF64, 3, 1}, {ofI32, 0, 2}, {ofI32, 1, 2}, {ofI64, 0, 2}, {ofI64, 1, 2}, {ofI64, 2, 2},
 	} {
 		table[0x36+i] = plain{operands: ofI32 + a.value, align: a.log2 + 1, weight: 1, work: 1}
 		for range a.loads {

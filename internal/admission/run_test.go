@@ -71,7 +71,7 @@ func (m *machine) start(t testing.TB, wasm []byte) api.Module {
 	t.Helper()
 	m.arena, m.asked = make([]byte, 8), nil
 	instance, err := m.runtime.InstantiateWithConfig(m.ctx, wasm, wazero.NewModuleConfig().WithName("").
-		WithStartFunctions(startExport, initialize).WithStderr(&m.stderr))
+		WithStartFunctions(startExport, Initialize).WithStderr(&m.stderr))
 	testworld.Check(t, err)
 	t.Cleanup(func() { _ = instance.Close(m.ctx) })
 	return instance

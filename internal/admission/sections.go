@@ -90,10 +90,10 @@ func (m *module) readMemory(r *reader, p *patch) {
 		r.fail(where, "a memory is of a kind that a plugin does not need")
 	}
 	where = r.pos
-	limits := memory{min: r.u32(), max: maxPages}
+	limits := memory{min: r.u32(), max: MaxPages}
 	if flags == 1 {
 		limit := r.u32()
-		if limit < limits.min || limit > maxPages {
+		if limit < limits.min || limit > MaxPages {
 			r.fail(where, "the maximum of the memory is less than its minimum, or more than 65536 pages")
 		}
 		limits.max = limit
@@ -135,7 +135,7 @@ func (m *module) readExport(r *reader, p *patch) {
 	switch kind {
 	case kindFunction:
 		index = m.reference(r, p)
-		if name == initialize {
+		if name == Initialize {
 			m.pristine.roots = append(m.pristine.roots, index)
 		}
 	case kindTable:

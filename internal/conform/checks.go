@@ -226,8 +226,8 @@ func (t *trial) endpoints() {
 
 // rules adds a finding if only the host's limit has ended the token requests of a call, or if the call broke another rule.
 func (t *trial) rules(got *result) {
-	var failure *host.Error
-	if got.wrong == "" && got.failure == host.FailureAnswer && errors.As(got.err, &failure) && failure.Stage == host.StagePlugin {
+	failure, ok := errors.AsType[*host.Error](got.err)
+	if ok && got.wrong == "" && got.failure == host.FailureAnswer && failure.Stage == host.StagePlugin {
 		t.k.find("%s: %v", t.name, got.err)
 	}
 }

@@ -290,7 +290,8 @@ func (t *trial) texts(f *abi.Field) (all []string) {
 	all = append(all, t.examples[f.Name]...)
 	all = append(all, "X-Example", "https://login.test/", "1", "{example}", "{path}", "json:/example", "example.test", "a=b")
 	if f.Pattern != "" {
-		return matching(f.Pattern, all)
+		pattern := regexp.MustCompile(`\A(?:` + f.Pattern + `)\z`)
+		all = append(slices.DeleteFunc(all, func(text string) bool { return !pattern.MatchString(text) }), sample(f.Pattern))
 	}
 	return all
 }

@@ -8,7 +8,6 @@ import (
 	"encoding/pem"
 	"math/big"
 	"math/rand/v2"
-	"regexp"
 	"regexp/syntax"
 	"slices"
 	"strings"
@@ -33,13 +32,6 @@ func integers(f *abi.Field) (all []any) {
 		}
 	}
 	return all
-}
-
-// matching returns the values that match the pattern of a field, and behind them a text that is made for the pattern.
-func matching(pattern string, values []string) []string {
-	re := regexp.MustCompile(`\A(?:` + pattern + `)\z`)
-	values = slices.DeleteFunc(values, func(value string) bool { return !re.MatchString(value) })
-	return append(values, sample(pattern))
 }
 
 // secretOf is like secret, for a secret that a field names. Its text matches the pattern of the field.

@@ -239,7 +239,7 @@ func (b *builder) object(n *ast.MapNode, output bool) operand {
 	column := b.columnOf(n)
 	return operand{ObjectKind, func(r *Run) any {
 		r.enter(column)
-		r.makeObject(len(order))
+		r.make(512 + 32*len(order)) // approximate bytes
 		return &Object{order: order, values: evaluateAll(r, values)}
 	}}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/expr-lang/expr/conf"
 )
 
-// function is a function that expressions may call.
 type function struct {
 	// If templates is false, the function is available in bodies only.
 	templates bool

@@ -66,12 +66,12 @@ func (b *builder) input(n ast.Node, group, name string, optional bool) operand {
 			b.Secret = true
 		}
 		b.Subject = append(b.Subject, strings.TrimPrefix(group+"."+name, "."))
-		return b.lookup(n, func(r *Run) string {
+		return b.lookup(n, name, func(r *Run) (string, error) {
 			value := get(r)
 			if value == "" && !optional {
 				panic(r.failure("%s", missing))
 			}
-			return value
+			return value, nil
 		})
 	}
 	found, problem := b.Name(group, name)

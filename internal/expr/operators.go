@@ -115,7 +115,13 @@ func (b *builder) binary(n *ast.BinaryNode, output bool) operand {
 		if !b.fits(first.kind, right.kind, operator{sorts: []Kind{Boolean}}) {
 			b.fail(n, "%s takes two booleans", n.Operator)
 		}
-		return shortCircuit(column, first, right, n.Operator == "||" || n.Operator == "or")
+		decisive := n.Operator == "||" || n.Operator == "or"
+		return operand{Boolean, func(r *Run) any {
+			if first.truth(r, column) == decisive {
+				return decisive
+			}
+			return right.run(r)
+		}}
 	}
 	op, ok := operators[n.Operator]
 	switch {
@@ -192,16 +198,6 @@ func apply(column int, result Kind, op operation, first, right operand) operand 
 		y := right.run(r)
 		r.enter(column)
 		return op(r, x, y)
-	}}
-}
-
-// shortCircuit returns an operand for "or" if decisive is true, and for "and" if it is false.
-func shortCircuit(column int, first, right operand, decisive bool) operand {
-	return operand{Boolean, func(r *Run) any {
-		if first.truth(r, column) == decisive {
-			return decisive
-		}
-		return right.run(r)
 	}}
 }
 

@@ -1,7 +1,6 @@
 package expr
 
 import (
-	"slices"
 	"sort"
 
 	"github.com/expr-lang/expr/ast"
@@ -154,34 +153,26 @@ func (r *Run) through(l *List, each *round, name string, column int) (results []
 	return results, result
 }
 
-type sorting struct {
-	*Run
-	list, keys []any
-	descending bool
-}
-
-func (s *sorting) Len() int { return len(s.list) }
-
-func (s *sorting) Swap(i, j int) {
-	s.list[i], s.list[j] = s.list[j], s.list[i]
-	s.keys[i], s.keys[j] = s.keys[j], s.keys[i]
-}
-
-func (s *sorting) Less(i, j int) bool {
-	if s.descending {
-		i, j = j, i
-	}
-	s.call()
-	return lessThan(s.Run, s.keys[i], s.keys[j]).(bool)
-}
-
 var lessThan = operators["<"].apply
 
 // sort returns a list of the elements, sorted by keys. There is one key for each element.
 func (r *Run) sort(elements, keys []any, descending bool) any {
 	const element = 16
 	r.make(len(elements) * element)
-	s := &sorting{r, slices.Clone(elements), keys, descending}
-	sort.Sort(s)
-	return &List{elements: s.list}
+	order := make([]int, len(elements))
+	for i := range order {
+		order[i] = i
+	}
+	sort.Slice(order, func(i, j int) bool {
+		if descending {
+			i, j = j, i
+		}
+		r.call()
+		return lessThan(r, keys[order[i]], keys[order[j]]).(bool)
+	})
+	list := make([]any, len(elements))
+	for i, n := range order {
+		list[i] = elements[n]
+	}
+	return &List{elements: list}
 }

@@ -175,11 +175,6 @@ func (r *Run) makeList(elements int) {
 	r.make(list + element*elements)
 }
 
-func (r *Run) makeObject(members int) {
-	const object, member = 512, 32 // approximate bytes
-	r.make(object + member*members)
-}
-
 // bound returns the length of a text. It panics if the length exceeds limit.
 func (r *Run) bound(bytes, limit int) int {
 	if bytes > limit {

@@ -60,15 +60,12 @@ func (b *builder) secret(n *ast.CallNode) operand {
 	}
 	b.Secrets, b.Secret = append(b.Secrets, name), true
 	called := SecretCall(name)
-	return b.lookup(n, func(r *Run) string {
+	return b.lookup(n, called, func(r *Run) (string, error) {
 		value, err := r.Values.Secret(name)
-		if err != nil {
-			panic(&Error{Column: r.column, Message: called, Err: err})
-		}
-		if strings.TrimSpace(value) == "" {
+		if err == nil && strings.TrimSpace(value) == "" {
 			panic(r.failure("%s: the secret is empty or blank", called))
 		}
-		return value
+		return value, err
 	})
 }
 
@@ -105,28 +102,28 @@ func (b *builder) variable(n *ast.CallNode, optional bool) operand {
 	}
 	b.Variables = append(b.Variables, name)
 	called := strings.Replace(SecretCall(name), "get_secret", "get_variable", 1)
-	return b.lookup(n, func(r *Run) string {
-		fullName, err := name, error(nil)
-		if Owned(name) {
-			fullName, err = StoredSecret(name, r.Values.TenantID(), "")
-		}
+	return b.lookup(n, called, func(r *Run) (string, error) {
+		fullName, err := StoredSecret(name, r.Values.TenantID(), "")
 		if err != nil {
-			panic(&Error{Column: r.column, Message: called, Err: err})
+			return "", err
 		}
 		value, ok := r.Values.Variable(fullName)
 		if !ok && !optional {
 			panic(r.failure("%s: there is no such variable", called))
 		}
-		return value
+		return value, nil
 	})
 }
 
-// lookup returns an operand whose value is a text from outside of the expression.
-func (b *builder) lookup(n ast.Node, get func(*Run) string) operand {
+// lookup returns an operand whose value is a text from outside of the expression. call stands in front of an error of get.
+func (b *builder) lookup(n ast.Node, call string, get func(*Run) (string, error)) operand {
 	column := b.columnOf(n)
 	return operand{Text, func(r *Run) any {
 		r.enter(column)
-		value := get(r)
+		value, err := get(r)
+		if err != nil {
+			panic(&Error{Column: column, Message: call, Err: err})
+		}
 		r.bound(len(value), r.limits.Text)
 		return value
 	}}
@@ -167,13 +164,7 @@ func (b *builder) identity(n *ast.CallNode) operand {
 	}
 	i := Identity{name, audience.Value}
 	b.Identity, b.Secret = &i, true
-	return b.lookup(n, func(r *Run) string {
-		token, err := r.Values.Identity(i)
-		if err != nil {
-			panic(&Error{Column: r.column, Message: i.String(), Err: err})
-		}
-		return token
-	})
+	return b.lookup(n, i.String(), func(r *Run) (string, error) { return r.Values.Identity(i) })
 }
 
 // audienceCharacters are those of URIs (RFC 3986 section 2), and what else names have.
@@ -204,13 +195,7 @@ func (b *builder) discover(n *ast.CallNode) operand {
 		}
 	}
 	b.Discovered = append(b.Discovered, d)
-	return b.lookup(n, func(r *Run) string {
-		value, err := r.Values.Discovered(d)
-		if err != nil {
-			panic(&Error{Column: r.column, Message: d.String(), Err: err})
-		}
-		return value
-	})
+	return b.lookup(n, d.String(), func(r *Run) (string, error) { return r.Values.Discovered(d) })
 }
 
 // A secret may belong to a tenant or to a user. Then an expression names it tenants/*/NAME or users/*/NAME, and its name in a

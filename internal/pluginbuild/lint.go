@@ -70,7 +70,7 @@ func lint(packages []goPackage) ([]escape, error) {
 	l := linter{findings: findings{fset: token.NewFileSet()}}
 	for _, p := range packages {
 		l.own = strings.HasPrefix(p.ImportPath+"/", packages[len(packages)-1].ImportPath+"/")
-		if p.Standard || isLibrary(p.ImportPath) {
+		if p.Standard || slices.ContainsFunc(library, func(above string) bool { return strings.HasPrefix(p.ImportPath+"/", above+"/") }) {
 			continue
 		}
 		var decls []ast.Decl
@@ -96,10 +96,6 @@ type findings struct {
 
 func (f *findings) refuse(n ast.Node, what, why string) {
 	f.problems = append(f.problems, fmt.Errorf("%s: %s %s", f.fset.Position(n.Pos()), what, why))
-}
-
-func isLibrary(path string) bool {
-	return slices.ContainsFunc(library, func(above string) bool { return strings.HasPrefix(path+"/", above+"/") })
 }
 
 type linter struct {

@@ -1,11 +1,7 @@
 package testworld
 
 import (
-	"crypto"
-	"crypto/ed25519"
-	"crypto/rand"
-	"crypto/rsa"
-	"crypto/x509"
+	"cmp"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -53,18 +49,12 @@ func AuthTypes(tokenURL string) map[string]map[string]any {
 	}
 }
 
-// Key returns a new private key in PEM, of RSA or else Ed25519, and hides it with each of its lines.
+// Key returns the private key of [NewKey] for RS256, if it is of the kind rsa, or else for EdDSA, and hides it with each of its lines.
 func (c *Canaries) Key(t testing.TB, kind string) string {
 	t.Helper()
-	var key crypto.Signer
-	var err error
-	if kind == "rsa" {
-		key, err = rsa.GenerateKey(rand.Reader, 2048)
-	} else {
-		_, key, err = ed25519.GenerateKey(rand.Reader)
-	}
+	algorithm := map[string]string{"rsa": "RS256"}[kind]
+	text, _, err := NewKey(cmp.Or(algorithm, "EdDSA"))
 	Check(t, err)
-	text := encode("PRIVATE KEY", Must(x509.MarshalPKCS8PrivateKey(key))(t))
 	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(line, "-----") {
 			c.Hide("a line of the key "+kind, strings.TrimSpace(line))

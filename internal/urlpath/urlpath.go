@@ -104,10 +104,8 @@ func Check(path string) error {
 				return errors.New("the path has a segment . or .., which would leave the connector's url")
 			}
 		}
-		for _, r := range path {
-			if r < ' ' || r == 0x7f {
-				return errors.New("the path has a control character, percent-encoded")
-			}
+		if strings.ContainsFunc(path, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			return errors.New("the path has a control character, percent-encoded")
 		}
 		decoded := Decode(path)
 		switch {

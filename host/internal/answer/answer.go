@@ -165,7 +165,6 @@ func (a *Part) nameOf(text string) string {
 	return "other"
 }
 
-// itemsOf returns the items of a text that is a list.
 func itemsOf(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 }

@@ -72,7 +72,6 @@ func (r *Reply) At(a *Part) (value any, ok bool) {
 	return value, ok
 }
 
-// valueAt returns the value at a place.
 func (r *Reply) valueAt(s *Source) (value any, ok bool) {
 	switch s.From {
 	case contract.FromJSON:
@@ -84,7 +83,9 @@ func (r *Reply) valueAt(s *Source) (value any, ok bool) {
 		return below(r.xml, s.Pointer)
 	case contract.FromText:
 		text := strings.TrimSpace(string(r.Body))
-		return text, isToken(text) && !isPage(r.Header)
+		// vManage answers a login that failed with a page, and with the status 200 (developer.cisco.com/docs/sdwan, Authentication).
+		kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+		return text, isToken(text) && kind != "text/html"
 	case contract.FromForm:
 		if r.form == nil {
 			var err error
@@ -124,13 +125,6 @@ func (r *Reply) valueAt(s *Source) (value any, ok bool) {
 func isToken(text string) bool {
 	const maxText = 8 << 10 // the maximum length of a text that is a whole body, in bytes
 	return text != "" && len(text) <= maxText && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
-}
-
-// isPage reports whether an answer is a page for people. vManage answers a login that failed with one, and with the status 200
-// (developer.cisco.com/docs/sdwan, Authentication).
-func isPage(header http.Header) bool {
-	kind, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
-	return kind == "text/html"
 }
 
 // JSON returns the value at a JSON pointer.

@@ -163,7 +163,6 @@ func (t *composition) append(b []byte, placeholder string) (_ []byte, problem st
 	return append(b[:start], value...), ""
 }
 
-// format returns a value in a format.
 func (t *composition) format(word, value string) (_ string, valid bool) {
 	if slices.Contains(contract.Digests, word) {
 		return t.call.Digest(word, value), true

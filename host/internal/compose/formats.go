@@ -37,12 +37,10 @@ var Formats = map[string]Format{
 		},
 		base32.StdEncoding.EncodedLen, false,
 	},
-	contract.FormatHex: {func(text string) string { return hex.EncodeToString([]byte(text)) }, hex.DecodeString, hex.EncodedLen, false},
-	contract.FormatHexUpper: {
-		func(text string) string { return strings.ToUpper(hex.EncodeToString([]byte(text))) }, nil, hex.EncodedLen, false,
-	},
-	contract.FormatPercent: {urlpath.Percent, nil, tripled, false},
-	contract.FormatForm:    {url.QueryEscape, nil, tripled, false},
+	contract.FormatHex:      {func(text string) string { return hex.EncodeToString([]byte(text)) }, hex.DecodeString, hex.EncodedLen, false},
+	contract.FormatHexUpper: {func(text string) string { return strings.ToUpper(hex.EncodeToString([]byte(text))) }, nil, hex.EncodedLen, false},
+	contract.FormatPercent:  {urlpath.Percent, nil, tripled, false},
+	contract.FormatForm:     {url.QueryEscape, nil, tripled, false},
 	contract.FormatQuoted: {
 		func(text string) string { return `"` + quotedPairs.Replace(text) + `"` }, nil, func(n int) int { return 2*n + len(`""`) }, true,
 	},
@@ -142,7 +140,6 @@ func queryJoined(query string) string {
 	return joinParameters(mergePairs(parameters(query, urlpath.Percent)))
 }
 
-// joinParameters returns the query of encoded parameters.
 func joinParameters(list []abi.Pair) string {
 	var b strings.Builder
 	for i, p := range list {

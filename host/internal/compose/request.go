@@ -115,9 +115,7 @@ func (q *request) headers() []field {
 		return q.fields
 	}
 	q.fields = make([]field, 0, len(q.header))
-	keys := slices.AppendSeq(make([]string, 0, len(q.header)), maps.Keys(q.header))
-	slices.Sort(keys)
-	for _, key := range keys {
+	for _, key := range slices.Sorted(maps.Keys(q.header)) {
 		if !contract.Unseen(key) && !strings.EqualFold(key, "Host") && !strings.EqualFold(key, "Content-Length") {
 			q.fields = append(q.fields, field{name: q.sealed.Text(key), values: q.header[key]})
 		}
@@ -125,7 +123,6 @@ func (q *request) headers() []field {
 	return q.fields
 }
 
-// read returns the values of a header.
 func (f *field) read(s Sealer) []string {
 	if !f.sealed {
 		values := make([]string, len(f.values))

@@ -14,7 +14,6 @@ import (
 	"github.com/keywright/keywright/internal/contract"
 )
 
-// cacheUse is a call's use of the cache.
 type cacheUse struct {
 	*core
 	*exchangeLog
@@ -127,7 +126,7 @@ func (c *cacheUse) cacheKey(key string) tokencache.Key {
 // learn about the request from the entries that are missing (threats.md 15c). So UsedOrigins returns all entries that such a
 // call read, or none. That also holds if requestRead is set: then another element of the list has read it.
 func (c *cacheUse) UsedOrigins(requestRead bool) []*tokencache.Handle {
-	if c.usedOrigins == nil || !c.inputRead && !requestRead {
+	if c.usedOrigins == nil || !c.RequestRead && !requestRead {
 		return c.usedOrigins.Entries()
 	}
 	all := seal.From(c.Used...)
@@ -204,7 +203,7 @@ func (c *Call) Learn(response *http.Response, body []byte, replaced bool, m *Mut
 	if repeated == "" {
 		c.keep(found, replaced)
 	}
-	return &APIAnswer{response.StatusCode, found, repeated != "", c.Used, c.storedKeys, c.inputRead, c.offset}, repeated
+	return &APIAnswer{response.StatusCode, found, repeated != "", c.Used, c.storedKeys, c.RequestRead, c.offset}, repeated
 }
 
 // knownAnswers returns the earlier answers of the API that the call has, or could have.
@@ -233,16 +232,15 @@ func (c *Call) keep(found map[string]string, replaced bool) {
 		return
 	}
 	key := tokencache.Key{Owner: c.plan.Owner, Partition: c.partition(), Name: keptName}
-	if entry, ok := c.plan.Tokens.Lookup(key); ok {
-		previous := keptValues(entry.Value)
-		if !replaced {
-			added := maps.Clone(previous)
-			maps.Copy(added, values)
-			values = added
-		}
-		if maps.Equal(values, previous) {
-			return
-		}
+	entry, _ := c.plan.Tokens.Lookup(key)
+	previous := keptValues(entry.Value)
+	if !replaced {
+		added := maps.Clone(previous)
+		maps.Copy(added, values)
+		values = added
+	}
+	if maps.Equal(values, previous) {
+		return
 	}
 	var pieces []seal.Piece
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -251,7 +249,6 @@ func (c *Call) keep(found map[string]string, replaced bool) {
 	c.plan.Tokens.Put(c.ctx, nil, key, pieces, c.ttl(c.plan.Challenge.Keep), false)
 }
 
-// keptValues returns the answers in an entry of the cache.
 func keptValues(pieces []seal.Piece) map[string]string {
 	values := map[string]string{}
 	for pair := range slices.Chunk(pieces, 2) {
@@ -295,11 +292,8 @@ func (c *Call) Challenge() []byte {
 // readKept returns the kept answers of the call's partition. If counts is set, it counts the call.
 func (c *Call) readKept(counts bool) *keptAnswers {
 	entry, ok := c.plan.Tokens.Lookup(tokencache.Key{Owner: c.plan.Owner, Partition: c.partition(), Name: keptName})
-	if !ok {
-		return &keptAnswers{}
-	}
 	answers := &keptAnswers{found: keptValues(entry.Value)}
-	if counts {
+	if ok && counts {
 		answers.count = entry.Handle.Count()
 	}
 	return answers

@@ -50,7 +50,7 @@ func New(ctx context.Context, plan *Plan, inputs *Inputs, mode Mode) *Call {
 // Size returns the approximate memory that the call retains, in bytes: its sealed values and the texts that they were
 // put into, the secrets and URLs, and the handles of its cache entries.
 func (c *Call) Size() int {
-	size := c.sealed.Size() + c.sealed.Opened()
+	size := c.sealed.Size() + c.sealed.Opened
 	for _, secret := range c.inputs.secrets() {
 		size += len(secret)
 	}
@@ -75,7 +75,6 @@ func (c *Call) DropRequest() {
 // Mode is the way in which a call runs. It determines which host functions may be called, and what they do.
 type Mode uint8
 
-// The modes.
 const (
 	// Describing is the mode of describe. The guest may call Log. Input is empty, and any other function ends the call.
 	Describing Mode = iota
@@ -125,7 +124,8 @@ type core struct {
 	// Restart is not nil if the call must be run again.
 	Restart *Restart
 
-	inputRead bool
+	// RequestRead is set once the guest has read the request.
+	RequestRead bool
 	// hasNumber is set once the call has its number.
 	hasNumber bool
 	// impure is set once the call has read anything of its request, the clock or random bytes, or has signed or logged.
@@ -150,15 +150,11 @@ func (c *core) Inputs() *Inputs { return c.inputs }
 // fields of the user and the cache entries that this call read stay the same.
 func (c *core) Cacheable() bool { return !c.impure }
 
-// RequestRead reports whether the guest has read the request.
-func (c *core) RequestRead() bool { return c.inputRead }
-
 // end ends the call with a Failure. The stage of an error about a misused sealed value is StagePlugin, unless a key would have
 // to leave its store.
 func (c *core) end(stage string, err error) {
-	var misuse *seal.Error
-	switch {
-	case !errors.As(err, &misuse):
+	switch misuse, ok := errors.AsType[*seal.Error](err); {
+	case !ok:
 	case misuse.Reason == seal.OnlySigns: // the configuration has chosen a key that the plugin cannot use
 		stage = StageSign
 	default:
@@ -247,7 +243,7 @@ func (c *core) runAgain(r Restart) {
 
 // rejectAfterRead ends the call if the guest has read the request. rule says why it may not call the function any more.
 func (c *core) rejectAfterRead(function, rule string) {
-	if c.inputRead {
+	if c.RequestRead {
 		c.endf(StagePlugin, "%s was called after the request was read: %s", function, rule)
 	}
 }
@@ -259,7 +255,6 @@ func (c *core) unmarshal(document []byte, where string, v any) {
 	}
 }
 
-// marshal returns the JSON of v.
 func (c *core) marshal(v any) []byte {
 	document, err := strictjson.Marshal(v)
 	if err != nil {
@@ -279,7 +274,7 @@ func (c *core) runAfresh() {
 // readsRequest records that the guest reads something of the request. From here on nothing can be stored, and the outcome of
 // the call may depend on this request.
 func (c *core) readsRequest() {
-	c.inputRead, c.impure = true, true
+	c.RequestRead, c.impure = true, true
 	c.Right.GiveUp()
 }
 
@@ -306,7 +301,6 @@ func (c *core) detach(r Restart) {
 	}
 }
 
-// jitter returns the jitter of a wait.
 func (c *core) jitter() float64 {
 	jitter, err := tokencache.Jitter(c.plan.Random)
 	if err != nil {

@@ -115,7 +115,10 @@ func (c *rendering) field(f *Field) (string, bool) {
 	}
 	switch {
 	case sealed:
-		v.Text, v.Mask = value, maskOf(f)
+		v.Text, v.Mask = value, "<"+f.Name+">" // not the template: without get_secret, the credential would have to be literal
+		if f.Text.Secret() {
+			v.Mask = f.Text.Source()
+		}
 		return c.seal(v), true
 	case literal || f.Kind == abi.KindInteger || f.Kind == abi.KindBoolean || len(f.Enum) > 0:
 		return value, true // a plugin may have to read it, and it is no secret: it is literal or was checked
@@ -271,14 +274,6 @@ func CheckValue(f *Field, value string) error {
 		}
 	}
 	return nil
-}
-
-// maskOf returns the text that a person may see in place of a field's value: its template, but not a credential that is written literally.
-func maskOf(f *Field) string {
-	if !f.Text.Secret() { // without get_secret, the credential would have to be literal
-		return "<" + f.Name + ">"
-	}
-	return f.Text.Source()
 }
 
 // SecretGet returns the sealed value of a secret that the configuration names.

@@ -86,7 +86,7 @@ func (c *Call) authorization(output []byte, own Consent) Authorization {
 		request = c.push(r.Push, request)
 	}
 	browser := *u
-	browser.RawQuery = strings.TrimPrefix(browser.RawQuery+"&"+c.encoded(&wire{function: contract.ExportConsent}, "query", request), "&")
+	browser.RawQuery = joinMembers(browser.RawQuery, c.encoded(&wire{function: contract.ExportConsent}, "query", request))
 	a.URL = browser.String()
 	return a
 }

@@ -162,7 +162,6 @@ func (c *exchanging) exchange(outgoing *http.Request, a *answer.Reply, read func
 	return c.TokenError
 }
 
-// client returns the client for token requests.
 func (c *exchanging) client() *http.Client {
 	if c.plan.ClientOf == nil {
 		return c.plan.Client
@@ -203,8 +202,7 @@ func (c *exchanging) send(client *http.Client, r *http.Request, a *answer.Reply)
 // transportError returns an error of the HTTP client without the URL, which may contain a secret. For an *http.Transport,
 // it also removes text that the endpoint sent. It scrubs the rest.
 func (c *exchanging) transportError(client *http.Client, err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
 	if _, plain := client.Transport.(*http.Transport); plain {

@@ -14,6 +14,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/template"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -108,8 +109,8 @@ func TestFieldOfAnExchange(t *testing.T) {
 	for _, name := range []string{"name", "text", "first", "url"} {
 		c.ConfigGet(name)
 	}
-	for url, want := range map[string]string{"https://a.test": "first", "https://b.test": "url", "https://c.test": "", "x": ""} {
-		if c.setExchangeField(url); c.urlField != want {
+	for url, want := range map[string]string{"https://a.test": "first", "https://b.test": "url"} {
+		if c.target(&wire{Exchange: contract.Exchange{URL: url}}); c.urlField != want {
 			t.Errorf("%s is from the field %q", url, c.urlField)
 		}
 	}

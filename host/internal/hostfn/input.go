@@ -72,8 +72,7 @@ func (c *Call) Body() string {
 	return c.seal(seal.Value{Sinks: seal.Digest, Mask: "<body>", Stream: c.openBody()})
 }
 
-// openBody returns the body of the request as a stream.
-func (c *Call) openBody() *bodyStream {
+func (c *Call) openBody() seal.Stream {
 	r, open := c.inputs.Request, c.inputs.Body
 	switch {
 	case open != nil:
@@ -88,26 +87,17 @@ func (c *Call) openBody() *bodyStream {
 	default:
 		c.runAgain(Restart{Body: true})
 	}
-	return &bodyStream{c, open}
-}
-
-// bodyStream is the body of a call's request. It implements seal.Stream.
-type bodyStream struct {
-	call *Call
-	open func() (io.ReadCloser, error)
-}
-
-func (b *bodyStream) Open() (io.ReadCloser, error) {
-	c := b.call
-	if c.bodyReads++; c.bodyReads > maxBodyReads {
-		return nil, fmt.Errorf("a call may read it %d times", maxBodyReads)
+	return func() (io.ReadCloser, error) {
+		if c.bodyReads++; c.bodyReads > maxBodyReads {
+			return nil, fmt.Errorf("a call may read it %d times", maxBodyReads)
+		}
+		body, err := open()
+		if err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithTimeout(c.ctx, c.plan.ExchangeTime)
+		return &timedBody{body, ctx, cancel}, nil
 	}
-	body, err := b.open()
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(c.ctx, c.plan.ExchangeTime)
-	return &timedBody{body, ctx, cancel}, nil
 }
 
 // timedBody is a body that must be read before ctx ends.
@@ -140,7 +130,7 @@ func (c *Call) BodyForm() (pairs []byte, ok bool) {
 	if Encoded(c.inputs.Request.Header) {
 		c.endf(StageBody, "the request's form cannot be read: it has a Content-Encoding")
 	}
-	body, err := c.openBody().Open()
+	body, err := c.openBody()()
 	if err != nil {
 		c.endf(StageBody, "the request's body cannot be read: %w", c.ScrubError(err))
 	}

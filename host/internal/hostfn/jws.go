@@ -29,9 +29,9 @@ func (c *keyUse) JWSSign(document []byte) string {
 	if err := signing.Integers(request.Header, request.Integers); err != nil { // before values are unsealed, which stay strings
 		c.end(StageSign, err)
 	}
-	start := c.sealed.Opened()
+	start := c.sealed.Opened
 	from := c.unsealObject("the header of jws_sign", request.Header)
-	size := len(document) + 3*(c.sealed.Opened()-start)/2 + maxSignature
+	size := len(document) + 3*(c.sealed.Opened-start)/2 + maxSignature
 	header, err := signing.JWSHeader(k.algorithm, request.Header, request.Crit, request.Unencoded)
 	if err != nil {
 		c.endField(StageSign, k.field, "JWS header: %w", err)
@@ -67,9 +67,7 @@ func (c *keyUse) jwsInput(header string, request contract.JWSRequest[strictjson.
 }
 
 func (c *keyUse) jwsRequest(document []byte) (request contract.JWSRequest[strictjson.Tree]) {
-	if err := strictjson.Unmarshal(document, &request); err != nil {
-		c.endf(StagePlugin, "the request of jws_sign %w", err)
-	}
+	c.unmarshal(document, "the request of jws_sign", &request)
 	typ, _ := request.Header["typ"].(string) // an error must not say whether it is a sealed value
 	c.rejectSealed("typ and crit in jws_sign", strings.Join(append(request.Crit, typ), " "))
 	if request.Attached {

@@ -2,6 +2,7 @@ package hostfn
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto"
 	"fmt"
@@ -17,7 +18,6 @@ import (
 	"github.com/keywright/keywright/internal/printable"
 )
 
-// keyUse is a call's use of keys.
 type keyUse struct {
 	*rendering
 	signatures int
@@ -121,10 +121,7 @@ func (c *keyUse) describe(field string, key seal.Key, algorithm string) (info Ke
 func (c *keyUse) ask(field string, key seal.Key, f func(ctx context.Context, pinnedKey seal.Key) (version int, err error)) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.plan.ExchangeTime)
 	defer cancel()
-	pinnedKey := key
-	if version := c.versions[key]; version != 0 {
-		pinnedKey.Version = version
-	}
+	pinnedKey := seal.Key{Name: key.Name, Version: cmp.Or(c.versions[key], key.Version)}
 	var version int
 	var err error
 	wait := func() {
@@ -153,7 +150,6 @@ func (c *keyUse) ask(field string, key seal.Key, f func(ctx context.Context, pin
 	}
 }
 
-// useVersion makes the call use one version of a key.
 func (c *keyUse) useVersion(key seal.Key, version int) {
 	if c.versions == nil {
 		c.versions = map[seal.Key]int{}
@@ -177,10 +173,7 @@ func (c *keyUse) storeJWK(field string, key seal.Key, algorithm string) string {
 	c.useKey()
 	info := c.describe(field, key, algorithm)
 	c.useVersion(key, info.Version)
-	jwk, err := signing.JWK(info.Public)
-	if err != nil {
-		c.endField(StageSign, field, "key %s: %w", keyName(key), err)
-	}
+	jwk, _ := signing.JWK(info.Public) // describe has made it too
 	return jwk
 }
 

@@ -68,7 +68,6 @@ type Field struct {
 	OpenHost bool
 }
 
-// purposes returns the purposes of a key.
 func (f *Field) purposes() []string {
 	if len(f.Purposes) == 0 {
 		return []string{contract.PurposeJWT}
@@ -261,7 +260,6 @@ type Code struct {
 
 // APIAnswer is the part of an API's answer that the call of the next attempt gets.
 type APIAnswer struct {
-	// Status is the HTTP status.
 	Status int
 	// found has the answers, not sealed yet.
 	found map[string]string

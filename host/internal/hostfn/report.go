@@ -3,7 +3,6 @@ package hostfn
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -16,6 +15,7 @@ import (
 	"github.com/keywright/keywright/host/view"
 	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/printable"
+	"github.com/keywright/keywright/internal/wellknown"
 )
 
 // report has the log lines and the steps of a call.
@@ -112,7 +112,6 @@ func (c *report) explainDiscovery(d template.Discovery, url string) {
 	}
 }
 
-// traced records an exchange in Trace.
 func (c *report) traced(a *answer.Reply, took time.Duration, err error) {
 	c.Trace.Exchange(func(m *mask.Masker, descriptions bool) (e view.Exchange) {
 		for _, step := range slices.Backward(c.Steps) {
@@ -218,11 +217,7 @@ func (e *TokenError) Error() string {
 
 // Passing reports whether the answer is a failure of the endpoint, or asks for another try. Then the same request may succeed later.
 func (e *TokenError) Passing() bool {
-	switch e.Status {
-	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
-		return true
-	}
-	return e.Status >= http.StatusInternalServerError || slices.Contains(retryCodes, e.Code)
+	return wellknown.Again(e.Status) || slices.Contains(retryCodes, e.Code)
 }
 
 // retryCodes holds the error codes that ask for another try: RFC 8628 section 3.5, RFC 9449 section 8, RFC 6749 section 4.1.2.1.

@@ -44,7 +44,7 @@ func (c *core) unseal(where, text string, sink seal.Sinks) (string, int) {
 		c.notListed(err)
 		c.endf(StagePlugin, "%s: %w", where, err)
 	}
-	if c.sealed.Opened() > maxOpened {
+	if c.sealed.Opened > maxOpened {
 		c.endf(StagePlugin, "%s: the sealed values of a call stand for more than %d bytes in all", where, maxOpened)
 	}
 	return out, count
@@ -52,8 +52,7 @@ func (c *core) unseal(where, text string, sink seal.Sinks) (string, int) {
 
 // notListed ends the call if err is that of a token in an exchange with a host that the operator does not list for it.
 func (c *core) notListed(err error) {
-	var misuse *seal.Error
-	if errors.As(err, &misuse) && misuse.Sink == seal.Token && misuse.Sinks&seal.Listed != 0 {
+	if misuse, ok := errors.AsType[*seal.Error](err); ok && misuse.Sink == seal.Token && misuse.Sinks&seal.Listed != 0 {
 		place := "that host may get the tokens of users, the operator lists it in UserTokenHosts (gateway.user.jwt.token_hosts)"
 		if c.unlisted != template.UserToken {
 			place = "that host may get this token, the operator lists it among the hosts of the audience (identities)"
@@ -83,7 +82,7 @@ func (c *core) concat(where, text string) (seal.Value, bool) {
 
 // boundMade ends the call if what it has made of sealed values counts as too many bytes.
 func (c *core) boundMade(where string) {
-	if c.sealed.Made() > maxOpened {
+	if c.sealed.Made > maxOpened {
 		c.endf(StagePlugin, "%s: what a call makes of sealed values counts as more than %d bytes in all", where, maxOpened)
 	}
 }
@@ -100,9 +99,8 @@ func (c *core) notRaw(where, text string) {
 // whether data contains sealed values other than the body.
 func (c *core) hash(where, data string, w io.Writer) (seal.Value, bool) {
 	v, sealed, err := c.sealed.Hash(data, w)
-	var misuse *seal.Error
 	switch {
-	case errors.As(err, &misuse):
+	case errors.As(err, new(*seal.Error)):
 		c.endf(StagePlugin, "%s: %w", where, err)
 	case errors.Is(err, errTooMuch), errors.Is(err, errTooLong):
 		c.endf(StageSign, "%s: %w", where, err)
@@ -113,13 +111,11 @@ func (c *core) hash(where, data string, w io.Writer) (seal.Value, bool) {
 	return v, sealed
 }
 
-// errTooMuch is the error for data that is too long for a store of keys.
 var errTooMuch = fmt.Errorf("more than %d bytes are to be signed by the store of keys, which are sent to it: sign a digest of the data, such as that of the body, or use get_secret", maxStoreData)
 
 // maxSignedData is the maximum length of data that a key of the host signs, in bytes. All of it is in memory then.
 const maxSignedData = 1 << 20
 
-// errTooLong is the error for data that is too long to be signed.
 var errTooLong = fmt.Errorf("more than %d bytes are to be signed: sign a digest of the body, such as {body|sha256|hex}", maxSignedData)
 
 // masked returns a text of the mutation as a person may see it. After Reveal it also scrubs the text, because the guest
@@ -131,7 +127,6 @@ func (c *core) masked(text string) string {
 	return c.sealed.Mask(text)
 }
 
-// maskedPairs returns pairs as a person may see them.
 func (c *core) maskedPairs(pairs []abi.Pair) (list []abi.Pair) {
 	for _, pair := range pairs {
 		list = append(list, abi.Pair{Name: c.masked(pair.Name), Value: c.masked(pair.Value)})
@@ -139,7 +134,6 @@ func (c *core) maskedPairs(pairs []abi.Pair) (list []abi.Pair) {
 	return list
 }
 
-// maskedParameters returns parameters as a person may see them.
 func (c *core) maskedParameters(pairs []abi.Pair) string {
 	text := ""
 	for _, pair := range c.maskedPairs(pairs) {
@@ -313,7 +307,6 @@ func (s *sealer) Part(text string, from, to int) string {
 	return s.Text(text[from:to])
 }
 
-// reference returns the reference to a text of the request.
 func (s *sealer) reference(text string) string {
 	if s.references[text] == "" {
 		// The text is in the request already. A JWT with it can only go there too, since nothing else can be sent any more.

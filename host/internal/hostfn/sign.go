@@ -40,10 +40,10 @@ func (c *keyUse) JWTSign(document []byte) string {
 		mask = c.maskedJWT(c.jwtRequest(document))
 	}
 	plain, sealed := c.integers(&request)
-	start := c.sealed.Opened()
+	start := c.sealed.Opened
 	from := c.unsealObject("the header of jwt_sign", request.Header)
 	from = from.And(c.unsealObject("the claims of jwt_sign", request.Claims))
-	size := len(document) + 3*(c.sealed.Opened()-start)/2 + maxSignature
+	size := len(document) + 3*(c.sealed.Opened-start)/2 + maxSignature
 	if err := signing.Integers(request.Claims, plain); err != nil {
 		c.end(StageSign, err)
 	}
@@ -58,7 +58,6 @@ func (c *keyUse) JWTSign(document []byte) string {
 	return c.seal(seal.Value{Text: token, Sinks: sink, Mask: mask, Size: size, From: from})
 }
 
-// signature returns the signature of data with a key.
 func (c *keyUse) signature(k signingKey, data string) []byte {
 	switch {
 	case k.storedKey != nil:
@@ -174,7 +173,6 @@ func (c *keyUse) Sign(field, data string) []byte {
 	return signature
 }
 
-// signingKey is a key of the configuration.
 type signingKey struct {
 	field string
 	// text is the key. It is empty if stored is not nil: then the key is in the store of keys.
@@ -367,7 +365,6 @@ func (c *keyUse) PublicKey(field, form string) string {
 	return ""
 }
 
-// publicJWK returns the public half of a key as a JWK.
 func (c *keyUse) publicJWK(k signingKey) string {
 	if k.storedKey != nil {
 		return c.storeJWK(k.field, *k.storedKey, k.algorithm)

@@ -21,7 +21,6 @@ import (
 	"github.com/keywright/keywright/internal/printable"
 )
 
-// grantUse is a call's use of its grant.
 type grantUse struct {
 	*rendering
 	// turn is nil until StateGet has taken it.
@@ -82,7 +81,6 @@ func (c *grantUse) StateGet(name string) (string, bool) {
 	return c.seal(s.value(value)), true
 }
 
-// takeTurn takes the turn of the grant.
 func (c *grantUse) takeTurn() {
 	seeds := map[string]string{}
 	for i := range c.plan.States {

@@ -80,12 +80,7 @@ func (c *exchanging) outgoing(w *wire) *http.Request {
 	if err != nil {
 		c.end(StageConfig, errNoURL)
 	}
-	if len(w.Query) > 0 {
-		if outgoing.URL.RawQuery != "" {
-			outgoing.URL.RawQuery += "&"
-		}
-		outgoing.URL.RawQuery += c.encoded(w, "query", w.Query)
-	}
+	outgoing.URL.RawQuery = joinMembers(outgoing.URL.RawQuery, c.encoded(w, "query", w.Query))
 	outgoing.Header.Set("Accept", jsonType) // the guest's own headers replace these two
 	outgoing.Header.Set("User-Agent", c.plan.UserAgent)
 	names := map[string]bool{"Content-Type": true}
@@ -119,7 +114,10 @@ func (c *exchanging) target(w *wire) string {
 	if !slices.Contains(c.urls, w.URL) {
 		c.endf(StagePlugin, "%s may only go to a URL that is a field of the configuration, as config_get returned it in this call", w.function)
 	}
-	c.setExchangeField(w.URL)
+	i := slices.IndexFunc(c.rendered, func(r renderedField) bool {
+		return r.value == w.URL && r.ok && c.plan.Fields[r.name].Kind == abi.KindURL
+	})
+	c.urlField, c.urlReference = c.rendered[i].name, w.URL
 	u, err := url.Parse(target)
 	if err != nil {
 		c.end(StageConfig, errNoURL)
@@ -221,17 +219,6 @@ func (c *exchanging) explainExchange(w *wire) {
 		e.Body = c.masked(string(c.marshal(w.JSON)))
 	}
 	c.Steps = append(c.Steps, view.Step{Exchange: e})
-}
-
-// setExchangeField notes which field the URL of the next exchange is from. reference is the URL as the guest has it.
-func (c *exchanging) setExchangeField(reference string) {
-	c.urlField, c.urlReference = "", reference
-	for _, r := range c.rendered {
-		if field := c.plan.Fields[r.name]; r.ok && r.value == reference && field != nil && field.Kind == abi.KindURL {
-			c.urlField = r.name
-			return
-		}
-	}
 }
 
 // shownHost returns the host of an exchange, or "" if a sealed value is a part of it. Any field may take its value from a secret. The

@@ -31,13 +31,14 @@ const (
 //
 // Read calls last once, with io.EOF, ErrFound, ErrEffort or another error of source, and returns the error that last returns.
 func (sc *Scanner) Body(source io.ReadCloser, last func(error) error) io.ReadCloser {
-	return &body{scanner: sc, source: source, last: last, effort: savings}
+	return &body{scanner: sc, source: source, close: sync.OnceValue(source.Close), last: last, effort: savings}
 }
 
 // body is the body that Scanner.Body returns. It has no WriteTo and no other method of its source, because there must be no way past Read.
 type body struct {
 	scanner *Scanner
 	source  io.ReadCloser
+	close   func() error
 	last    func(error) error
 
 	// tail are the bytes that may be the beginning of a match.
@@ -52,10 +53,7 @@ type body struct {
 	err error
 
 	// closed is set once the caller has called Close.
-	closed  atomic.Bool
-	closing sync.Once
-	// failure is the error of closing source.
-	failure error
+	closed atomic.Bool
 }
 
 // Read implements io.Reader. It clears what it has used of p beyond the bytes that it returns.
@@ -129,11 +127,6 @@ func (b *body) Close() error {
 	return b.close()
 }
 
-func (b *body) close() error {
-	b.closing.Do(func() { b.failure = b.source.Close() })
-	return b.failure
-}
-
 // Limits of line breaks in Base64.
 const (
 	minLine  = 32 // least number of bytes without white space before one: lines of MIME have 64 or 76
@@ -191,9 +184,4 @@ func line(data []byte, prefix int) int {
 		n++
 	}
 	return n
-}
-
-// hopeless reports whether the line break at offset pos cannot be part of Base64. It is fast and rejects most line breaks.
-func (s *search) hopeless(pos int) bool {
-	return pos == 0 || !base64Characters[s.data[pos-1]] || line(s.data[:pos], s.line) < minLine
 }

@@ -16,7 +16,6 @@ const (
 	savings = 1 << 20 // budget at the beginning, and its maximum
 )
 
-// search is the state of searching some data.
 type search struct {
 	*Scanner
 	data []byte
@@ -111,7 +110,8 @@ func (s *search) escapes(introducer byte, kind kinds) (found bool) {
 		if pos+1 < len(data) && s.escapeSecondBytes[data[pos+1]]&kind == 0 {
 			continue
 		}
-		if kind&(feeds|returns) != 0 && s.hopeless(pos) {
+		// Most line breaks cannot be part of Base64.
+		if kind&(feeds|returns) != 0 && (pos == 0 || !base64Characters[data[pos-1]] || line(data[:pos], s.line) < minLine) {
 			continue
 		}
 		if s.behind(pos) || s.from(pos) || *s.effort < 0 {

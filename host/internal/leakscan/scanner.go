@@ -137,7 +137,6 @@ func distinct(texts []string) (unique []string) {
 	return unique
 }
 
-// forms returns a text and its encodings.
 func forms(text string) []pattern {
 	all := append(make([]pattern, 0, 10), pattern{text, false})
 	if !strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) {

@@ -90,8 +90,7 @@ func (x *Exchange) Put(ctx context.Context, value []byte, ttl time.Duration) (ge
 	if x == nil || x.over || ttl <= 0 {
 		return 0
 	}
-	ok, err := x.n.put(context.WithoutCancel(ctx), x.lease, value, ttl, true)
-	if x.over = ok && err == nil; x.over {
+	if x.over, _ = x.n.put(context.WithoutCancel(ctx), x.lease, value, ttl, true); x.over {
 		generation = x.lease.Generation + 1
 	}
 	return generation

@@ -19,7 +19,6 @@ type LostError struct {
 	Refused bool
 }
 
-// Error returns the text of the error.
 func (e *LostError) Error() string {
 	if e.Refused {
 		return "the grant is lost: the server refused its token: renew the grant"
@@ -33,7 +32,6 @@ type UncertainError struct {
 	Wait time.Duration
 }
 
-// Error returns the text of the error.
 func (e *UncertainError) Error() string {
 	return "the grant is uncertain: its token was sent, and nobody knows what became of it: try again later"
 }
@@ -227,7 +225,6 @@ func (r record) encode() []byte {
 	return text
 }
 
-// withAttempt returns the record after one attempt more.
 func (r record) withAttempt() record {
 	next := r.with(intent, r.Token)
 	next.Tries = r.Tries + 1
@@ -307,11 +304,10 @@ func (n *Node) Take(ctx context.Context, key Key) (value []byte, ok bool, err er
 	if err != nil || row.Value == nil {
 		return nil, false, err
 	}
-	if value, err = n.open(id, row); err != nil {
-		return nil, false, err
+	if value, err = n.open(id, row); err == nil {
+		ok, err = n.remove(ctx, id, row.Generation)
 	}
-	ok, err = n.remove(ctx, id, row.Generation)
-	if err != nil || !ok {
+	if !ok {
 		return nil, false, err
 	}
 	return value, true, nil

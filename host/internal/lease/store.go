@@ -24,7 +24,6 @@ type StoreError struct {
 	Paused bool
 }
 
-// Error returns the text of the error.
 func (e *StoreError) Error() string {
 	if e.Paused {
 		return state.ErrUnavailable.Error() + ", and is asked again in a moment: " + e.Err.Error()
@@ -159,7 +158,6 @@ func (n *Node) reseal(ctx context.Context, id state.ID, generation int64, sealed
 	return n.change(ctx, func(ctx context.Context) (bool, error) { return n.c.Store.Reseal(ctx, id, generation, sealed) })
 }
 
-// remove removes a value of this generation.
 func (n *Node) remove(ctx context.Context, id state.ID, generation int64) (bool, error) {
 	return n.change(ctx, func(ctx context.Context) (bool, error) { return n.c.Store.Delete(ctx, id, generation) })
 }
@@ -264,17 +262,11 @@ func (r *keyring) seal(id state.ID, generation int64, value []byte) ([]byte, err
 
 // open opens what seal has sealed for the same row and generation.
 func (r *keyring) open(id state.ID, generation int64, sealed []byte) ([]byte, error) {
-	if len(sealed) < keyIDSize+nonceSize {
-		return nil, errSealed
-	}
 	for _, key := range r.keys {
-		if key.id == [keyIDSize]byte(sealed) {
-			rest := sealed[keyIDSize:]
-			value, err := key.aead.Open(nil, rest[:nonceSize], rest[nonceSize:], bound(id, generation))
-			if err != nil {
-				return nil, errSealed
+		if rest, ok := bytes.CutPrefix(sealed, key.id[:]); ok && len(rest) >= nonceSize {
+			if value, err := key.aead.Open(nil, rest[:nonceSize], rest[nonceSize:], bound(id, generation)); err == nil {
+				return value, nil
 			}
-			return value, nil
 		}
 	}
 	return nil, errSealed
@@ -305,7 +297,6 @@ func (n *Node) hash(use use, parts ...[]byte) (sum [32]byte) {
 	return sum
 }
 
-// id returns the ID of the row that a key names.
 func (n *Node) id(use use, key Key) state.ID {
 	return n.hash(use, key.Partition[:], []byte(key.Name))
 }

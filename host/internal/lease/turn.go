@@ -10,7 +10,6 @@ import (
 	"github.com/keywright/keywright/host/state"
 )
 
-// phase says how far a turn is.
 type phase byte
 
 const (
@@ -147,8 +146,7 @@ func (t *Turn) Intent(ctx context.Context) (context.Context, context.CancelFunc,
 	sending := t.rec.withAttempt()
 	sending.Open = true
 	ok, err := t.n.put(context.WithoutCancel(ctx), t.lease, sending.encode(), 0, false)
-	var down *StoreError
-	if errors.As(err, &down) && down.Paused { // nothing was written
+	if down, ok := errors.AsType[*StoreError](err); ok && down.Paused { // nothing was written
 		t.n.freeSlot()
 		t.phase = started
 		return nil, nil, fmt.Errorf("write the intent: %w", err)

@@ -2,14 +2,8 @@ package sandbox
 
 import (
 	"cmp"
-	"errors"
+	"fmt"
 	"slices"
-)
-
-// Errors of an arena.
-var (
-	errFull   = errors.New("the host side memory of the call is full")
-	errBlocks = errors.New("the call has too many memory blocks")
 )
 
 const (
@@ -48,14 +42,14 @@ func newArena(maxBytes, maxBlocks int) *arena {
 }
 
 // alloc allocates a block of n zero bytes and returns its offset. An empty block has an offset of its own too, so that
-// "there, but empty" differs from "not there". The error is errFull or errBlocks.
+// "there, but empty" differs from "not there". The error names the limit that would be exceeded.
 func (a *arena) alloc(n uint64) (offset uint64, err error) {
 	if len(a.blocks) >= a.maxBlocks {
-		return 0, errBlocks
+		return 0, fmt.Errorf("more than %d memory blocks in a call", a.maxBlocks)
 	}
 	offset = (a.end + alignment - 1) &^ (alignment - 1)
 	if offset > a.maxBytes || n > a.maxBytes-offset {
-		return 0, errFull
+		return 0, fmt.Errorf("more than %d bytes of memory blocks in a call", a.maxBytes-firstBlock)
 	}
 	end := offset + max(n, 1) // an empty block takes a byte, so that the next one has another offset
 	if have := uint64(len(a.bytes)); end > have {

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"bytes"
-	"errors"
 	"math"
 	"testing"
 
@@ -93,18 +92,17 @@ func TestArenaLimits(t *testing.T) {
 	full := newArena(64, 100)
 	for _, c := range []struct {
 		n    uint64
-		want error
-	}{{65, errFull}, {math.MaxUint64, errFull}, {64, nil}, {0, nil}, {1, errFull}} { // the last but one is an empty block in a full arena
-		if _, err := full.alloc(c.n); !errors.Is(err, c.want) {
-			t.Errorf("a block of %d bytes: %v, want %v", c.n, err, c.want)
+		fits bool
+	}{{65, false}, {math.MaxUint64, false}, {64, true}, {0, true}, {1, false}} { // the last but one is an empty block in a full arena
+		_, err := full.alloc(c.n)
+		if (err == nil) != c.fits || err != nil && err.Error() != "more than 64 bytes of memory blocks in a call" {
+			t.Errorf("a block of %d bytes: %v, want it to fit: %t", c.n, err, c.fits)
 		}
 	}
 	many := newArena(1<<20, 2)
 	allocated(t, many, 0)
 	allocated(t, many, 0)
-	if _, err := many.alloc(0); !errors.Is(err, errBlocks) {
-		t.Errorf("one block more: %v, want %v", err, errBlocks)
-	}
+	testworld.Fails(many.alloc(0))(t, "more than 2 memory blocks in a call")
 }
 
 // After reset, there is no block, and the memory is zero (threats.md 5).

@@ -3,7 +3,6 @@ package sandbox
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"unicode/utf8"
 
 	"github.com/tetratelabs/wazero/api"
@@ -132,8 +131,8 @@ var envFunctions = []function{
 	{contract.EnvStoreU8, store, none, func(r *run, stack []uint64) { r.bytesAt(stack[0], 1)[0] = byte(stack[1]) }},
 	{contract.EnvStoreU64, i64x2, none, func(r *run, stack []uint64) { binary.LittleEndian.PutUint64(r.bytesAt(stack[0], 8), stack[1]) }},
 
-	{contract.EnvInputLength, none, i64, guarded(inputLength)},
-	{contract.EnvInputOffset, none, i64, guarded(inputOffset)},
+	{contract.EnvInputLength, none, i64, guarded(func(r *run, stack []uint64) { stack[0] = r.needInput().length })},
+	{contract.EnvInputOffset, none, i64, guarded(func(r *run, stack []uint64) { stack[0] = r.needInput().offset })},
 	{contract.EnvInputLoadU8, i64, i32, guarded(func(r *run, stack []uint64) { stack[0] = uint64(r.inputAt(stack[0], 1)[0]) })},
 	{contract.EnvInputLoadU64, i64, i64, guarded(func(r *run, stack []uint64) { stack[0] = binary.LittleEndian.Uint64(r.inputAt(stack[0], 8)) })},
 	{contract.EnvOutputSet, i64x2, none, guarded(outputSet)},
@@ -162,11 +161,8 @@ func alloc(r *run, stack []uint64) {
 // alloc allocates a block of n bytes and returns its offset. It ends the call if there is no room.
 func (r *run) alloc(n uint64) uint64 {
 	offset, err := r.arena.alloc(n)
-	switch limits := r.module.limits; {
-	case errors.Is(err, errFull):
-		r.exceed(LimitMemory, "more than %d bytes of memory blocks in a call", limits.BlockBytes)
-	case err != nil:
-		r.exceed(LimitMemory, "more than %d memory blocks in a call", limits.Blocks)
+	if err != nil {
+		r.abort(&Error{Kind: ErrLimit, Limit: LimitMemory, Detail: err.Error()})
 	}
 	return offset
 }
@@ -194,39 +190,26 @@ func (r *run) bytesAt(offset, n uint64) []byte {
 	return bytes
 }
 
-// needInput asks env for the input when the guest first uses it, and puts it into a block.
-func (r *run) needInput() {
+// needInput returns the place of the input, which is at 0 if there is none. It asks env for the input when the guest first uses it.
+func (r *run) needInput() input {
 	if r.input.loaded {
-		return
+		return r.input
 	}
 	r.input.loaded = true
-	var document []byte
-	r.callEnv(busy, func() { document = r.env.Input() })
-	if len(document) > 0 {
+	if document := result(r, busy, r.env.Input); len(document) > 0 {
 		r.input.offset = put(r, document)
 		r.input.length = uint64(len(document))
 	}
-}
-
-// inputLength implements input_length() → bytes.
-func inputLength(r *run, stack []uint64) {
-	r.needInput()
-	stack[0] = r.input.length
-}
-
-// inputOffset implements input_offset() → offset of the block with the input, or 0 if there is none.
-func inputOffset(r *run, stack []uint64) {
-	r.needInput()
-	stack[0] = r.input.offset
+	return r.input
 }
 
 // inputAt returns n bytes of the input. It ends the call if they are out of bounds.
 func (r *run) inputAt(position, n uint64) []byte {
-	r.needInput()
-	if position >= r.input.length || r.input.length-position < n {
-		r.fail(ErrUse, "%s: position %d is outside an input of %d bytes", r.function, position, r.input.length)
+	in := r.needInput()
+	if position >= in.length || in.length-position < n {
+		r.fail(ErrUse, "%s: position %d is outside an input of %d bytes", r.function, position, in.length)
 	}
-	return r.arena.bytesAt(r.input.offset+position, n)
+	return r.arena.bytesAt(in.offset+position, n)
 }
 
 // outputSet implements output_set(offset, length), with any bytes of the memory blocks. The last call counts.

@@ -61,7 +61,6 @@ type snapshot struct {
 	fuel int64
 }
 
-// segment is a part of a guest's memory.
 type segment struct {
 	offset int
 	bytes  []byte
@@ -105,9 +104,6 @@ func (s *snapshot) restore(g *guest, memory []byte) bool {
 	return true
 }
 
-// maxPages is the number of pages of 64 KiB that WebAssembly can address.
-const maxPages = 1 << 16
-
 // memory is the linear memory of a guest. Its run keeps it, zeroed: to allocate it is most of the cost of an instance.
 type memory struct {
 	// bytes is zero from its length to its capacity.
@@ -119,8 +115,6 @@ type memory struct {
 	// exceeded is set if the guest has wanted more than limit in this call.
 	exceeded bool
 }
-
-var _ experimental.MemoryAllocator = (*memory)(nil)
 
 // Allocate returns m. wazero calls it once for an instance, since a module has at most one memory.
 func (m *memory) Allocate(_, limit uint64) experimental.LinearMemory {
@@ -185,7 +179,6 @@ func (l *lines) Write(text []byte) (int, error) {
 	}
 }
 
-// flush writes the current line unless it is empty.
 func (l *lines) flush() {
 	if len(l.partial) == 0 {
 		return

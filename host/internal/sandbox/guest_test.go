@@ -162,11 +162,21 @@ func limits(change func(l *sandbox.Limits)) sandbox.Config {
 	return sandbox.Config{Limits: l}
 }
 
-func newRuntime(t testing.TB, c sandbox.Config) *sandbox.Runtime {
+// bounded is a Runtime whose modules all have the same limits.
+type bounded struct {
+	*sandbox.Runtime
+	limits sandbox.Limits
+}
+
+func (b bounded) Load(ctx context.Context, wasm []byte) (*sandbox.Module, error) {
+	return b.Runtime.Load(ctx, wasm, b.limits)
+}
+
+func newRuntime(t testing.TB, c sandbox.Config) bounded {
 	t.Helper()
 	r := testworld.Must(sandbox.New(context.Background(), c))(t)
 	t.Cleanup(func() { testworld.Check(t, r.Close(context.Background())) })
-	return r
+	return bounded{r, c.Limits}
 }
 
 // load loads a guest in a new runtime with the default limits.
@@ -175,7 +185,7 @@ func load(t testing.TB, wat string) *sandbox.Module {
 	return loadIn(t, newRuntime(t, limits(nil)), wat)
 }
 
-func loadIn(t testing.TB, r *sandbox.Runtime, wat string) *sandbox.Module {
+func loadIn(t testing.TB, r bounded, wat string) *sandbox.Module {
 	t.Helper()
 	return testworld.Must(r.Load(context.Background(), assemble(t, wat)))(t)
 }

@@ -13,9 +13,6 @@ import (
 	"github.com/keywright/keywright/internal/contract"
 )
 
-// exportInitialize is the export that runs before any other in reactor modules of WASI.
-const exportInitialize = "_initialize"
-
 // Module is a compiled guest. It is safe for concurrent use.
 type Module struct {
 	runtime *Runtime
@@ -38,19 +35,13 @@ type Module struct {
 	idle []*run
 }
 
-// Load loads a module with the limits of the runtime, see [Runtime.LoadWithin].
-func (r *Runtime) Load(ctx context.Context, wasm []byte) (*Module, error) {
-	return r.LoadWithin(ctx, wasm, r.limits)
-}
-
-// LoadWithin checks a module against the contract and limits, compiles it, and finds out whether its instances can be
-// reused. If the module is refused, the error is a *RefusedError with all reasons. LoadWithin does not keep wasm. The limit of
+// Load checks a module against the contract and limits, compiles it, and finds out whether its instances can be
+// reused. If the module is refused, the error is a *RefusedError with all reasons. Load does not keep wasm. The limit of
 // guests that run at the same time is that of the runtime.
-func (r *Runtime) LoadWithin(ctx context.Context, wasm []byte, limits Limits) (*Module, error) {
+func (r *Runtime) Load(ctx context.Context, wasm []byte, limits Limits) (*Module, error) {
 	admitted, err := admission.Admit(wasm, admission.Limits{ModuleBytes: limits.ModuleBytes, MemoryBytes: limits.MemoryBytes, Fuel: limits.Fuel})
-	var refusal *admission.RefusedError
-	switch {
-	case errors.As(err, &refusal):
+	switch refusal, ok := errors.AsType[*admission.RefusedError](err); {
+	case ok:
 		reasons := make([]string, len(refusal.Reasons))
 		for i, reason := range refusal.Reasons {
 			reasons[i] = reason.String()
@@ -67,8 +58,8 @@ func (r *Runtime) LoadWithin(ctx context.Context, wasm []byte, limits Limits) (*
 	if admitted.Start != "" {
 		first = append(first, admitted.Start)
 	}
-	if slices.Contains(admitted.Exports, exportInitialize) {
-		first = append(first, exportInitialize)
+	if slices.Contains(admitted.Exports, admission.Initialize) {
+		first = append(first, admission.Initialize)
 	}
 	admitted.Wasm = nil
 	m := &Module{
@@ -80,6 +71,7 @@ func (r *Runtime) LoadWithin(ctx context.Context, wasm []byte, limits Limits) (*
 		stderr:    slices.Contains(admitted.Imports, admission.Import{Module: contract.ModuleWASI, Name: wasiWrite}),
 		notPooled: admitted.NotPooled,
 	}
+	m.runs.New = func() any { return newRun(m) }
 	if admitted.NotPooled == "" {
 		m.notPooled = m.initialise(ctx)
 	}
@@ -192,8 +184,5 @@ func (m *Module) idleRun() *run {
 		return r
 	}
 	m.mu.Unlock()
-	if r, _ := m.runs.Get().(*run); r != nil {
-		return r
-	}
-	return newRun(m)
+	return m.runs.Get().(*run)
 }

@@ -123,7 +123,7 @@ func TestRandomInitialisation(t *testing.T) {
 
 // keep fails the test if n modules keep more than this many bytes for each after their calls. wat returns the text of each module, which
 // no other has.
-func keep(t *testing.T, r *sandbox.Runtime, n, bytes int, wat func(i int) string, call func(*sandbox.Module)) {
+func keep(t *testing.T, r bounded, n, bytes int, wat func(i int) string, call func(*sandbox.Module)) {
 	t.Helper()
 	before := heap()
 	modules := make([]*sandbox.Module, n)

@@ -193,11 +193,6 @@ func (r *run) fail(kind Kind, format string, args ...any) {
 	r.abort(&Error{Kind: kind, Detail: fmt.Sprintf(format, args...)})
 }
 
-// exceed ends the call because it is over a limit. It must be called within a host function.
-func (r *run) exceed(limit, format string, args ...any) {
-	r.abort(&Error{Kind: ErrLimit, Limit: limit, Detail: fmt.Sprintf(format, args...)})
-}
-
 func (r *run) abort(why *Error) {
 	r.failure = why
 	panic(why)
@@ -293,7 +288,6 @@ func (e *RefusedError) Error() string {
 // explain returns an *Error for an error of wazero. Of wazero's text, it uses only that of the innermost error, because
 // the rest is a stack trace with names that the guest chose.
 func (r *run) explain(err error) error {
-	var exit *sys.ExitError
 	var bug runtime.Error
 	switch {
 	case r.failure != nil:
@@ -304,7 +298,7 @@ func (r *run) explain(err error) error {
 		return &Error{Kind: ErrEnded}
 	case r.guest != nil && r.fuelLeft() < 0:
 		return r.outOfFuel()
-	case errors.As(err, &exit):
+	case errors.As(err, new(*sys.ExitError)):
 		return &Error{Kind: ErrExit, Detail: "a plugin returns a code, and does not call proc_exit"}
 	}
 	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {

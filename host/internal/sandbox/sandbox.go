@@ -24,6 +24,7 @@ import (
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 	"github.com/tetratelabs/wazero/sys"
 
+	"github.com/keywright/keywright/internal/admission"
 	"github.com/keywright/keywright/internal/contract"
 )
 
@@ -34,8 +35,6 @@ type Guest interface {
 	// Call runs an export until it returns or fails.
 	Call(ctx context.Context, export string, env contract.Env) (Result, error)
 }
-
-var _ Guest = (*Module)(nil)
 
 // Result is the result of a guest that ran to its end.
 type Result struct {
@@ -67,6 +66,7 @@ type Limits struct {
 
 // Config configures a Runtime.
 type Config struct {
+	// Limits has the number of guests that run at the same time. The other limits are those of Load.
 	Limits Limits
 	// Clock is the clock that guests read through WASI. If nil, it is time.Now.
 	Clock func() time.Time
@@ -85,7 +85,6 @@ type Config struct {
 
 // Runtime compiles and runs modules. It is safe for concurrent use.
 type Runtime struct {
-	limits  Limits
 	observe func(memory, arena []byte)
 	wazero  wazero.Runtime
 	// code is nil if compiled code is not kept.
@@ -108,7 +107,6 @@ func New(ctx context.Context, c Config) (*Runtime, error) {
 	}
 	c.Random = cmp.Or(c.Random, rand.Reader)
 	r := &Runtime{
-		limits:  c.Limits,
 		observe: c.Observe,
 		slots:   make(slots, c.Limits.ConcurrentGuests),
 		config:  moduleConfig(c.Clock, c.Random),
@@ -116,8 +114,8 @@ func New(ctx context.Context, c Config) (*Runtime, error) {
 	}
 	config := wazero.NewRuntimeConfig().
 		WithCoreFeatures(features).
-		WithMemoryLimitPages(maxPages). // each memory has a limit of its own, which its allocator enforces
-		WithDebugInfoEnabled(false)     // nobody sees the stack traces
+		WithMemoryLimitPages(admission.MaxPages). // each memory has a limit of its own, which its allocator enforces
+		WithDebugInfoEnabled(false)               // nobody sees the stack traces
 	if c.Code != nil {
 		config = config.WithCompilationCache(c.Code.cache)
 	}

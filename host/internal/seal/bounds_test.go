@@ -2,7 +2,6 @@ package seal_test
 
 import (
 	"errors"
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -69,7 +68,7 @@ func TestHowLongATextMayBe(t *testing.T) {
 func TestRounding(t *testing.T) {
 	table := newTable()
 	short, whole := sealValue(t, table, seal.Value{Text: "x"}), sealValue(t, table, seal.Value{Text: strings.Repeat("x", step)})
-	body := sealValue(t, table, seal.Value{Stream: body{}})
+	body := sealValue(t, table, seal.Value{Stream: stream("")})
 	for text, want := range map[string]int{"plain": 0, whole: 0, short: step - 1, "a" + short + whole + body + short + "b": 2 * (step - 1)} {
 		if got := table.Rounding(text); got != want {
 			t.Errorf("%d bytes, want %d", got, want)
@@ -78,10 +77,6 @@ func TestRounding(t *testing.T) {
 }
 
 // body is a stream without bytes.
-type body struct{}
-
-func (body) Open() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("")), nil }
-
 // Combine builds a mask of up to 4 KiB, and uses <sealed> for a longer one.
 func TestALongMask(t *testing.T) {
 	table := newTable()

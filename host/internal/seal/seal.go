@@ -133,15 +133,12 @@ type Key struct {
 	Version int
 }
 
-// Stream is a text that is read when it is needed.
-type Stream interface {
-	// Open returns a new reader of the text.
-	Open() (io.ReadCloser, error)
-}
+// A Stream returns a new reader of a text, which is read when it is needed.
+type Stream func() (io.ReadCloser, error)
 
 // copyTo writes the bytes of a value with a Stream to w.
 func (v *Value) copyTo(w io.Writer) error {
-	from, err := v.Stream.Open()
+	from, err := v.Stream()
 	if err != nil {
 		return err
 	}
@@ -325,20 +322,10 @@ func next(text string) int {
 			return -1
 		}
 		from += i
-		if alphabetic(text[from+len(contract.SealedPrefix) : from+refLength]) {
+		if strings.Trim(text[from+len(contract.SealedPrefix):from+refLength], contract.SealedAlphabet) == "" {
 			return from
 		}
 	}
-}
-
-// alphabetic reports whether all characters of text are in contract.SealedAlphabet.
-func alphabetic(text string) bool {
-	for i := range len(text) {
-		if c := text[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') {
-			return false
-		}
-	}
-	return true
 }
 
 // source makes references from random bytes. It reads ahead.
@@ -356,7 +343,6 @@ const (
 	maxDraws = 1024 // bytes that are drawn for one reference: a good source needs about 27
 )
 
-// reference returns a new random reference.
 func (s *source) reference() (string, error) {
 	var ref [refLength]byte
 	n := copy(ref[:], contract.SealedPrefix)

@@ -114,6 +114,6 @@ func TestPiecesOfALaterVersion(t *testing.T) {
 	}
 }
 
-type stream string
-
-func (s stream) Open() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(string(s))), nil }
+func stream(text string) seal.Stream {
+	return func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }
+}

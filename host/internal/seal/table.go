@@ -35,11 +35,10 @@ type Table struct {
 	index map[string]int
 	// size is the number of bytes that count towards MaxHeld.
 	size int
-	// count is the number of bytes that all texts of Open count as.
-	count int
-	// created is the number of bytes that all values of Combine count as.
-	created int
-	random  source
+	// Opened is the number of bytes that all texts of Open count as, and Made that of all values of Combine and Hash.
+	Opened, Made int
+
+	random source
 	// first is the memory of the first entries.
 	first [inline]entry
 }
@@ -157,12 +156,9 @@ func (t *Table) Open(text string, sink Sinks) (out string, count int, err error)
 		}
 		return nil
 	})
-	t.count += size
+	t.Opened += size
 	return out, count, err
 }
-
-// Opened returns the number of bytes that all texts of Open count as.
-func (t *Table) Opened() int { return t.count }
 
 // Combine returns one value for a text with references, for a caller that makes something from the text and seals that.
 // Its Text is text with the values put in, and its Mask is text with the masks put in. Its Sinks and Derived are those that
@@ -188,12 +184,9 @@ func (t *Table) Combine(text string) (v Value, sealed bool, err error) {
 	case n == 0:
 		return Value{Text: text, Mask: text}, false, nil
 	}
-	t.created += size
+	t.Made += size
 	return Value{Text: out, Sinks: sinks, Derived: derived, Mask: t.mask(text, maxMask), Size: size, From: from}, true, nil
 }
-
-// Made returns the number of bytes that all values of Combine count as.
-func (t *Table) Made() int { return t.created }
 
 // put returns text with its references replaced by their values, the number n of references, and the size that the
 // result counts as. It first calls check with each value, which must return an error for dead. put computes the size before it
@@ -254,7 +247,7 @@ func (t *Table) Hash(text string, w io.Writer) (v Value, sealed bool, err error)
 		return Value{}, false, &Error{Reason: TooLong}
 	}
 	if sealed {
-		t.created += size
+		t.Made += size
 	}
 	for plain, part := range t.parts(text) {
 		switch {

@@ -332,7 +332,7 @@ func (b *repeated) credentials() []string {
 func (t *Transport) checkRetry(attempt exchanged, earlier []string, canRetry func() bool) *repeated {
 	var answers []*hostfn.APIAnswer
 	response, parts, dropped := attempt.response, attempt.out.Parts(), false
-	read := len(parts) > 1 && slices.ContainsFunc(parts, func(part *run.Outcome) bool { return part.Call.RequestRead() })
+	read := len(parts) > 1 && slices.ContainsFunc(parts, func(part *run.Outcome) bool { return part.Call.RequestRead })
 	for i, part := range parts {
 		plan := t.Runners[i].Plan
 		declared := slices.Contains(plan.Challenge.Statuses, response.StatusCode)

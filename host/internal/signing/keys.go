@@ -38,7 +38,6 @@ type KeyError struct {
 	Problem string
 }
 
-// Error returns a sentence about the key.
 func (e *KeyError) Error() string { return "the key for " + e.Algorithm + " " + e.Problem }
 
 // blank reports whether a key is empty or white space, like a secret that nobody has set.
@@ -264,7 +263,6 @@ func fits(method jwt.SigningMethod, public crypto.PublicKey) (needed string, ok 
 
 const neededRSA = "an RSA key"
 
-// kind returns the name of a parsed key's kind.
 func kind(key any) string {
 	switch key := key.(type) {
 	case *rsa.PrivateKey:

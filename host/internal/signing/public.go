@@ -23,7 +23,7 @@ import (
 )
 
 // PublicJWK returns the public half of a key as a JWK (RFC 7517) that has the required members only, in the order of RFC 7638 section 3. So
-// its SHA-256 is the thumbprint. Algorithms, keys and errors are those of [Signer.Sign]. The secret of an HMAC has no public half.
+// its SHA-256 is the thumbprint. Algorithms, keys and errors are those of [Signer.Key]. The secret of an HMAC has no public half.
 func (s *Signer) PublicJWK(algorithm, key string) (string, error) {
 	if jws.Symmetric(algorithm) {
 		return "", &KeyError{algorithm, "is a shared secret, which has no public half"}

@@ -64,29 +64,12 @@ func newLRU[K comparable, V any](size int) *lru.Cache[K, V] {
 // rs1 implements contract.SignRS1. It is not in package jws, because no JWT is signed or verified with it.
 var rs1 = &jwt.SigningMethodRSA{Name: contract.SignRS1, Hash: crypto.SHA1}
 
-// methodOf returns the implementation of an algorithm of Sign, or nil if there is none.
+// methodOf returns the implementation of an algorithm of Signer.Key, or nil if there is none.
 func methodOf(algorithm string) jwt.SigningMethod {
 	if algorithm == contract.SignRS1 {
 		return rs1
 	}
 	return jws.Method(algorithm)
-}
-
-// Sign returns the JWS signature of data (RFC 7515 section 5.1), or its signature with contract.SignRS1. With ES256, ES384 and
-// ES512 it is r and s, one after the other, of 64, 96 or 132 bytes in all (RFC 7518 section 3.4). PS256, PS384 and PS512 use a
-// salt as long as the hash (section 3.5).
-//
-// For HS256, HS384 and HS512, the key is the bytes of the text. A key shorter than the hash is used, with a warning.
-// For the others, the key is one of [ParsePrivate].
-//
-// The error is ErrAlgorithm, or a *KeyError if the key is wrong.
-func (s *Signer) Sign(algorithm, key, data string) (signature []byte, warning string, err error) {
-	k, warning, err := s.Key(algorithm, key)
-	if err != nil {
-		return nil, "", err
-	}
-	signature, err = k.Sign(data)
-	return signature, warning, err
 }
 
 // Key is a key for an algorithm.
@@ -98,7 +81,10 @@ type Key struct {
 	jwk, Thumbprint string
 }
 
-// Key returns the key in a text. Algorithms, keys and errors are those of [Signer.Sign].
+// Key returns the key in a text, for an algorithm of package jws or contract.SignRS1. For HS256, HS384 and HS512, it is the bytes of the
+// text. A key shorter than the hash is used, with a warning. For the others, the key is one of [ParsePrivate].
+//
+// The error is ErrAlgorithm, or a *KeyError if the key is wrong.
 func (s *Signer) Key(algorithm, text string) (k *Key, warning string, err error) {
 	method := methodOf(algorithm)
 	if method == nil {
@@ -124,7 +110,9 @@ func (s *Signer) Key(algorithm, text string) (k *Key, warning string, err error)
 	return k, "", nil
 }
 
-// Sign returns the signature of data, as [Signer.Sign] does.
+// Sign returns the JWS signature of data (RFC 7515 section 5.1), or its signature with contract.SignRS1. With ES256, ES384 and
+// ES512 it is r and s, one after the other, of 64, 96 or 132 bytes in all (RFC 7518 section 3.4). PS256, PS384 and PS512 use a
+// salt as long as the hash (section 3.5).
 func (k *Key) Sign(data string) ([]byte, error) {
 	signature, err := k.method.Sign(data, k.private)
 	if err != nil {
@@ -245,11 +233,7 @@ func Integers(claims map[string]any, names []string) error {
 		if err != nil {
 			return fmt.Errorf("claim %.64q: a number of more than 64 bits", name)
 		}
-		var buffer [20]byte
-		if canonical := strconv.AppendInt(buffer[:0], integer, 10); string(canonical) != number {
-			number = string(canonical)
-		}
-		claims[name] = json.Number(number)
+		claims[name] = json.Number(strconv.FormatInt(integer, 10))
 	}
 	return nil
 }
@@ -267,7 +251,7 @@ func CheckPurpose(purpose, data, begin string) string {
 	case contract.PurposeHTTPSignature:
 		lines := strings.Split(data, "\n")
 		for i, line := range lines {
-			if name, _, ok := component(line); !ok || (name == "@signature-params") != (i == len(lines)-1) {
+			if name, ok := component(line); !ok || (name == "@signature-params") != (i == len(lines)-1) {
 				return "is no signature base (RFC 9421 section 2.5)"
 			}
 		}
@@ -300,12 +284,11 @@ func isSafePrefix(begin string) bool {
 	})
 }
 
-// component returns the name and the rest of a line of a signature base (RFC 9421 section 2.5).
-func component(line string) (name, rest string, ok bool) {
+// component returns the name of a line of a signature base (RFC 9421 section 2.5).
+func component(line string) (name string, ok bool) {
 	line, quoted := strings.CutPrefix(line, `"`)
 	name, rest, found := strings.Cut(line, `"`)
-	_, _, valued := strings.Cut(rest, ": ")
-	return name, rest, quoted && found && name != "" && valued
+	return name, quoted && found && name != "" && strings.Contains(rest, ": ")
 }
 
 // isJWS reports whether data is the signing input of a JWS: a JSON object in base64url, and a payload after a dot. The payload

@@ -13,7 +13,6 @@ import (
 // such documents. For any other document, valid or not, the methods return false, and [Decode] uses Unmarshal. The texts that
 // they return share the memory of the document.
 type Simple struct {
-	// rest is the rest of the document.
 	rest string
 }
 

@@ -141,7 +141,8 @@ func AppendValue(dst []byte, value any) (_ []byte, err error) {
 	case string:
 		return AppendString(dst, value)
 	case stdjson.Number:
-		if !isInteger(string(value)) { // most are
+		// Most are integers without a sign.
+		if text := string(value); text == "" || strings.Trim(text, "0123456789") != "" || text[0] == '0' && len(text) > 1 {
 			if number := jsontext.Value(value); number.Kind() != '0' || !number.IsValid() {
 				return nil, errors.New("a number is not JSON")
 			}
@@ -164,11 +165,6 @@ func AppendValue(dst []byte, value any) (_ []byte, err error) {
 	return nil, fmt.Errorf("a value has the type %T, which JSON does not have", value)
 }
 
-// isInteger reports whether text is an integer of JSON without a sign.
-func isInteger(text string) bool {
-	return text != "" && strings.Trim(text, "0123456789") == "" && (text[0] != '0' || len(text) == 1)
-}
-
 // AppendString appends a JSON string. A text that is not UTF-8 is an error, which does not quote it.
 func AppendString(dst []byte, text string) ([]byte, error) {
 	dst, err := jsontext.AppendQuote(dst, text)
@@ -180,45 +176,27 @@ func AppendString(dst []byte, text string) ([]byte, error) {
 
 // MapStrings replaces each string value in a tree of map[string]any and []any by the result of f, in place, and calls
 // name with the name of each member. It returns the tree, or the first error of f.
-func MapStrings(v any, f func(string) (string, error), name func(string)) (_ any, err error) {
-	switch v := v.(type) {
+func MapStrings(tree any, f func(string) (string, error), name func(string)) (_ any, err error) {
+	switch v := tree.(type) {
 	case string:
-		return f(v)
+		if mapped, err := f(v); err != nil || mapped != v {
+			return mapped, err
+		}
 	case []any:
-		for i, element := range v {
-			mapped, changed, err := mapElement(element, f, name)
-			if err != nil {
+		for i := range v {
+			if v[i], err = MapStrings(v[i], f, name); err != nil {
 				return nil, err
-			}
-			if changed {
-				v[i] = mapped
 			}
 		}
 	case map[string]any:
-		for key, member := range v {
+		for key := range v {
 			name(key)
-			mapped, changed, err := mapElement(member, f, name)
-			if err != nil {
+			if v[key], err = MapStrings(v[key], f, name); err != nil {
 				return nil, err
-			}
-			if changed {
-				v[key] = mapped
 			}
 		}
 	}
-	return v, nil
-}
-
-// mapElement applies MapStrings to an element of an object or a list. changed is false if f left a string as it is: to
-// store each string again would take as long as all the rest.
-func mapElement(v any, f func(string) (string, error), name func(string)) (mapped string, changed bool, err error) {
-	text, ok := v.(string)
-	if !ok {
-		_, err := MapStrings(v, f, name)
-		return "", false, err
-	}
-	mapped, err = f(text)
-	return mapped, mapped != text, err
+	return tree, nil // without a new interface for a string that f left as it is
 }
 
 // clean reduces an error of the decoder to its kind and its place, because its text quotes the document.
