@@ -22,8 +22,6 @@ import (
 // Body is the body of a request that is being sent. It streams, unless a plugin reads it and it can be read
 // only once, or adds to it. Then the host keeps it.
 type Body struct {
-	// Second is set when the request is sent for the second time.
-	Second bool
 	// Form is the text that mutations add to the body.
 	Form string
 
@@ -32,6 +30,8 @@ type Body struct {
 
 	// limit is the maximum size of a body that is kept.
 	limit int64
+	// Second is set when the request is sent for the second time.
+	Second bool
 	// closed is set when the request's own body has been read and closed.
 	closed bool
 	// buffer is nil while the body streams.

@@ -124,8 +124,10 @@ func (t *roundTripper) send(r *http.Request, outgoing *request.Outgoing, previou
 	if err := outgoing.Attach(authenticated); err != nil {
 		return exchanged{}, t.Fail(hostfn.StageBody, err)
 	}
-	if _, set := authenticated.Header["User-Agent"]; !set && t.UserAgent != "" {
-		authenticated.Header["User-Agent"] = []string{t.UserAgent}
+	if t.UserAgent != "" {
+		if _, set := authenticated.Header["User-Agent"]; !set {
+			authenticated.Header["User-Agent"] = []string{t.UserAgent}
+		}
 	}
 	attempt := exchanged{out: out}
 	if t.guarded {
@@ -258,7 +260,7 @@ func (t *Transport) clone(r *http.Request, outgoing *request.Outgoing, previous 
 		}
 		r = outgoing.Apply(r, headers, out.Parts()[i].Mutation)
 	}
-	if r, err = t.identified(r, out); err == nil && outgoing.Late() {
+	if r, err = t.identified(r, out); err == nil && outgoing.Turns != nil && outgoing.Late() {
 		err = t.Fail(hostfn.StageSign, hostfn.Passing(errLate))
 	}
 	if err != nil {
