@@ -1,7 +1,11 @@
 package testworld
 
 import (
-	"cmp"
+	"crypto"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -49,12 +53,19 @@ func AuthTypes(tokenURL string) map[string]map[string]any {
 	}
 }
 
-// Key returns the private key of [NewKey] for RS256, if it is of the kind rsa, or else for EdDSA, and hides it with each of its lines.
+// Key returns a new private key in PEM, of RSA or else Ed25519, and hides it with each of its lines. No other code has it, so that it is found
+// wherever it leaks.
 func (c *Canaries) Key(t testing.TB, kind string) string {
 	t.Helper()
-	algorithm := map[string]string{"rsa": "RS256"}[kind]
-	text, _, err := NewKey(cmp.Or(algorithm, "EdDSA"))
+	var key crypto.Signer
+	var err error
+	if kind == "rsa" {
+		key, err = rsa.GenerateKey(rand.Reader, 2048)
+	} else {
+		_, key, err = ed25519.GenerateKey(rand.Reader)
+	}
 	Check(t, err)
+	text := encode("PRIVATE KEY", Must(x509.MarshalPKCS8PrivateKey(key))(t))
 	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(line, "-----") {
 			c.Hide("a line of the key "+kind, strings.TrimSpace(line))
