@@ -337,7 +337,8 @@ func (u unconnected) RoundTrip(r *http.Request) (*http.Response, error) {
 // redirects. If the connector has TLS for the API, send it through [Connector.Base].
 //
 // The clone shares the body of the request, unless the host keeps it, see [Connector.Transport]. In that case, the request's own body has
-// been read and closed, even if there is an error, and the caller must close the clone's body if it does not send it.
+// been read and closed, even if there is an error, and the caller must close the clone's body if it does not send it. A plugin's turn ends
+// before Authenticate returns, so numbers that must rise may arrive in another order.
 func (c *Connector) Authenticate(r *http.Request) (*http.Request, error) {
 	if c.transport == nil {
 		return nil, c.fail(StageOrigin, errNotConnected)
@@ -345,9 +346,9 @@ func (c *Connector) Authenticate(r *http.Request) (*http.Request, error) {
 	return c.transport.AddCredential(r)
 }
 
-// Base returns the transport that [Connector.Transport] uses if its base is nil. It adds no credential, but if the TLS of the
-// connector is for the API, it presents the client certificate. Then it sends only requests that this connector has
-// authenticated: those that a base receives, and those of [Connector.Authenticate].
+// Base returns the transport that [Connector.Transport] uses if its base is nil. It adds no credential. If the connector has TLS for the
+// API, it presents the client certificate, and sends only requests that this connector has authenticated: those that a base receives, and
+// those of [Connector.Authenticate].
 func (c *Connector) Base() http.RoundTripper {
 	if c.transport == nil {
 		return unconnected{c}

@@ -53,9 +53,9 @@ func (e Egress) policy() egress.Policy {
 
 type dialer struct {
 	egress Egress
-	// api is for requests to APIs.
+	// api sends requests to APIs.
 	api http.RoundTripper
-	// tokens is for exchanges with token endpoints.
+	// tokens sends requests to token endpoints.
 	tokens *http.Client
 }
 
@@ -131,9 +131,9 @@ type TLS struct {
 
 // Values of [TLS].For.
 const (
-	// TLSForAPI is for the requests of a Transport. Its base must then be nil, or send through [Connector.Base].
+	// TLSForAPI identifies the requests of a Transport. Its base must then be nil, or send through [Connector.Base].
 	TLSForAPI = "api"
-	// TLSForToken is for exchanges with token endpoints.
+	// TLSForToken identifies exchanges with token endpoints.
 	TLSForToken = "token"
 )
 

@@ -84,7 +84,7 @@ type Store interface {
 	// changes, its generation and age included, and a holder of the lease may still write.
 	Reseal(ctx context.Context, id ID, generation int64, value []byte) (ok bool, err error)
 	// Rows calls f with the ID and row of each value that has not expired, until f returns an error, and returns that error.
-	// It is for changing the keys under which values are sealed: f may call the store.
+	// A change of the keys under which values are sealed uses it: f may call the store.
 	Rows(ctx context.Context, f func(ID, Row) error) error
 }
 

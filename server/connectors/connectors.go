@@ -65,7 +65,7 @@ type Options struct {
 	OpenState func(ctx context.Context, s *State, c *host.Config) error
 	// PluginCache is a directory with plugins from registries, or "", asked after keywright-plugins beside the file. Nothing is fetched.
 	PluginCache string
-	// WithoutStore is for programs that send nothing. The store of the file is not opened, and a State in memory takes its place.
+	// WithoutStore leaves the store of the file closed, for programs that send nothing. A State in memory takes its place.
 	WithoutStore bool
 }
 

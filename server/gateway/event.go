@@ -152,11 +152,17 @@ type exchangesKey struct{}
 
 // observe ends the span of a call that has ended, and calls Config.Observe.
 func (c *call) observe() {
+	observe := c.gateway.config.Observe
+	if observe == nil && c.traced == nil {
+		return
+	}
 	event := c.finalEvent()
 	if c.traced != nil {
 		c.traced(event)
 	}
-	c.gateway.config.Observe(event)
+	if observe != nil {
+		observe(event)
+	}
 }
 
 // finalEvent returns the event of a call that has ended.
@@ -174,12 +180,12 @@ func (c *call) finalEvent() Event {
 func (c *call) methodOf(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, http.MethodConnect, http.MethodTrace:
-	default:
-		if c.connector == nil || !slices.Contains(c.connector.definition.Methods, method) {
-			return "OTHER"
-		}
+		return method
 	}
-	return method
+	if c.connector != nil && slices.Contains(c.connector.definition.Methods, method) {
+		return method
+	}
+	return "OTHER"
 }
 
 // refusalCodes are the error codes of challenges that are registered, RFC 6750 section 3.1, RFC 9449 section 7.1 and RFC 9470 section 3.

@@ -30,7 +30,7 @@ type httpProblem struct {
 	stage string
 	// retry is the value of Retry-After in seconds. If it is 0, there is no such header.
 	retry int
-	// cause is for the log. Callers do not receive it, because it may contain a secret.
+	// cause goes into the log. Callers do not receive it, because it may contain a secret.
 	cause error
 	// alreadyLogged reports whether the host has logged the error already, once for all requests that it affects.
 	alreadyLogged bool
@@ -169,7 +169,7 @@ func (c *call) fail(ctx context.Context, w http.ResponseWriter, err error) {
 		Connector string `json:"connector,omitempty"`
 		Stage     string `json:"stage,omitempty"`
 		RequestID string `json:"request_id"`
-		// Cause is for operators only.
+		// Cause goes to operators only.
 		Cause string `json:"cause,omitempty"`
 	}{typeBase + p.kind, http.StatusText(p.status), p.status, p.detail, "", p.stage, c.event.ID, ""}
 	if c.byOperator {

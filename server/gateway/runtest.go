@@ -68,7 +68,9 @@ func (g *Gateway) runTest(ctx context.Context, permalink string, t trial.Try) (*
 	}
 	result.Request = c.sentRequest(ctx)
 	result.Remedy, result.Refusal = event.Remedy(), refusalOf(event.Err)
-	g.config.Observe(event)
+	if observe := g.config.Observe; observe != nil {
+		observe(event)
+	}
 	setStages(result, event)
 	return result, nil
 }

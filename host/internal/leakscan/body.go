@@ -31,14 +31,13 @@ const (
 //
 // Read calls last once, with io.EOF, ErrFound, ErrEffort or another error of source, and returns the error that last returns.
 func (sc *Scanner) Body(source io.ReadCloser, last func(error) error) io.ReadCloser {
-	return &body{scanner: sc, source: source, close: sync.OnceValue(source.Close), last: last, effort: savings}
+	return &body{scanner: sc, source: source, last: last, effort: savings}
 }
 
 // body is the body that Scanner.Body returns. It has no WriteTo and no other method of its source, because there must be no way past Read.
 type body struct {
 	scanner *Scanner
 	source  io.ReadCloser
-	close   func() error
 	last    func(error) error
 
 	// tail are the bytes that may be the beginning of a match.
@@ -53,7 +52,10 @@ type body struct {
 	err error
 
 	// closed is set once the caller has called Close.
-	closed atomic.Bool
+	closed  atomic.Bool
+	closing sync.Once
+	// failure is the error of closing source.
+	failure error
 }
 
 // Read implements io.Reader. It clears what it has used of p beyond the bytes that it returns.
@@ -125,6 +127,11 @@ func (b *body) fill(buffer []byte) (n int, empty bool) {
 func (b *body) Close() error {
 	b.closed.Store(true)
 	return b.close()
+}
+
+func (b *body) close() error {
+	b.closing.Do(func() { b.failure = b.source.Close() })
+	return b.failure
 }
 
 // Limits of line breaks in Base64.

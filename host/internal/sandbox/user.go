@@ -172,11 +172,11 @@ func cacheDrop(r *run, stack []uint64) {
 type way int
 
 const (
-	// busy is for a method that does not wait.
+	// busy marks a method that does not wait.
 	busy way = iota
-	// usesKey is for a method that uses a key, and may wait for a store of keys.
+	// usesKey marks a method that uses a key, and may wait for a store of keys.
 	usesKey
-	// waits is for a method that may wait for seconds, as for a token endpoint. It releases the slot for another guest meanwhile.
+	// waits marks a method that may wait for seconds, as for a token endpoint. It releases the slot for another guest meanwhile.
 	waits
 )
 

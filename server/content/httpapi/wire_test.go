@@ -356,8 +356,8 @@ func pages(h http.Handler, n int, address, key string) <-chan int {
 	return codes
 }
 
-// threats.md 77: a page may be large, so the number of concurrent requests is bounded, a caller has at most half of them, and the last
-// quarter is for callers without one. Further requests wait for a bounded time.
+// threats.md 77: a page may be large, so the number of concurrent requests is bounded, a caller has at most half of them, and
+// the last quarter serves callers without a request in progress. Further requests wait for a bounded time.
 func TestConcurrentRequestBound_threats_77_80(t *testing.T) {
 	for name, c := range map[string]struct {
 		config                    httpapi.Config

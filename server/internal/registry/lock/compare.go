@@ -33,7 +33,7 @@ const (
 	WhyUnsigned = "signature lost"
 	WhyLower    = "not a higher version"
 	WhyContract = "another contract"
-	// WhyRepository is for a plugin that nobody has signed.
+	// WhyRepository is the reason for a plugin that nobody has signed.
 	WhyRepository = "another repository"
 )
 

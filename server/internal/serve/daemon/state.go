@@ -15,7 +15,7 @@ import (
 	"github.com/keywright/keywright/server/connectors/statestore"
 )
 
-// errStateChanged is for a change of the member state, which needs a restart: tokens that a host is waiting for belong to the old store.
+// errStateChanged refuses a change of the member state, which needs a restart: tokens that a host is waiting for belong to the old store.
 var errStateChanged = errors.New("cannot be added or changed while this runs: restart it")
 
 // probeInterval is the time between two probes of a store that fails. A process without requests needs them.
