@@ -92,6 +92,8 @@ func TestFailuresOfKeyAPIs(t *testing.T) {
 	const canary = "c4n4ry-of-the-service"
 	ec := testworld.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	good := `"` + publicDER(t, ec.Public()) + `"`
+	bad := testworld.Must(x509.MarshalPKIXPublicKey(ec.Public()))(t)
+	bad[len(bad)-1] ^= 1 // of y
 	for _, c := range []struct {
 		name, public, algorithm string
 		key                     host.Key
@@ -105,6 +107,7 @@ func TestFailuresOfKeyAPIs(t *testing.T) {
 		{"a version where there is none", good, "ES256", host.Key{Name: "orders", Version: 2}, 0, "", "name none", host.ErrKeyNotFound},
 		{"no public half", `"` + canary + `"`, "ES256", host.Key{Name: "orders"}, 0, "", "no public half", host.ErrKeyRefused},
 		{"a point beside the curve", `{"kty":"EC","crv":"P-256","x":"AQ","y":"Ag"}`, "ES256", host.Key{Name: "orders"}, 0, "", "no public half", host.ErrKeyRefused},
+		{"one in DER", `"` + base64.StdEncoding.EncodeToString(bad) + `"`, "ES256", host.Key{Name: "orders"}, 200, `{"signature":"MAYCAQECAQE="}`, "no public half", host.ErrKeyRefused},
 		{"a refusal", good, "ES256", host.Key{Name: "orders"}, 400, canary, "refuses to use it (400)", host.ErrKeyRefused},
 		{"a key that is gone", good, "ES256", host.Key{Name: "orders"}, 404, canary, "none of that name", host.ErrKeyNotFound},
 		{"too many requests to AWS", good, "ES256", host.Key{Name: "orders"}, 400, `{"__type":"ThrottlingException","message":"` + canary + `"}`, "too many requests", nil},

@@ -169,8 +169,9 @@ func kindOf(text string) string {
 // publicKey returns a public key in PEM, or an Ed25519 key in Base64. It returns nil for anything else.
 func publicKey(text string) crypto.PublicKey {
 	if block, _ := pem.Decode([]byte(text)); block != nil {
-		key, _ := x509.ParsePKIXPublicKey(block.Bytes)
-		return key // nil after an error
+		if key, err := x509.ParsePKIXPublicKey(block.Bytes); err == nil { // with an error, it may be a nil pointer
+			return key
+		}
 	}
 	if raw, err := base64.StdEncoding.DecodeString(text); err == nil && len(raw) == ed25519.PublicKeySize {
 		return ed25519.PublicKey(raw)
