@@ -144,6 +144,8 @@ func (h Header) check() error {
 		return fmt.Errorf("%s is for proxies, and these have no identity of this process", name)
 	case err != nil && !errors.Is(err, errNotSet):
 		return fmt.Errorf("%s %w", name, err)
+	case strings.Contains(h.Value, "{audience}"):
+		return fmt.Errorf("%s has {audience}, which stands in url alone", name)
 	}
 	return nil
 }

@@ -120,7 +120,9 @@ func (i *source) memory(ctx context.Context, audience string) (*memory, error) {
 	m, ok := i.memories.Get(key)
 	if !ok {
 		m = &memory{turn: make(chan struct{}, 1)}
-		i.memories.Add(key, m)
+		if previous, there, _ := i.memories.PeekOrAdd(key, m); there { // another request has just made it
+			m = previous
+		}
 	}
 	return m, nil
 }

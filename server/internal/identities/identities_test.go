@@ -228,6 +228,28 @@ func TestTokensForOneExchange_threats_414(t *testing.T) {
 	}
 }
 
+// threats.md 414: with once, a token that the source has for a while is sent once, also by the first exchanges of all.
+func TestFirstExchanges_threats_414(t *testing.T) {
+	l := newLab()
+	l.set(jwt(l.Now(), nil), nil)
+	for range 1000 {
+		s := l.identities(func(i *Identity) { i.Once = true })
+		var exchanges atomic.Int64
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				if _, err := tokenFor(s, audience, true); err == nil {
+					exchanges.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if n := exchanges.Load(); n != 1 {
+			t.Fatalf("%d exchanges had the token, want one", n)
+		}
+	}
+}
+
 // threats.md 414: with once, a source that has no other token yet fails an exchange, and not the requests that need none.
 func TestSecondExchangeOfToken_threats_414(t *testing.T) {
 	l := newLab()
@@ -370,6 +392,9 @@ func TestRequestsReachOneAddress_threats_415(t *testing.T) {
 		if member, err := r.Check(); member != "headers" {
 			t.Errorf("the header %q: %v", name, err)
 		}
+	}
+	if member, _ := (&Request{URL: "http://169.254.169.254/", Headers: []Header{{"X-Audience", "{audience}"}}, From: answers.WholeAnswer}).Check(); member != "headers" {
+		t.Error("the audience in a header is accepted")
 	}
 	if member, _ := (&Request{URL: "http://169.254.169.254/", From: "header:Token"}).Check(); member != "from" {
 		t.Error("the place header: is accepted")

@@ -152,10 +152,10 @@ func (s *Issuer) published(ctx context.Context) ([]keyVersion, error) {
 	defer s.mu.Unlock()
 	now := s.Clock()
 	if age := now.Sub(s.read); age < 0 || age >= readTime {
-		s.read = now
 		if all, err := s.describe(ctx, now); err == nil || s.versions == nil {
 			s.versions, s.failure = all, err
 		}
+		s.read = s.Clock() // and not now, so that those who have waited for a slow store do not ask it once more
 	}
 	return s.versions, s.failure
 }
@@ -244,7 +244,7 @@ func (s *Issuer) Documents() map[string]func(context.Context) ([]byte, error) {
 // keysPath is the path of the public halves of the key.
 const keysPath = "/.well-known/jwks.json"
 
-// KeysExcept returns a store of keys without the one of this name. It is not described, and so the host makes no signature with it.
+// KeysExcept returns a store of keys without the one of this name, which is neither described nor used.
 func KeysExcept(keys host.Keys, name string) host.Keys { return keysExcept{keys, name} }
 
 type keysExcept struct {
@@ -252,9 +252,23 @@ type keysExcept struct {
 	name string
 }
 
-func (k keysExcept) Describe(ctx context.Context, key host.Key) (host.KeyInfo, error) {
+func (k keysExcept) check(key host.Key) error {
 	if strings.EqualFold(key.Name, k.name) { // services such as Azure's take names in any case
-		return host.KeyInfo{}, fmt.Errorf("%w: it is that of the issuer of identities, and serves nothing else", host.ErrKeyRefused)
+		return fmt.Errorf("%w: it is that of the issuer of identities, and serves nothing else", host.ErrKeyRefused)
+	}
+	return nil
+}
+
+func (k keysExcept) Describe(ctx context.Context, key host.Key) (host.KeyInfo, error) {
+	if err := k.check(key); err != nil {
+		return host.KeyInfo{}, err
 	}
 	return k.Keys.Describe(ctx, key)
+}
+
+func (k keysExcept) Sign(ctx context.Context, key host.Key, algorithm string, data []byte) (signature []byte, version int, err error) {
+	if err := k.check(key); err != nil { // the host asks for no description before an HMAC
+		return nil, 0, err
+	}
+	return k.Keys.Sign(ctx, key, algorithm, data)
 }

@@ -290,7 +290,29 @@ type noPublicHalf struct{ crypto.Signer }
 
 func (noPublicHalf) Public() crypto.PublicKey { return nil }
 
-// threats.md 511: the key of the issuer signs nothing else.
+// slowKeys is a store of keys that takes two seconds to say that it cannot answer.
+type slowKeys struct{ *issuerLab }
+
+func (k slowKeys) Describe(context.Context, host.Key) (host.KeyInfo, error) {
+	k.reads++
+	k.Advance(fetchTime)
+	return host.KeyInfo{}, context.DeadlineExceeded
+}
+
+// Those who wait while a slow store of keys is asked do not ask it one after the other.
+func TestSlowKeysOfIssuer(t *testing.T) {
+	l := newIssuerLab(t)
+	l.Keys = slowKeys{l}
+	for range 3 {
+		_, err := l.Documents()[keysPath](t.Context())
+		testworld.WantError(t, "a slow store", err, "the keys of the issuer of identities cannot be read")
+	}
+	if l.reads != 1 {
+		t.Errorf("the store was asked %d times, want once", l.reads)
+	}
+}
+
+// threats.md 511: the key of the issuer signs nothing else, and makes no HMAC, for which the host asks for no description.
 func TestKeyOfIssuer_threats_511(t *testing.T) {
 	l := newIssuerLab(t)
 	keys := KeysExcept(l.keyring, "issuer")
@@ -298,6 +320,12 @@ func TestKeyOfIssuer_threats_511(t *testing.T) {
 		if _, err := keys.Describe(t.Context(), host.Key{Name: "issuer", Version: version}); !errors.Is(err, host.ErrKeyRefused) {
 			t.Errorf("the key is described: %v", err)
 		}
+		if _, _, err := keys.Sign(t.Context(), host.Key{Name: "Issuer", Version: version}, "HS256", []byte("data")); !errors.Is(err, host.ErrKeyRefused) {
+			t.Errorf("the key makes an HMAC: %v", err)
+		}
+	}
+	if _, _, err := keys.Sign(t.Context(), host.Key{Name: "another", Version: 1}, "ES256", []byte("data")); err != nil {
+		t.Errorf("another key: %v", err)
 	}
 	if _, err := keys.Describe(t.Context(), host.Key{Name: "another"}); !errors.Is(err, host.ErrKeyNotFound) {
 		t.Errorf("another key: %v", err)
