@@ -110,9 +110,21 @@ func TestBrowserVisibleSecrets(t *testing.T) {
 		"a name":           func(env contract.Env, r *contract.ConsentRequest) { r.Query = []abi.Pair{{Name: sealed(env)}} },
 		"an issuer":        func(env contract.Env, r *contract.ConsentRequest) { r.Issuer = sealed(env) },
 		"a code parameter": func(env contract.Env, r *contract.ConsentRequest) { r.CodeParameter = sealed(env) },
+		"a parameter beside a key that the host makes": func(env contract.Env, r *contract.ConsentRequest) {
+			r.Query = []abi.Pair{{Name: "dpop_jkt", Value: env.PublicKey("key", contract.PublicThumbprint)}, {Name: "a", Value: sealed(env)}}
+		},
+		"a parameter beside an assertion with a certificate": func(env contract.Env, r *contract.ConsentRequest) {
+			sign(env, contract.JWTRequest[map[string]any]{Key: "hmac", For: contract.ForToken, Header: config{"x5t#S256": env.PublicKey("certificate", contract.PublicX5T)}})
+			r.Query = []abi.Pair{{Name: "a", Value: sealed(env)}}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := consenter()
+			g.about.Uses = contract.Groups
+			g.about.Fields = append(g.about.Fields, abi.Field{Name: "key", Kind: abi.KindKey, AlgorithmField: "algorithm", Generate: true},
+				abi.Field{Name: "algorithm", Kind: abi.KindString, Enum: []string{"ES256"}, Default: "ES256"}, abi.Field{Name: "certificate", Kind: abi.KindCertificate},
+				abi.Field{Name: "hmac", Kind: abi.KindKey, AlgorithmField: "mac", EncodingField: "encoding"}, abi.Field{Name: "mac", Kind: abi.KindString, Enum: []string{"HS256"}, Default: "HS256"},
+				abi.Field{Name: "encoding", Kind: abi.KindString, Enum: []string{"hex"}, Default: "hex"})
 			g.consent = func(env contract.Env) (string, error) {
 				r := contract.ConsentRequest{URL: value(env, "authorization_url")}
 				change(env, &r)
@@ -121,6 +133,7 @@ func TestBrowserVisibleSecrets(t *testing.T) {
 			w := consenting(t).world(withoutBuiltIns, withGuest(g))
 			problems := w.problems("consenter", config{
 				"authorization_url": "https://login.example.com/authorize", "token_url": tokenURL, "client_secret": "{{ get_secret('s') }}",
+				"certificate": "{{ get_secret('c') }}", "hmac": "{{ get_secret('k') }}",
 			})
 			if len(problems) != 1 || !strings.HasPrefix(problems[0], "auth.config.client_secret: a secret is in the authorization request") {
 				t.Errorf("the problems are %q", problems)

@@ -341,6 +341,52 @@ func TestStoreSignatureLengthOracle_threats_68(t *testing.T) {
 	}
 }
 
+// The longest body that is signed, or the longest claim, does not show how long a secret beside it is.
+func TestSignedLengthOracle_threats_68(t *testing.T) {
+	plain := ""
+	for name, c := range map[string]struct {
+		key  string
+		sign func(env contract.Env) string
+	}{
+		"sign_sealed": {"key", func(env contract.Env) string {
+			return env.Encode(contract.FormatHex, env.SignSealed("key", contract.PurposeMessage, ". "+value(env, "hashed")+env.Body()))
+		}},
+		"a payload": {"jws", func(env contract.Env) string {
+			return signJWS(env, contract.JWSRequest[config]{Payload: value(env, "hashed") + env.Body()})
+		}},
+		"a payload as it is": {"jws", func(env contract.Env) string {
+			return signJWS(env, contract.JWSRequest[config]{Payload: value(env, "hashed") + env.Body(), Unencoded: true})
+		}},
+		"the header of a JWS": {"jws", func(env contract.Env) string {
+			return signJWS(env, contract.JWSRequest[config]{Header: config{"x": value(env, "to_claim")}, Payload: env.Body()})
+		}},
+		"a JWT": {"key", func(env contract.Env) string {
+			return sign(env, contract.JWTRequest[map[string]any]{Key: "key", For: contract.ForHeader, Claims: config{"a": value(env, "to_claim"), "b": plain}})
+		}},
+	} {
+		for _, key := range []string{"{{ get_secret('k') }}", "{{ get_key('api') }}"} {
+			g := storedGuest(func(env contract.Env) (string, error) { return header("X-Signature", c.sign(env)), nil })
+			hashed := sealedField("hashed", contract.SinkDigest)
+			hashed.Derived = []string{contract.SinkHeader}
+			g.about.Fields = append(g.about.Fields, hashed, sealedField("to_claim", contract.SinkClaim))
+			w := newWorld(t, withoutBuiltIns, withKeys(keysWith("ES256")), withGuest(g))
+			w.setSecret("k", privateKey(t, "ES256"))
+			connector := w.connect("custom", config{c.key: key, "hashed": "{{ get_secret('s') }}", "to_claim": "{{ get_secret('s') }}"})
+			longest := func(secret int) int {
+				w.setSecret("s", strings.Repeat("s", secret))
+				return sort.Search(2<<20, func(n int) bool {
+					plain = strings.Repeat("x", n+1)
+					_, err := w.try(connector, postOf(t, strings.NewReader(plain)))
+					return err != nil
+				})
+			}
+			if one, more := longest(1), longest(1000); one != more || one < 64<<10 {
+				t.Errorf("%s with %s: %d bytes beside a secret of one byte, and %d beside one of 1,000", name, key, one, more)
+			}
+		}
+	}
+}
+
 // Whether data is signed does not depend on a sealed value in it. Otherwise a plugin could test guesses of a secret, such as
 // whether it begins with a G: then SSHSI and the secret would be refused (threats.md 101).
 func TestSignSealedOracle(t *testing.T) {

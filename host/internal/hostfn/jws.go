@@ -31,12 +31,14 @@ func (c *keyUse) JWSSign(document []byte) string {
 	}
 	start := c.sealed.Opened
 	from := c.unsealObject("the header of jws_sign", request.Header)
-	size := len(document) + 3*(c.sealed.Opened-start)/2 + maxSignature
+	valueBytes := c.sealed.Opened - start
+	size := len(document) + 3*valueBytes/2 + maxSignature
 	header, err := signing.JWSHeader(k.algorithm, request.Header, request.Crit, request.Unencoded)
 	if err != nil {
 		c.endField(StageSign, k.field, "JWS header: %w", err)
 	}
-	input, v := c.jwsInput(header, request, k)
+	buffer := signedBuffer(k, 2*(len(document)-len(request.Payload))+8*valueBytes+100) // the header is never longer, though JSON may have six characters for one
+	input, v := c.jwsInput(header, request, buffer)
 	signature := "." + base64.RawURLEncoding.EncodeToString(c.signature(k, input))
 	c.explainSigned("jws_sign "+k.algorithm, request.Payload)
 	text := header + "." + signature
@@ -47,23 +49,19 @@ func (c *keyUse) JWSSign(document []byte) string {
 	return c.seal(seal.Value{Text: text, Sinks: sinks, Derived: sinks, Mask: mask, Size: size, From: from.And(v.From)})
 }
 
-// jwsInput returns what is signed of a JWS (RFC 7515 section 5.1, RFC 7797 section 3), and a value for what is made of the payload.
-func (c *keyUse) jwsInput(header string, request contract.JWSRequest[strictjson.Tree], k signingKey) (string, seal.Value) {
-	const payload = "the payload of jws_sign"
-	buffer := &boundedBuffer{bytes: []byte(header + "."), room: maxSignedData, full: errTooLong}
-	if k.storedKey != nil {
-		buffer.room, buffer.full = maxStoreData-c.sealed.Rounding(request.Payload), errTooMuch
+// jwsInput returns what is signed of a JWS (RFC 7515 section 5.1, RFC 7797 section 3), and a value for what is made of the payload. It is as
+// long as buffer allows at most. As elsewhere, the lengths of sealed values do not decide.
+func (c *keyUse) jwsInput(header string, request contract.JWSRequest[strictjson.Tree], buffer *boundedBuffer) (string, seal.Value) {
+	if !request.Unencoded {
+		buffer.room = buffer.room / 4 * 3
 	}
-	if request.Unencoded {
-		v, _ := c.hash(payload, request.Payload, buffer)
-		return string(buffer.bytes), v
+	buffer.room -= c.sealed.Rounding(request.Payload)
+	v, _ := c.hash("the payload of jws_sign", request.Payload, buffer)
+	payload := string(buffer.bytes)
+	if !request.Unencoded {
+		payload = base64.RawURLEncoding.EncodeToString(buffer.bytes)
 	}
-	encoder := base64.NewEncoder(base64.RawURLEncoding, buffer)
-	v, _ := c.hash(payload, request.Payload, encoder)
-	if err := encoder.Close(); err != nil {
-		c.endf(StageSign, "%s: %w", payload, err)
-	}
-	return string(buffer.bytes), v
+	return header + "." + payload, v
 }
 
 func (c *keyUse) jwsRequest(document []byte) (request contract.JWSRequest[strictjson.Tree]) {

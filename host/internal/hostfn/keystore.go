@@ -177,18 +177,18 @@ func (c *keyUse) storeJWK(field string, key seal.Key, algorithm string) string {
 	return jwk
 }
 
-// explainedPublic returns what stands for the public half of a key in an explained call, where no key can be read: of one of the store of
-// keys, or of a secret that is made up.
+// explainedPublic returns what stands for the public half of a key, or a certificate, in an explained call that cannot read it: it is in
+// the store of keys or made up, or the host makes it.
 func (c *keyUse) explainedPublic(f *Field, form string) string {
 	source := f.Name
-	if key := f.Text.Key(); key != nil {
-		source = "get_key('" + key.Name + "')"
+	if f.Text != nil && f.Text.Key() != nil {
+		source = "get_key('" + f.Text.Key().Name + "')"
 	}
 	text := "<" + form + " of " + source + ">"
-	if form == contract.PublicThumbprint {
-		return text
+	if form == contract.PublicJWK {
+		return string(c.marshal(map[string]any{"kty": text}))
 	}
-	return string(c.marshal(map[string]any{"kty": text}))
+	return text
 }
 
 // storeMAC returns an HMAC of the store of keys over data with its sealed values put in, and a value for what is made from
@@ -218,6 +218,14 @@ type boundedBuffer struct {
 	bytes []byte
 	room  int
 	full  error
+}
+
+// signedBuffer returns a buffer for what a key signs, with less room by an overhead.
+func signedBuffer(k signingKey, overhead int) *boundedBuffer {
+	if k.storedKey != nil {
+		return &boundedBuffer{room: maxStoreData - overhead, full: errTooMuch}
+	}
+	return &boundedBuffer{room: maxSignedData - overhead, full: errTooLong}
 }
 
 func (b *boundedBuffer) Write(p []byte) (int, error) {

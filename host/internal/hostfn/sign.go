@@ -232,7 +232,7 @@ func (c *keyUse) algorithm(f *Field) string {
 // decodedSecret returns the text of a key. If the key is the secret of an HMAC, it is decoded as the configuration says.
 func (c *keyUse) decodedSecret(f *Field, algorithm string) string {
 	text, encoding := c.plainText(f), c.plan.Fields[f.EncodingField]
-	if encoding == nil || !jws.Symmetric(algorithm) {
+	if encoding == nil || !jws.Symmetric(algorithm) || c.inputs.MadeUp {
 		return text
 	}
 	format := c.plainText(encoding)
@@ -317,10 +317,7 @@ func (c *keyUse) SignSealed(field, purpose, data string) string {
 	if k.algorithm == contract.SignRS1 && purpose != contract.PurposeMessage {
 		c.endf(StagePlugin, "a key with the algorithm %s signs for %q only", contract.SignRS1, contract.PurposeMessage)
 	}
-	buffer := &boundedBuffer{room: maxSignedData, full: errTooLong}
-	if k.storedKey != nil {
-		buffer = &boundedBuffer{room: maxStoreData - c.sealed.Rounding(data), full: errTooMuch}
-	}
+	buffer := signedBuffer(k, c.sealed.Rounding(data))
 	// The body is the caller's, and so it is plain text where the form of the data is concerned.
 	open, rest := c.sealed.CutSecret(data)
 	v, _ := c.hash(signedData, open, buffer)
@@ -383,8 +380,11 @@ func (c *keyUse) certificate(field, form string) string {
 	if f == nil || f.Kind != abi.KindCertificate {
 		c.end(StagePlugin, errors.New("a certificate was asked for that is not a field of kind certificate in this configuration"))
 	}
-	if f.Text == nil {
+	switch {
+	case f.Text == nil:
 		c.endf(StageSign, "%s is not set", f.Name)
+	case c.inputs.MadeUp:
+		return c.explainedPublic(f, form)
 	}
 	chain, err := signing.Certificates(c.plainText(f))
 	if err != nil {

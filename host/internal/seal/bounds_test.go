@@ -76,7 +76,6 @@ func TestRounding(t *testing.T) {
 	}
 }
 
-// body is a stream without bytes.
 // Combine builds a mask of up to 4 KiB, and uses <sealed> for a longer one.
 func TestALongMask(t *testing.T) {
 	table := newTable()
