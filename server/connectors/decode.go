@@ -189,7 +189,7 @@ func (d *definer) items(n *node, path, name string) []*node {
 	return n.items
 }
 
-// firstItems returns the first items of a list, up to a number. It reports that there are more, which what names.
+// firstItems returns the first items of a list, up to limit. If there are more, it adds a problem, in which what names them.
 func (d *definer) firstItems(items []*node, limit int, path, what string) []*node {
 	if len(items) <= limit {
 		return items
