@@ -47,6 +47,11 @@ func (h *Host) NewConnector(ctx context.Context, config ConnectorConfig) (*Conne
 		e, found := h.newElement(ctx, &config, i, *base, d)
 		elements, findings, plans = append(elements, e), append(findings, found), append(plans, e.plan)
 	}
+	for i, p := range plans {
+		if p.Plan != nil { // there is such a type
+			findings[i].Problems = append(findings[i].Problems, p.SharedKeys(plans)...)
+		}
+	}
 	findings[0].Problems = append(findings[0].Problems, connect.CheckSecrets(base, plans)...)
 	if wrong := newConfigError(config.Name, findings); wrong != nil {
 		return nil, wrong
@@ -110,7 +115,7 @@ func (h *Host) finish(ctx context.Context, c *Connector, d *dialer) {
 		plan.ClientOf = c.transport.TLS.Client
 	}
 	c.runner.Reader = h.newReader(c, d)
-	for key := range plan.OtherKeys() {
+	for key := range connect.OtherKeys(plan) {
 		h.signer.Uses.Add(key, c.config.Name)
 	}
 	for _, w := range plan.Warnings {

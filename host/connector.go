@@ -198,7 +198,7 @@ func (c *Connector) checkKeys(ctx context.Context) error {
 func (c *Connector) CheckSharedKeys() error {
 	findings := make([]connect.Findings, len(c.elements))
 	for i, e := range c.elements {
-		findings[i].Problems = e.plan.SharedKeys()
+		findings[i].Problems = e.plan.SharedKeys(nil)
 	}
 	return newConfigError(c.config.Name, findings)
 }

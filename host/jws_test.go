@@ -102,6 +102,14 @@ func TestSharedKeys_threats_427(t *testing.T) {
 		c := host.ConnectorConfig{Name: "jws", Origins: []string{apiOrigin}, Auth: []host.Auth{{Type: "custom", Config: with(jwsConfig, "other", "{{ get_secret('k') }}")}}}
 		w.refuseConnector(c, "auth.config.key", `is a key of connector "jws" too`)
 	})
+	t.Run("in one list", func(t *testing.T) {
+		w := world(t)
+		signs, issues := host.Auth{Type: "custom", Config: jwsConfig}, host.Auth{Type: "jwt", Config: jwtConfig}
+		for path, auth := range map[string][]host.Auth{"auth[0].config.key": {signs, issues}, "auth[1].config.key": {issues, signs}} {
+			w.refuseConnector(host.ConnectorConfig{Name: "list", Origins: []string{apiOrigin}, Auth: auth}, path, `is a key of connector "list" too`)
+		}
+		w.get(w.connectAs("jws", "custom", jwsConfig)) // the other one is refused, so that it does not count
+	})
 	t.Run("two for JWS", func(t *testing.T) {
 		w := world(t)
 		w.get(w.connectAs("a", "custom", jwsConfig))

@@ -223,9 +223,6 @@ func (k *checker) auth(ctx context.Context) {
 		k.plan.Names = template.Merged(k.plan.Names, template.Names{User: []string{"id"}, Tenant: true})
 	}
 	k.openHosts()
-	for _, p := range k.plan.SharedKeys() {
-		k.Wrong(p.Path, "%s", p.Message)
-	}
 	k.validate(ctx)
 	if len(k.Problems) > 0 {
 		return
