@@ -64,9 +64,12 @@ type Stream struct {
 	Observe func(context.Context, Attempt, error)
 }
 
+// HasSpans reports whether somebody makes spans.
+func (s *Stream) HasSpans() bool { return s != nil && s.Begin != nil }
+
 // Start begins a span. If nobody makes spans, it returns ctx and the zero OpenSpan, and allocates nothing.
 func (s *Stream) Start(ctx context.Context, span Span) (spanCtx context.Context, open OpenSpan) {
-	if s == nil || s.Begin == nil {
+	if !s.HasSpans() {
 		return ctx, OpenSpan{}
 	}
 	spanCtx, open.end = s.Begin(ctx, span)

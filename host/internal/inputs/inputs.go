@@ -100,8 +100,8 @@ func (r *Reader) Read(ctx context.Context, s *Subject, values []string, stats *e
 	if failure == nil && len(r.Plan.Names.Discovered) > 0 {
 		values, failure = r.discover(ctx, s, values, stats)
 	}
-	if failure != nil {
-		return nil, failure
+	if failure != nil || len(r.Plan.Names.Identities) == 0 {
+		return values, failure
 	}
 	return r.readIdentities(ctx, values, false)
 }

@@ -74,7 +74,9 @@ func (rn *Runner) Authenticate(
 	ctx context.Context, r *http.Request, h request.Headers, body *request.Body, answer *hostfn.APIAnswer, earlier *Outcome,
 ) *Outcome {
 	stats := rn.Events.Attempt()
-	ctx = stats.Begin(ctx, event.Span{Name: event.Authenticate, Second: body.Second})
+	if rn.Events.HasSpans() { // a Span is large, and most requests have none
+		ctx = stats.Begin(ctx, event.Span{Name: event.Authenticate, Second: body.Second})
+	}
 	out := rn.find(ctx, r, body, answer, earlier, &stats)
 	detached := out.detached
 	if out.Err == nil && !out.Mutation.Pass {

@@ -65,10 +65,10 @@ type roundTripper struct {
 
 // RoundTrip implements [http.RoundTripper]. Its errors are those of the host, or errors of base without the credential.
 func (t *roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
-	ctx, span := t.Events.Start(r.Context(), event.Span{Name: event.Request})
-	if !span.Exists() {
+	if !t.Events.HasSpans() {
 		return t.attempts(r)
 	}
+	ctx, span := t.Events.Start(r.Context(), event.Span{Name: event.Request})
 	response, err := t.attempts(r.WithContext(ctx))
 	end := event.End{Err: err}
 	if err == nil {
@@ -155,10 +155,12 @@ func (t *roundTripper) send(r *http.Request, outgoing *request.Outgoing, previou
 
 // roundTrip sends an authenticated request through the base, in a span, and records it in the trace of its context.
 func (t *roundTripper) roundTrip(attempt exchanged, authenticated *http.Request, second bool) (*http.Response, error) {
-	ctx, span := t.Events.Start(authenticated.Context(), event.Span{
-		Name: event.Send, Second: second, Method: authenticated.Method, Scheme: authenticated.URL.Scheme, Host: cmp.Or(t.Plan.HostOf(authenticated.URL), authenticated.URL.Host),
-	})
-	if span.Exists() {
+	ctx, span := authenticated.Context(), event.OpenSpan{}
+	if t.Events.HasSpans() {
+		u := authenticated.URL
+		ctx, span = t.Events.Start(ctx, event.Span{
+			Name: event.Send, Second: second, Method: authenticated.Method, Scheme: u.Scheme, Host: cmp.Or(t.Plan.HostOf(u), u.Host),
+		})
 		authenticated = authenticated.WithContext(ctx)
 	}
 	trace, began := event.TraceOf(ctx), time.Time{}
@@ -337,11 +339,12 @@ func (t *Transport) checkRetry(attempt exchanged, earlier []string, canRetry fun
 	read := len(parts) > 1 && slices.ContainsFunc(parts, func(part *run.Outcome) bool { return part.Call.RequestRead })
 	for i, part := range parts {
 		plan := t.Runners[i].Plan
-		declared := slices.Contains(plan.Challenge.Statuses, response.StatusCode)
-		if plan.Challenge.Applies {
-			plan.ServerOffset(part.Call.Inputs().TenantID).Learn(response.StatusCode, response.Header, plan.Clock())
+		if !plan.Challenge.Applies {
+			continue
 		}
-		if !plan.Challenge.Applies || !declared && plan.Challenge.Keep == 0 {
+		plan.ServerOffset(part.Call.Inputs().TenantID).Learn(response.StatusCode, response.Header, plan.Clock())
+		declared := slices.Contains(plan.Challenge.Statuses, response.StatusCode)
+		if !declared && plan.Challenge.Keep == 0 {
 			continue
 		}
 		texts := slices.Concat(earlier, run.Texts(parts[:i]...), run.Texts(parts[i+1:]...))
