@@ -50,8 +50,10 @@ func (c *rendering) ConfigGet(name string) (string, bool) {
 			return r.value, r.ok
 		}
 	}
-	c.rejectSealed("the name of a configuration field", name)
 	field := c.fieldNamed(name)
+	if value, ok := c.fixed(field); ok {
+		return value, value != "" || field.Text != nil
+	}
 	r := renderedField{name: name}
 	r.value, r.ok = c.field(field)
 	if field.Kind == abi.KindURL && r.ok {
@@ -64,11 +66,23 @@ func (c *rendering) ConfigGet(name string) (string, bool) {
 	return r.value, r.ok
 }
 
+// fixed returns the value of a field that is the same in each call, and so was checked at loading. ok is false for any other field.
+func (c *rendering) fixed(f *Field) (value string, ok bool) {
+	if f.Sealed || f.Kind == abi.KindKey || f.Kind == abi.KindURL || f.Object != nil {
+		return "", false
+	}
+	if value, ok = f.Default, true; f.Text != nil {
+		value, ok = f.Text.Literal()
+	}
+	return value, ok && (strings.TrimSpace(value) != "" || !c.required(f))
+}
+
 // fieldNamed returns the field with a name. It ends the call if there is no such field. Otherwise, a request would be sent without
 // the value that the plugin's author expected.
 func (c *rendering) fieldNamed(name string) *Field {
 	field := c.plan.Fields[name]
 	if field == nil {
+		c.rejectSealed("the name of a configuration field", name)
 		c.endf(StagePlugin, "config_get was asked for %q, which is no field in the plugin's description", printable.Text(name, 128))
 	}
 	return field
@@ -343,6 +357,11 @@ func (c *rendering) readURLs() {
 
 // templateName returns the name of the field that a template is the value of, or words for another template.
 func (c *rendering) templateName(template string) string {
+	for _, name := range slices.Sorted(maps.Keys(c.plan.Fields)) {
+		if value, ok := c.fixed(c.plan.Fields[name]); ok && value == template {
+			return name
+		}
+	}
 	for _, r := range c.rendered {
 		if r.value == template {
 			return r.name

@@ -65,10 +65,10 @@ type roundTripper struct {
 
 // RoundTrip implements [http.RoundTripper]. Its errors are those of the host, or errors of base without the credential.
 func (t *roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
-	if !t.Events.HasSpans() {
+	ctx, span := t.Events.Start(r.Context(), event.Span{Name: event.Request})
+	if !span.Exists() {
 		return t.attempts(r)
 	}
-	ctx, span := t.Events.Start(r.Context(), event.Span{Name: event.Request})
 	response, err := t.attempts(r.WithContext(ctx))
 	end := event.End{Err: err}
 	if err == nil {
@@ -161,6 +161,8 @@ func (t *roundTripper) roundTrip(attempt exchanged, authenticated *http.Request,
 		ctx, span = t.Events.Start(ctx, event.Span{
 			Name: event.Send, Second: second, Method: authenticated.Method, Scheme: u.Scheme, Host: cmp.Or(t.Plan.HostOf(u), u.Host),
 		})
+	}
+	if span.Exists() {
 		authenticated = authenticated.WithContext(ctx)
 	}
 	trace, began := event.TraceOf(ctx), time.Time{}
