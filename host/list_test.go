@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -195,6 +196,81 @@ func TestGuessesInThePath_threats_490(t *testing.T) {
 	guess = "v1"
 	_, err := connector.Explain(r)
 	testworld.WantError(t, "Explain", err, "sets a path")
+}
+
+// threats.md 490: of what an earlier element has added to a form, a later one sees no digest in plain, and not the length. It can have them
+// signed, and digests of digests.
+func TestFormInAList_threats_490(t *testing.T) {
+	first := &guest{about: abi.Description{Type: "first", Fields: []abi.Field{sealedField("v", contract.SinkBody)}}}
+	first.authenticate = func(env contract.Env) (string, error) {
+		return marshal(contract.Mutation{Form: []abi.Pair{{Name: "secret", Value: value(env, "v")}}}), nil
+	}
+	for _, body := range []string{"", "a=b"} {
+		view := ""
+		last := misusing(func(env contract.Env) (string, error) {
+			length, hash := env.Compose("{content_length}", nil), env.Compose("{body|sha256|hex}", nil)
+			form, _ := env.BodyForm()
+			view = strings.Join([]string{env.Digest("sha256", env.Body()), hash, length, env.Compose("{headers:content-length}", nil), string(env.Input()), string(form)}, " ")
+			return marshal(contract.Mutation{Headers: []abi.Pair{
+				{Name: "X-Key", Value: value(env, "to_header")},
+				{Name: "X-Hash", Value: hash},
+				{Name: "X-Length", Value: env.Encode("hex", env.Digest("sha256", length))},
+				{Name: "X-Twice", Value: env.Encode("hex", env.Digest("sha256", hash))},
+			}}), nil
+		})
+		w := newWorld(t, withGuest(first), withGuest(last))
+		c := w.open(host.ConnectorConfig{Auth: host.Auths{{Type: "first", Config: config{"v": "{{ get_secret('k') }}"}}, {Type: "custom", Config: misused}}})
+		got := w.send(c, formOf(t, body))
+		want := strings.TrimPrefix(body+"&secret="+url.QueryEscape(w.secrets["k"]), "&")
+		length := fmt.Sprint(len(want))
+		if h := got.Header; got.Body != want || h.Get("X-Hash") != sum(want) || h.Get("X-Twice") != sum(sum(want)) || h.Get("X-Length") != sum(length) {
+			t.Errorf("the API received %q, the headers %v", got.Body, h)
+		}
+		raw := sha256.Sum256([]byte(want))
+		for _, text := range []string{string(raw[:]), sum(want), `"content_length":`, " " + length, ":" + length, w.secrets["k"]} {
+			if strings.Contains(view, text) {
+				t.Errorf("with the body %q, the later element sees %q: %q", body, text, view)
+			}
+		}
+	}
+}
+
+// threats.md 490: the name of a parameter that is a secret does not show, however short it is.
+func TestNameOfAParameterInAList_threats_490(t *testing.T) {
+	view := ""
+	w, connector := listWorld(t, func(env contract.Env) []abi.Pair {
+		view = string(env.Input()) + env.Compose("{query} {query_param:k7}", nil)
+		return []abi.Pair{{Name: "X-Hash", Value: env.Encode("hex", env.Digest("sha256", env.Compose("{query}", nil)))}}
+	}, host.Auth{Type: "api_key", Config: config{"key": "{{ get_secret('name') }}", "value": "{{ get_secret('k') }}", "in": "query"}})
+	for _, name := range []string{"k7", "a b:a longer one"} {
+		w.setSecret("name", name)
+		r := get(t.Context())
+		r.URL.RawQuery = "mine=1"
+		got := w.send(connector, r)
+		_, query, _ := strings.Cut(got.URL, "?")
+		if strings.Contains(view, name) || strings.Contains(view, "longer") || got.Header.Get("X-Hash") != sum(query) {
+			t.Errorf("the later element sees %q; the API received %s %v", view, got.URL, got.Header)
+		}
+	}
+}
+
+// threats.md 490: with the grant reveal, a later element reads its own secrets only.
+func TestRevealedInAList_threats_490(t *testing.T) {
+	read := false
+	g := misusing(func(env contract.Env) (string, error) {
+		own := env.Reveal(value(env, "to_header"))
+		if read {
+			env.Reveal(env.Compose("{header:x-first}", nil))
+		}
+		return header("X-Last", string(own)), nil
+	})
+	w := newWorld(t, withGuest(g, abi.GrantReveal))
+	auths := host.Auths{headerAuth, {Type: "custom", Config: misused}}
+	if got := w.get(w.open(host.ConnectorConfig{Auth: auths})).Header.Get("X-Last"); got != w.secrets["s"] {
+		t.Errorf("the API received %q", got)
+	}
+	read = true
+	w.refuse(w.open(host.ConnectorConfig{Name: "another", Auth: auths}), get(t.Context()), host.StagePlugin, "reveal was called after the request was read")
 }
 
 // Problems name the element. Those of the connector are listed once.

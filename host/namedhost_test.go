@@ -145,11 +145,14 @@ func TestNamedHostOfAPlugin_threats_483(t *testing.T) {
 		put   func(env contract.Env, v string) string
 		wrong string
 	}{
-		"whole":       {func(_ contract.Env, v string) string { return v }, ""},
-		"plain":       {func(contract.Env, string) string { return "https://evil.crm.test" }, "is not one sealed value"},
-		"behind":      {func(_ contract.Env, v string) string { return v + "/x" }, "is not one sealed value"},
-		"in front":    {func(_ contract.Env, v string) string { return "https://evil.crm.test/" + v }, "is not one sealed value"},
-		"two":         {func(env contract.Env, v string) string { return v + value(env, "part") }, "is not one sealed value"},
+		"whole":    {func(_ contract.Env, v string) string { return v }, ""},
+		"plain":    {func(contract.Env, string) string { return "https://evil.crm.test" }, "is not one sealed value"},
+		"behind":   {func(_ contract.Env, v string) string { return v + "/x" }, "is not one sealed value"},
+		"in front": {func(_ contract.Env, v string) string { return "https://evil.crm.test/" + v }, "is not one sealed value"},
+		"two":      {func(env contract.Env, v string) string { return v + value(env, "part") }, "is not one sealed value"},
+		"made of it": {func(env contract.Env, v string) string {
+			return env.Encode(contract.FormatLower, "https://evil.crm.test/"+v)
+		}, "is not one sealed value"},
 		"no URL":      {func(env contract.Env, _ string) string { return value(env, "part") }, "is no https URL"},
 		"another one": {func(env contract.Env, _ string) string { return value(env, "key") }, "do not reach"},
 	} {

@@ -144,7 +144,7 @@ func TestHostMadeSinks_threats_15a(t *testing.T) {
 		"what an earlier one has put in, signed": {func(env contract.Env) string {
 			return hex(env, env.MAC(contract.MACSHA256, value(env, "mac"), env.Compose("{headers:*}", nil)))
 		}, []string{contract.SinkQuery}},
-		"what an earlier one has put in, hashed": {func(env contract.Env) string { return env.Compose("{header:x-first|sha256|hex}", nil) }, []string{contract.SinkHeader, contract.SinkQuery}},
+		"what an earlier one has put in, hashed": {func(env contract.Env) string { return env.Compose("{header:x-first|sha256|hex}", nil) }, []string{contract.SinkHeader, contract.SinkQuery, contract.SinkDigest}},
 		"a text that is composed":                {func(env contract.Env) string { return textWith(env, "{x}", value(env, "everywhere")) }, all},
 		"a text that is composed of two":         {func(env contract.Env) string { return textWith(env, "a{x}{config:mac}", value(env, "everywhere")) }, []string{contract.SinkQuery, contract.SinkSign}},
 		"a digest that is composed":              {func(env contract.Env) string { return textWith(env, "{x|sha256|hex}", value(env, "hashed")) }, []string{contract.SinkHeader, contract.SinkPath}},

@@ -27,8 +27,8 @@ const (
 type Call interface {
 	// Request returns the outgoing request, and records that the guest reads it.
 	Request() *http.Request
-	// ContentLength returns the length of the request's body, and whether it is known.
-	ContentLength() (n int64, ok bool)
+	// ContentLength returns the length of the request's body in decimal, or "" if it is not known.
+	ContentLength() string
 	// HasBody reports whether the request has a body that is not empty.
 	HasBody() bool
 	// Shows reports whether guests may see a header that they do not see otherwise, as a reference.

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/keywright/keywright/abi"
@@ -46,9 +45,7 @@ func (t *composition) read() *request {
 	if q.hasQuery = a.fragment > a.query; q.hasQuery {
 		q.query = q.sealed.Part(a.text, a.query+len("?"), a.fragment)
 	}
-	if n, ok := t.call.ContentLength(); ok {
-		q.length = strconv.FormatInt(n, 10)
-	}
+	q.length = t.call.ContentLength()
 	t.count(longest)
 	return q
 }

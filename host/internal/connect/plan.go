@@ -82,7 +82,7 @@ func (p *Plan) setSeed(in *Input) error {
 	d.Add(string(in.Salt[:]), in.Name, in.Plugin.Description.Type, string(in.Plugin.Digest[:]), string(config))
 	d.Add(slices.Sorted(maps.Keys(in.Plugin.Grants))...)
 	if t := in.TLS; t != nil { // a token may be bound to the certificate
-		d.Add(t.Certificate, t.Key, t.CA)
+		d.Add(t.Certificate, t.Key, t.PKCS12, t.Passphrase, t.CA)
 		d.Add(t.For...)
 	}
 	for _, t := range p.listed { // a host that is no longer listed may have issued what is in the cache

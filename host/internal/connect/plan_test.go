@@ -53,6 +53,8 @@ func TestPartitionHasDigestVariablesAndSalt(t *testing.T) {
 		"name":                func(p *Input, _ *hostfn.Inputs) { p.Name = "crmt" },
 		"configuration":       func(p *Input, _ *hostfn.Inputs) { p.Values["a"] = "c" },
 		"certificate":         func(p *Input, _ *hostfn.Inputs) { p.TLS.Certificate = "d" },
+		"file of PKCS #12":    func(p *Input, _ *hostfn.Inputs) { p.TLS.PKCS12 = "p" },
+		"passphrase":          func(p *Input, _ *hostfn.Inputs) { p.TLS.Passphrase = "p" },
 		"authorities":         func(p *Input, _ *hostfn.Inputs) { p.TLS.CA = "b" },
 		"purpose of TLS":      func(p *Input, _ *hostfn.Inputs) { p.TLS.For = nil },
 	} {

@@ -104,39 +104,52 @@ func (c *core) view() *http.Request {
 	if len(m.Path) > 0 || m.URL != nil { // the host is listed, and signatures cover it
 		target.Path, target.RawPath = "/"+c.earlier(strings.TrimPrefix(target.EscapedPath(), "/")), ""
 	}
-	target.RawQuery = c.viewMembers(target.RawQuery, m.Query, func(value string) string { return value })
+	if m.Query != "" {
+		target.RawQuery = strings.TrimSuffix(target.RawQuery, m.Query) + c.viewMembers(m.Query, func(value string) string { return value })
+	}
 	c.viewed = &view
 	return c.viewed
 }
 
-// viewForm returns a form as the guest sees it. The references are to decoded values.
-func (c *core) viewForm(form string) string {
+// earlierForm returns what earlier authentications append to the body, with the separator, or "". It is no part of the body of the inputs.
+func (c *core) earlierForm() string {
 	m := c.inputs.Earlier
-	if m == nil {
-		return form
+	switch {
+	case m == nil || m.Form == "":
+		return ""
+	case c.inputs.BodySize > 0:
+		return "&" + m.Form
 	}
-	return c.viewMembers(form, m.Form, func(value string) string {
+	return m.Form
+}
+
+// viewForm returns what earlier authentications append to a form, as the guest sees it. The references are to decoded values.
+func (c *core) viewForm() string {
+	if c.earlierForm() == "" {
+		return ""
+	}
+	return "&" + c.viewMembers(c.inputs.Earlier.Form, func(value string) string {
 		decoded, _ := url.QueryUnescape(value) // the host has encoded it
 		return decoded
 	})
 }
 
-// viewMembers returns a text with references in place of the values of the members that have been appended to it.
-func (c *core) viewMembers(text, appended string, decode func(value string) string) string {
-	if appended == "" {
-		return text
-	}
+// viewMembers returns members that have been appended to a text, with references in place of their values. If a name may be sealed, each
+// member is one reference: to show its name would confirm a guess of it.
+func (c *core) viewMembers(appended string, decode func(value string) string) string {
 	members := strings.Split(appended, "&")
 	for i, member := range members {
 		name, value, _ := strings.Cut(member, "=")
-		members[i] = name + "=" + c.earlier(decode(value))
+		if members[i] = name + "=" + c.earlier(decode(value)); c.inputs.Earlier.sealedParameter {
+			members[i] = c.earlier(member)
+		}
 	}
-	return strings.TrimSuffix(text, appended) + strings.Join(members, "&")
+	return strings.Join(members, "&")
 }
 
 // earlier returns a reference to a text that an earlier authentication has put into the request.
 func (c *core) earlier(text string) string {
-	v := seal.Value{Text: text, Sinks: seal.Digest, Derived: seal.Header | seal.Query}
+	v := seal.Value{Text: text, Sinks: seal.Digest, Derived: seal.Header | seal.Query | seal.Digest}
 	if c.mode == Explaining { // the text is masked
 		v.Mask = text
 	}

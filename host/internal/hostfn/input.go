@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -47,7 +48,7 @@ func (c *Call) Input() []byte {
 			request.Headers = append(request.Headers, abi.Pair{Name: sealed.Text(name), Value: sealed.Text(value)})
 		}
 	}
-	if n, ok := c.contentLength(); ok {
+	if n, ok := c.contentLength(); ok && c.earlierForm() == "" { // it would show how long the credential is
 		request.ContentLength = &n
 	}
 	return c.marshal(request)
@@ -69,7 +70,11 @@ func (c *Call) codeInput() []byte {
 func (c *Call) Body() string {
 	c.requireGroup(contract.UserBody)
 	c.needRequest(contract.UserBody)
-	return c.seal(seal.Value{Sinks: seal.Digest, Mask: "<body>", Stream: c.openBody()})
+	body := c.seal(seal.Value{Sinks: seal.Digest, Mask: "<body>", Stream: c.openBody()})
+	if form := c.earlierForm(); form != "" {
+		body += c.earlier(form)
+	}
+	return body
 }
 
 func (c *Call) openBody() seal.Stream {
@@ -144,7 +149,7 @@ func (c *Call) BodyForm() (pairs []byte, ok bool) {
 	}
 	list := []any{}
 	sealed := c.sealer(len(form))
-	for member := range strings.SplitSeq(c.viewForm(string(form)), "&") {
+	for member := range strings.SplitSeq(string(form)+c.viewForm(), "&") {
 		name, value, _ := strings.Cut(member, "=")
 		name, nameErr := url.QueryUnescape(name)
 		value, valueErr := url.QueryUnescape(value)
@@ -193,11 +198,25 @@ func (c composing) Request() *http.Request {
 	return c.view()
 }
 
-func (c composing) Shows(header string) bool          { return c.inputs.Earlier.sets(header) }
-func (c composing) ContentLength() (n int64, ok bool) { return c.contentLength() }
+func (c composing) Shows(header string) bool { return c.inputs.Earlier.sets(header) }
+func (c composing) ContentLength() string {
+	n, ok := c.contentLength()
+	form := c.earlierForm()
+	text := strconv.FormatInt(n+int64(len(form)), 10)
+	switch {
+	case !ok:
+		return ""
+	case form != "":
+		return c.earlier(text)
+	}
+	return text
+}
+
 func (c composing) HasBody() bool {
 	n, ok := c.contentLength()
 	switch {
+	case c.earlierForm() != "":
+		return true
 	case c.inputs.Body != nil: // also with trailers, which are sent without a length
 		n = c.inputs.BodySize
 	case !ok && c.mode != Explaining:

@@ -254,11 +254,13 @@ func (c *Call) url(text string) *url.URL {
 		return nil
 	}
 	value, count := c.unseal(where, text, seal.URL)
-	if count != 1 || len(text) != len(contract.SealedPrefix)+contract.SealedLength {
-		c.endf(StageMutation, "%s is not one sealed value", where)
-	}
+	isOfPlugin := false // which has made it of others, with text of its choice
 	for v := range c.sealed.In(text) {
+		isOfPlugin = isOfPlugin || v.Size > 0
 		c.usedOrigins = c.usedOrigins.And(v.From)
+	}
+	if isOfPlugin || count != 1 || len(text) != len(contract.SealedPrefix)+contract.SealedLength {
+		c.endf(StageMutation, "%s is not one sealed value, as it is configured or answered", where)
 	}
 	return c.hostURL(where, value)
 }
@@ -386,6 +388,9 @@ func (c *Call) Reveal(value string) []byte {
 	c.requireGrant(contract.UserReveal, abi.GrantReveal)
 	if c.plan.Names.Listed() {
 		c.endf(StagePlugin, "reveal was called, but the configuration names user.token or an identity, which no plugin gets in plain")
+	}
+	if c.inputs.Earlier != nil && c.RequestRead {
+		c.endf(StagePlugin, "reveal was called after the request was read, in which earlier authentications have put what no other plugin gets in plain: reveal first")
 	}
 	v, sealed := c.concat("the value of reveal", value)
 	if !sealed {

@@ -41,16 +41,9 @@ type Body struct {
 // Kept reports whether the body is kept.
 func (b *Body) Kept() bool { return b.buffer != nil }
 
-// Reader returns a function that returns new readers of the kept body with Form, and the length of both.
+// Reader returns a function that returns new readers of the kept body without Form, and its length.
 func (b *Body) Reader() (open func() (io.ReadCloser, error), size int64) {
-	buffer, text := b.buffer, b.Form
-	switch {
-	case text == "":
-		return buffer.open, buffer.size
-	case buffer.size > 0:
-		text = "&" + text
-	}
-	return func() (io.ReadCloser, error) { return buffer.openWith(text) }, buffer.size + int64(len(text)) // it does not hold b, so that b stays on the stack
+	return b.buffer.open, b.buffer.size
 }
 
 // Close closes the body of a request that is not sent, as a RoundTripper must even after an error. It does so once.
@@ -125,13 +118,18 @@ func (b *Body) Attach(r *http.Request) (err error) {
 		}
 		return nil
 	}
-	if b.Form != "" {
-		if err := buffer.repeats(b.Form); err != nil {
+	size := buffer.size
+	r.GetBody = buffer.open
+	if text := b.Form; text != "" {
+		if err := buffer.repeats(text); err != nil {
 			return err
 		}
+		if size > 0 {
+			text = "&" + text
+		}
+		size += int64(len(text))
+		r.GetBody = func() (io.ReadCloser, error) { return buffer.openWith(text) } // it does not hold b, so that b stays on the stack
 	}
-	var size int64
-	r.GetBody, size = b.Reader()
 	if r.Body, err = r.GetBody(); err != nil || len(r.Trailer) > 0 { // trailers need chunked encoding, without a length
 		return err
 	}

@@ -191,10 +191,10 @@ func (t *TLS) Read(ctx context.Context, in *hostfn.Inputs) (*Certificate, *hostf
 	return certificate, failure
 }
 
-// Texts returns the certificate, its key and the authorities for the inputs of a call.
+// Texts returns the texts of the certificate, its key and the authorities for the inputs of a call.
 func (t *TLS) Texts(ctx context.Context, in *hostfn.Inputs) ([]string, *hostfn.Failure) {
 	texts, failure := t.render(ctx, in)
-	return []string{texts[connect.Certificate], texts[connect.Key], texts[connect.CA]}, failure
+	return texts[:], failure
 }
 
 // Last returns the certificate that a request needed last, or nil if none has needed one.

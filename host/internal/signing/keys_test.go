@@ -250,7 +250,7 @@ func TestTextInFrontOfASealedValue_threats_101(t *testing.T) {
 			t.Errorf("%q in front of a sealed value: %q", r, problem)
 		}
 	}
-	for _, begin := range []string{"", " ", `"`, `"a/`, strings.Repeat(" ", 63)} {
+	for _, begin := range []string{"", " ", `"`, `"a/`, strings.Repeat(" ", 63), "/", "$e$", "ey A:", "e yJ/", "?77", "//", "/v8A?", "A:A:"} {
 		if signing.CheckPurpose(contract.PurposeMessage, begin+"SEALED", begin) == "" {
 			t.Errorf("%q in front of a sealed value is enough", begin)
 		}
@@ -267,6 +267,39 @@ func TestLinesOfASignatureBase_threats_85(t *testing.T) {
 	} {
 		if got := signing.CheckPurpose(contract.PurposeHTTPSignature, line+last, line+last); (got == "") != fits {
 			t.Errorf("%s: got = %q", line, got)
+		}
+	}
+}
+
+// threats.md 560: libraries that skip characters of no alphabet, as those of Python and PHP do, or read JSON in UTF-16 or behind a byte order
+// mark, find no JWS in what is signed for another purpose.
+func TestFormsOfAJWS_threats_560(t *testing.T) {
+	encode := base64.RawURLEncoding.EncodeToString
+	utf16 := func(text string) (wide string) {
+		for _, r := range text {
+			wide += string(r) + "\x00"
+		}
+		return wide
+	}
+	const header = `{"alg":"RS256"}`
+	token := encode([]byte(header))
+	for name, first := range map[string]string{
+		"as it is": token, "a sign within": token[:2] + "!" + token[2:], "a sign in front": "$" + token, "spaces": " e y\tJ" + token[3:], "quotes": `"` + token + `"`,
+		"another alphabet": strings.ReplaceAll(encode([]byte(`{"a":"?>?"}`)), "_", "/"), "padding within": token[:4] + "==" + token[4:], "a letter beyond ASCII": token[:3] + "é" + token[3:],
+		"a byte order mark": encode([]byte("\ufeff" + header)), "UTF-16": encode([]byte(utf16(header))), "its mark": encode([]byte("\xff\xfe" + utf16(header))),
+		"UTF-16, the other way": encode([]byte("\x00" + utf16(header))), "white space": encode([]byte(" \n{ \r" + header[1:])), "a number of no JSON": encode([]byte(`{"alg":"RS256","a":NaN}`)), "nothing": encode([]byte("{}")),
+	} {
+		if problem := signing.CheckPurpose(contract.PurposeMessage, first+".e30", first+".e30"); !strings.Contains(problem, "the form of a JWS") {
+			t.Errorf("%s: the problem is %q", name, problem)
+		}
+		base := `"` + first + `": .e30` + "\n\"@signature-params\": ()"
+		if problem := signing.CheckPurpose(contract.PurposeHTTPSignature, base, base); !strings.Contains(problem, "the form of a JWS") {
+			t.Errorf("%s as a component: the problem is %q", name, problem)
+		}
+	}
+	for _, message := range []string{"e7ab5c.1700000000.{}", "eyes.e30", "POST\n/v1.0/x\n", "ewe.x", "{\"a\":1.5}", encode([]byte(`["a"]`)) + ".e30"} {
+		if problem := signing.CheckPurpose(contract.PurposeMessage, message, message); problem != "" {
+			t.Errorf("%q: the problem is %q", message, problem)
 		}
 	}
 }

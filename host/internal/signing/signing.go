@@ -245,9 +245,17 @@ func digits(text string) bool { return text != "" && strings.Trim(text, "0123456
 // the refusal would show what they are. begin is data in front of the first of them, or all of it. An API may have chosen a
 // sealed value, so begin must exclude the forms of other protocols whatever the value is.
 func CheckPurpose(purpose, data, begin string) string {
-	switch purpose {
-	case contract.PurposeJWT:
+	header, _, found := strings.Cut(begin, ".")
+	isJWS, mayBeJWS := opensObject(header)
+	switch unsafe := "may have the form of another protocol, depending on a sealed value: put plain text in front of it, such as a word and a slash"; {
+	case purpose == contract.PurposeJWT:
 		return `cannot be for "jwt": jwt_sign signs JWTs`
+	case found && isJWS:
+		return "has the form of a JWS (RFC 7515 section 5.1)"
+	case len(begin) < len(data) && (!found && mayBeJWS || purpose == contract.PurposeMessage && !isSafePrefix(begin)):
+		return unsafe
+	}
+	switch purpose {
 	case contract.PurposeHTTPSignature:
 		lines := strings.Split(data, "\n")
 		for i, line := range lines {
@@ -257,16 +265,12 @@ func CheckPurpose(purpose, data, begin string) string {
 		}
 	case contract.PurposeMessage:
 		switch {
-		case isJWS(begin):
-			return "has the form of a JWS (RFC 7515 section 5.1)"
 		case strings.HasPrefix(begin, "SSHSIG"):
 			return "has the form of an SSH signature"
 		case strings.HasPrefix(begin, strings.Repeat(" ", 64)):
 			return "has the form of a TLS handshake (RFC 8446 section 4.4.3)"
 		case strings.Contains(data, "\"@signature-params\": "):
 			return `has the form of a signature base (RFC 9421 section 2.5), which is for "http_signature"`
-		case len(begin) < len(data) && !isSafePrefix(begin):
-			return "may have the form of another protocol, depending on a sealed value: put plain text in front of it that has a character which is not of base64url, such as a slash"
 		}
 	}
 	return ""
@@ -291,13 +295,28 @@ func component(line string) (name string, ok bool) {
 	return name, quoted && found && name != "" && strings.Contains(rest, ": ")
 }
 
-// isJWS reports whether data is the signing input of a JWS: a JSON object in base64url, and a payload after a dot. The payload
-// may be anything (RFC 7797).
-func isJWS(data string) bool {
-	header, _, found := strings.Cut(data, ".")
-	if !found {
-		return false
+// opensObject reports whether the header of a JWS, which is in front of its first dot, begins a JSON object in base64url, and whether it may
+// with more text behind it. What stands behind the dot may be anything (RFC 7797). Readers such as those of Python and PHP skip characters
+// of no alphabet, and take those of base64. JSON may be in UTF-16, and have a byte order mark.
+func opensObject(header string) (opens, canOpen bool) {
+	text := strings.Map(func(r rune) rune {
+		if r == '+' || r == '/' || '0' <= r && r <= '9' || 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z' {
+			return r
+		}
+		return -1
+	}, standardAlphabet.Replace(header))
+	decoded, _ := base64.RawStdEncoding.DecodeString(text) // a character that is left over makes no byte
+	const blank = "\x00 \t\r\n"
+	document, partial := strings.TrimLeft(string(decoded), blank), false
+	for _, mark := range []string{"\xef\xbb\xbf", "\xfe\xff", "\xff\xfe"} {
+		partial = partial || strings.HasPrefix(mark, document)
+		document = strings.TrimPrefix(document, mark)
 	}
-	decoded, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(header, "="))
-	return err == nil && json.Unmarshal(decoded, &struct{}{}) == nil
+	document, open := strings.CutPrefix(strings.TrimLeft(document, blank), "{")
+	document = strings.TrimLeft(document, blank)
+	opens = open && strings.IndexAny(document, `"}`) == 0
+	fits := len(text)%4 != 1 || strings.ContainsAny(text[len(text)-1:], "ACDIef7uv/") // with the first bits of what is wanted next
+	return opens, opens || fits && (partial || document == "")
 }
+
+var standardAlphabet = strings.NewReplacer("-", "+", "_", "/")

@@ -20,6 +20,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/internal/files"
+	"github.com/keywright/keywright/internal/tlsfailure"
 	"golang.org/x/net/http/httpguts"
 )
 
@@ -201,9 +202,11 @@ func (r *Request) ask(ctx context.Context, target *url.URL, egress host.Egress) 
 
 // connectionError returns an error of net/http, which keeps its text if it is one of the connection. Others quote what the source has sent.
 func connectionError(err error) error {
+	certificate, unverified := errors.AsType[*tls.CertificateVerificationError](err)
 	switch {
-	case errors.As(err, new(*net.OpError)), errors.Is(err, host.ErrAddressRefused), errors.Is(err, context.DeadlineExceeded), errors.Is(err, answers.ErrSwitched),
-		errors.As(err, new(*tls.CertificateVerificationError)):
+	case unverified:
+		return errors.New(tlsfailure.Unverified(certificate.Err))
+	case errors.As(err, new(*net.OpError)), errors.Is(err, host.ErrAddressRefused), errors.Is(err, context.DeadlineExceeded), errors.Is(err, answers.ErrSwitched):
 		return err
 	}
 	return errors.New("it breaks off, or does not speak HTTP as it should")

@@ -2,6 +2,8 @@ package identities
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -415,3 +417,11 @@ func TestRequestsReachOneAddress_threats_415(t *testing.T) {
 
 // decodePart decodes a part of a JWT.
 func decodePart(text string) ([]byte, error) { return base64.RawURLEncoding.DecodeString(text) }
+
+// The owner of a certificate chooses the names in it, and no error has them.
+func TestNamesInCertificate(t *testing.T) {
+	err := connectionError(&tls.CertificateVerificationError{Err: x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"secret-text"}}, Host: "sts.test"}})
+	if err == nil || err.Error() != "its certificate is for another name" {
+		t.Errorf("the error is %v", err)
+	}
+}
