@@ -236,6 +236,10 @@ func TestMissingRequestPartTexts(t *testing.T) {
 	if got := composed(t, "{content_length|required}", "", nil); got != "4" {
 		t.Errorf("a length that is known is %q", got)
 	}
+	got := composed(t, "[{content_length}] [{header:content-length}]", `{"form":[{"name":"a","value":"b"}]}`, nil)
+	if got != "[] []" {
+		t.Errorf("the length of a body to which a form is added is %q, want none", got)
+	}
 	for _, template := range []string{"{content_length|required}", "{header:content-length|required}", "{query|required}"} {
 		refuseComposed(t, template, "", "which is to be signed", unknown)
 	}

@@ -278,7 +278,7 @@ func (k *Composer) now() int64 {
 // appendRequest appends the value of a placeholder of the request.
 func (t *composition) appendRequest(b []byte, word string) (_ []byte, found, ok bool) {
 	text := requestTexts[word]
-	if text == nil && word != "query" && word != "target" && word != "url" {
+	if text == nil && word != "query" && word != "target" && word != "url" && word != "content_length" {
 		return b, false, false
 	}
 	r := t.read()
@@ -288,21 +288,22 @@ func (t *composition) appendRequest(b []byte, word string) (_ []byte, found, ok 
 		return append(b, query...), there, true
 	case "target":
 		return t.appendTarget(b), true, true
+	case "content_length":
+		length := t.length()
+		return append(b, length...), length != "", true
 	case "url":
 		return t.appendTarget(append(append(append(b, r.scheme...), "://"...), r.host...)), true, true
 	}
-	value := text(r)
-	return append(b, value...), word != "content_length" || value != "", true
+	return append(b, text(r)...), true, true
 }
 
 // requestTexts has the placeholders whose values the request has as they are.
 var requestTexts = map[string]func(r *request) string{
-	"method":         func(r *request) string { return r.method },
-	"scheme":         func(r *request) string { return r.scheme },
-	"host":           func(r *request) string { return r.host },
-	"hostname":       (*request).hostname,
-	"port":           (*request).port,
-	"authority":      (*request).authority,
-	"path":           func(r *request) string { return r.path },
-	"content_length": func(r *request) string { return r.length },
+	"method":    func(r *request) string { return r.method },
+	"scheme":    func(r *request) string { return r.scheme },
+	"host":      func(r *request) string { return r.host },
+	"hostname":  (*request).hostname,
+	"port":      (*request).port,
+	"authority": (*request).authority,
+	"path":      func(r *request) string { return r.path },
 }

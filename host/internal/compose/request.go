@@ -166,6 +166,14 @@ func portAt(authority string) int {
 	return len(authority)
 }
 
+// length returns the length of the body in decimal. It is empty if it is not known, as with a form that the composition adds.
+func (t *composition) length() string {
+	if len(t.Form) > 0 {
+		return ""
+	}
+	return t.read().length
+}
+
 // query returns the query with what the composition adds, as the host will append it, and whether there is one.
 func (t *composition) query() (query string, ok bool) {
 	r := t.read()
@@ -204,7 +212,7 @@ func (t *composition) header(name string) (value string, found bool) {
 	case "host":
 		return r.host, true
 	case "content-length":
-		value = nonzero(r.length)
+		value = nonzero(t.length())
 		return value, value != ""
 	}
 	fields := r.headers()
