@@ -74,7 +74,7 @@ func (rn *Runner) Authenticate(
 	ctx context.Context, r *http.Request, h request.Headers, body *request.Body, answer *hostfn.APIAnswer, earlier *Outcome,
 ) *Outcome {
 	stats := rn.Events.Attempt()
-	if rn.Events.HasSpans() { // a Span is large, and most requests have none
+	if rn.Events.HasSpans() { // a Span is large, and few hosts have a Tracer
 		ctx = stats.Begin(ctx, event.Span{Name: event.Authenticate, Second: body.Second})
 	}
 	out := rn.find(ctx, r, body, answer, earlier, &stats)
