@@ -121,10 +121,10 @@ func (r *Reply) valueAt(s *Source) (value any, ok bool) {
 	return nil, false
 }
 
-// isToken reports whether a body is a token alone: printable characters of ASCII without spaces.
+// isToken reports whether a body is a token alone: printable characters of ASCII without spaces. A page may come as text.
 func isToken(text string) bool {
 	const maxText = 8 << 10 // the maximum length of a text that is a whole body, in bytes
-	return text != "" && len(text) <= maxText && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
+	return text != "" && text[0] != '<' && len(text) <= maxText && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 // JSON returns the value at a JSON pointer.

@@ -15,7 +15,7 @@ func TestTextBody(t *testing.T) {
 	part := Part{Answer: abi.Answer{Name: "token", Kind: contract.AnswerSealed}, Source: testworld.Must(ParseSource("text:"))(t)}
 	for body, want := range map[string]string{
 		"eyJhbGciOiJFUzUxMiJ9.e30.abc\r\n": "eyJhbGciOiJFUzUxMiJ9.e30.abc", " a ": "a",
-		"": "", "two words": "", "é": "", "a\x00": "", strings.Repeat("a", 8<<10): strings.Repeat("a", 8<<10), strings.Repeat("a", 8<<10+1): "",
+		"": "", "two words": "", "<html><p>No</p></html>": "", "é": "", "a\x00": "", strings.Repeat("a", 8<<10): strings.Repeat("a", 8<<10), strings.Repeat("a", 8<<10+1): "",
 	} {
 		for kind, page := range map[string]bool{"": false, "text/plain; charset=utf-8": false, "application/octet-stream": false, "text/html": true, "Text/HTML;charset=utf-8": true} {
 			r := Reply{Status: 200, Header: http.Header{"Content-Type": {kind}}, Body: []byte(body), List: []Part{part}}

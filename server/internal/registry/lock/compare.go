@@ -219,6 +219,9 @@ func (c Capabilities) field(f abi.Field) {
 	case abi.KindURL:
 		c.add(what, "exchanges")
 	}
+	for name, algorithm := range f.Algorithms { // which the file does not name
+		c.add(what, name+" stands for "+algorithm)
+	}
 	readable := f.Kind == abi.KindString || f.Kind == abi.KindObject || f.Kind == abi.KindURL
 	if readable && !f.Sealed && len(f.Enum) == 0 {
 		c.add(what, plainText)

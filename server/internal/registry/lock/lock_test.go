@@ -86,6 +86,9 @@ func TestGainedRights(t *testing.T) {
 		"a purpose": func(p *host.PluginInfo) {
 			p.Fields[1].Purposes = []string{contract.PurposeJWT, contract.PurposeMessage}
 		},
+		"another algorithm": func(p *host.PluginInfo) {
+			p.Fields[4].Algorithms = map[string]string{"RS256": contract.SignRS1}
+		},
 		"a key of the host's":     func(p *host.PluginInfo) { p.Fields[1].Generate = true },
 		"another name of a field": func(p *host.PluginInfo) { p.Fields[0].Aliases = []string{"token"} },
 		"the name of another field": func(p *host.PluginInfo) { // what the file has as unused is read in plain (threats.md 183)
