@@ -1,17 +1,20 @@
 package identities_test
 
 import (
+	stdcmp "cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +25,7 @@ import (
 	"github.com/AzureAD/microsoft-authentication-library-for-go/apps/managedidentity"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials/ec2rolecreds"
+	"github.com/aws/aws-sdk-go-v2/credentials/endpointcreds"
 	"github.com/aws/aws-sdk-go-v2/credentials/stscreds"
 	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
@@ -275,6 +279,50 @@ func TestInstanceByItsClient(t *testing.T) {
 	defer set.Close(context.WithoutCancel(t.Context()))
 	testworld.Check(t, set.CheckSecret(t.Context(), "orders", host.User{}))
 	if diff := cmp.Diff(theirs.requests, own.requests); diff != "" || got.AccessKeyID != "ASIAEXAMPLE" {
+		t.Errorf("keys = %s, (-AWS's client +Keywright)\n%s", got.AccessKeyID, diff)
+	}
+}
+
+// podStore is the store of the section on EKS Pod Identity in docs/without-secrets.md, with the token in the directory DIR.
+const podStore = `
+secrets:
+  - {type: dir, path: DIR}
+  - type: connector
+    url: http://169.254.170.23
+    auth: {type: api_key, config: {key: Authorization, value: "{{ get_secret('eks-pod-identity-token') }}", in: header}}
+    egress: {allow: [169.254.170.23/32], plain_http: [169.254.170.23]}
+    read: {path: /v1/credentials, from: "json:/{name}"}
+connectors:
+  - {name: Orders, url: "https://api.test", auth: {type: none}}
+`
+
+// podAgent answers as the agent of EKS Pod Identity, and keeps the requests for keys.
+type podAgent struct{ requests []string }
+
+func (a *podAgent) RoundTrip(r *http.Request) (*http.Response, error) {
+	a.requests = append(a.requests, stdcmp.Or(r.Method, http.MethodGet)+" "+r.URL.String()+" "+r.Header.Get("Authorization"))
+	return testworld.Response(http.StatusOK, `{"AccessKeyId":"ASIAEXAMPLE","SecretAccessKey":"s","Token":"t","AccountId":"1","Expiration":"2099-01-01T00:00:00Z"}`,
+		"Content-Type", "application/json"), nil
+}
+
+// AWS's client asks the agent of EKS Pod Identity in the same way for the same keys.
+func TestPodIdentityByItsClient(t *testing.T) {
+	var theirs, own podAgent
+	dir := t.TempDir()
+	testworld.Check(t, os.WriteFile(filepath.Join(dir, "eks-pod-identity-token"), []byte("a-token-of-the-pod"), 0o600))
+	client := endpointcreds.New("http://169.254.170.23/v1/credentials", func(o *endpointcreds.Options) {
+		o.HTTPClient, o.AuthorizationToken = &http.Client{Transport: &theirs}, "a-token-of-the-pod"
+	})
+	got := testworld.Must(client.Retrieve(t.Context()))(t)
+	set := testworld.Must(connectors.Read(t.Context(), "connectors.yaml", []byte(strings.ReplaceAll(podStore, "DIR", dir)), connectors.Options{Host: host.Config{Base: &own}}))(t)
+	defer set.Close(context.WithoutCancel(t.Context()))
+	for _, name := range []string{"AccessKeyId", "SecretAccessKey", "Token"} {
+		testworld.Check(t, set.CheckSecret(t.Context(), name, host.User{}))
+	}
+	if err := set.CheckSecret(t.Context(), "another", host.User{}); !errors.Is(err, host.ErrSecretNotFound) {
+		t.Errorf("the error for another name is %v", err)
+	}
+	if diff := cmp.Diff(theirs.requests, own.requests[:1]); diff != "" || got.AccessKeyID != "ASIAEXAMPLE" {
 		t.Errorf("keys = %s, (-AWS's client +Keywright)\n%s", got.AccessKeyID, diff)
 	}
 }
