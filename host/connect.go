@@ -115,6 +115,9 @@ func (h *Host) finish(ctx context.Context, c *Connector, d *dialer) {
 		plan.ClientOf = c.transport.TLS.Client
 	}
 	c.runner.Reader = h.newReader(c, d)
+	if len(plan.Names.Identities) > 0 {
+		plan.Renew = c.runner.Reader.ForExchange
+	}
 	for key := range connect.OtherKeys(plan) {
 		h.signer.Uses.Add(key, c.config.Name)
 	}

@@ -112,12 +112,10 @@ func TestIdentityGoesToHostsOfItsAudience(t *testing.T) {
 	}
 }
 
-// threats.md 439: the token keeps its hosts in the cache and in other encodings, and no redirect of a host of its audience is followed.
+// threats.md 439, threats.md 414: no redirect of a host of its audience is followed, and no plugin keeps the token, to send it after its end.
 func TestIdentityStaysWithHostsOfItsAudience(t *testing.T) {
 	w, _ := identityWorld(t, sendsCachedSubject)
-	connector := w.connect("custom", identityOf("login", "https://evil.test/"))
-	_, _ = w.try(connector, get(t.Context())) // uses no credential, so it is not sent
-	w.refuse(connector, get(t.Context()), host.StageConfig, "identity('pod', 'login') may not go to evil.test")
+	w.refuse(w.connect("custom", identityOf("login", tokenURL)), get(t.Context()), host.StagePlugin, "the value of cache_set has the token of an identity")
 
 	w, _ = identityWorld(t, cachedExchange)
 	w.login.Answer(respond(http.StatusTemporaryRedirect, "", "Location", "https://evil.test/"))
@@ -240,6 +238,35 @@ func TestIdentityOfExchange(t *testing.T) {
 		s.change(func() { s.serial = serial })
 		if !strings.Contains(got, s.token("login")) {
 			t.Errorf("exchange %d has another token", serial)
+		}
+	}
+}
+
+// threats.md 414: each further exchange of a call has another token, and so has each of a consent.
+func TestIdentityOfEachExchange_threats_414(t *testing.T) {
+	w, s := identityWorld(t, func(env contract.Env) (string, error) {
+		form := []abi.Pair{{Name: "subject_token", Value: value(env, "subject")}}
+		tokenReply(env, contract.TokenRequest{URL: value(env, "url"), Form: form})
+		r := tokenReply(env, contract.TokenRequest{URL: value(env, "url"), Form: form})
+		return header("Authorization", "Bearer "+r.AccessToken), nil
+	})
+	s.once = true
+	w.login.Answer(tokens(3600))
+	w.send(w.connect("custom", identityOf("login", tokenURL)), get(t.Context()))
+	if all := w.login.Received(); len(all) != 2 || all[0].Body == all[1].Body {
+		t.Errorf("the endpoint got %d requests, want two with a token each", len(all))
+	}
+	cluster := consenting(t, "the-code")
+	w = cluster.world(withAuthCode, func(c *host.Config) { c.Identities = s })
+	s.hide, s.hosts["login"] = w.Hide, []string{"login.test"}
+	c := w.connectAs("crm", "oauth_authorization_code", with(authCode("client_auth", "assertion", "client_assertion", "{{ identity('pod', 'login') }}"), "client_secret", nil))
+	s.serial = 0
+	check(t, finish(t, w, c, alice, back(begin(t, c, alice), "the-code")))
+	w.send(c, get(forUser(t, alice)))
+	for i, r := range cluster.login.Received() {
+		s.serial = i + 1
+		if r.Form().Get("client_assertion") != s.token("login") {
+			t.Errorf("exchange %d of the consent has not the token that the source has for it", i+1)
 		}
 	}
 }

@@ -96,6 +96,9 @@ func (c *cacheUse) CacheSet(key, value string, ttlSeconds int64) {
 		if pieces[i].Sealed {
 			size += pieceOverhead
 		}
+		if pieces[i].Value.Sinks&seal.Token == seal.Listed && len(c.plan.Names.Identities) > 0 {
+			c.endf(StagePlugin, "the value of cache_set has the token of an identity, which is checked before each use and so not kept")
+		}
 	}
 	if size > c.plan.Limits.CacheBytes {
 		c.endf(StagePlugin, "the value of cache_set has more than %d bytes", c.plan.Limits.CacheBytes)

@@ -99,6 +99,23 @@ func (c *exchanging) beginExchange(function string) {
 		c.Failure = &Failure{Stage: StagePlugin, Err: fmt.Errorf("more than %d token requests in one call", c.plan.Limits.TokenRequests), TokenRequests: true}
 		panic(callEnd{})
 	}
+	fresh := c.tokenRequests == 1 && (c.inputs.Request != nil || c.Right.Ahead()) // authenticate begins with tokens for its first exchange
+	if c.plan.Renew != nil && c.mode == Detached && !fresh {
+		c.renewIdentities()
+	}
+}
+
+// renewIdentities puts the tokens for another exchange in place of those of the last one, which the endpoint may take once only.
+func (c *exchanging) renewIdentities() {
+	renewed, failure := c.plan.Renew(c.ctx, c.inputs)
+	if failure != nil {
+		c.end(failure.Stage, failure.Err)
+	}
+	for i, token := range c.inputs.Identities {
+		c.sealed.Replace(token, renewed.Identities[i])
+		c.seal(seal.Value{Text: token}) // Scrub has to know it
+	}
+	c.inputs = renewed
 }
 
 // exchange sends a request to a token endpoint. It sets the answer and calls read, which returns an error if that is a refusal.

@@ -142,6 +142,8 @@ type Plan struct {
 	Signer *signing.Signer
 	// Client sends token requests. It must not follow redirects.
 	Client *http.Client
+	// Renew returns inputs with the tokens of identities for another exchange. It is nil if the templates name no identity.
+	Renew func(context.Context, *Inputs) (*Inputs, *Failure)
 	// UserAgent is the User-Agent of token requests, unless the guest sets one.
 	UserAgent string
 	// If not nil, ClientOf returns the client that replaces Client for the calls with these inputs.

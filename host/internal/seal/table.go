@@ -106,6 +106,15 @@ func (t *Table) lookup(ref string) *Value {
 	return nil
 }
 
+// Replace sets the text of each value that has the text old.
+func (t *Table) Replace(old, text string) {
+	for i := range t.entries {
+		if v := &t.entries[i].value; v.Text == old {
+			v.Text = text
+		}
+	}
+}
+
 // Key returns the value of a text that is one reference to a key in a store of keys, and nil for any other text. The pointer
 // is valid until the next Seal.
 func (t *Table) Key(text string) *Value {
