@@ -116,8 +116,6 @@ func (s *Sent) info() (host.PluginInfo, error) {
 		return info, fmt.Errorf("requests of %s cannot be recorded: they need what a user has consented to, which is in the store of state", authType)
 	case names(auths[0].Config, "get_key("):
 		return info, fmt.Errorf("the connector has a key of a store of keys (get_key), and a record has no such store: put a key of your own there with get_secret, and record that")
-	case names(auths[0].Config, "identity("):
-		return info, fmt.Errorf("the connector has an identity, and a record has none: put a token in its place with get_secret, and record that")
 	case len(s.Connector.Config().Hosts) > 0:
 		return info, fmt.Errorf("the connector has hosts of tenants or answers, and a record has one host: record a connector with a literal url")
 	}
@@ -231,7 +229,7 @@ func (r *recorder) sealed(field, text string) string {
 }
 
 func (r *recorder) user() {
-	if names(r.out.Case.Config, "user.token") {
+	if names(r.out.Case.Config, "user.token") || names(r.out.Case.Config, "identity(") {
 		r.out.Case.UserTokenHosts = slices.Compact(slices.Sorted(maps.Values(r.hosts)))
 	}
 	u, ok := host.UserFrom(r.ctx)
@@ -268,6 +266,12 @@ func (r *recorder) secrets() {
 	}
 	if len(names) > 0 {
 		r.replaced("secrets: " + strings.Join(names, ", "))
+	}
+	for _, text := range configTexts(r.out.Case.Config) {
+		for _, found := range identityCall.FindAllStringSubmatch(text, -1) { // in a case, its token is the secret of its name
+			r.secret(found[1], "a token")
+			r.replaced("the tokens of identities")
+		}
 	}
 }
 

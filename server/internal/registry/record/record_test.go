@@ -64,10 +64,19 @@ func newWorld(t *testing.T, authType string) *world {
 	shared := testworld.Must(host.NewState(t.Context(), host.StateConfig{Store: state.NewMemory(clock), Keys: [][]byte{[]byte(strings.Repeat("k", 32))}, Clock: clock}))(t)
 	w.host = testworld.Must(host.New(t.Context(), host.Config{
 		BuiltIns: []host.Plugin{{Name: authType, Wasm: plugins.Of(authType)}}, Secrets: w.secrets, Clock: clock, State: shared, Base: w.login,
-		CodeCache: codeCache, UserTokenHosts: []string{"login.contoso.test"}, Variables: map[string]string{"region": "eu-" + w.Word("a variable")},
+		CodeCache: codeCache, Identities: identities{w.Secret("the token of an identity")}, UserTokenHosts: []string{"login.contoso.test"}, Variables: map[string]string{"region": "eu-" + w.Word("a variable")},
 	}))(t)
 	t.Cleanup(func() { _ = w.host.Close(context.Background()) })
 	return w
+}
+
+// identities has a token for each identity.
+type identities struct{ token string }
+
+func (identities) Hosts(_, _ string) []string { return []string{"login.contoso.test"} }
+
+func (i identities) Identity(context.Context, host.IdentityRequest) (string, error) {
+	return i.token, nil
 }
 
 // record sends a request that is full of canaries, and records it in a file. It fails the test unless the case does the same as the
@@ -236,6 +245,11 @@ func TestReplacedParts(t *testing.T) {
 		"a user's token that is exchanged": {"token_exchange", func(*world) map[string]any {
 			return map[string]any{"client_id": "me", "client_secret": "{{ get_secret('s') }}", "token_url": tokenURL, "subject_token": "{{ user.token }}"}
 		}, []string{"user_token_hosts:", "login1.test", "/t-4711/token"}},
+		"an identity": {"oauth_client_credentials", func(*world) map[string]any {
+			return map[string]any{
+				"client_id": "me", "client_auth": "assertion", "client_assertion": "{{ identity('job', 'https://login.contoso.test/a') }}", "token_url": tokenURL,
+			}
+		}, []string{"user_token_hosts:", "identity(''job'', ''https://login1.test/a'')", "job: made-up"}},
 		"an issuer": {"oauth_client_credentials", func(*world) map[string]any {
 			return map[string]any{"client_id": "me", "client_secret": "{{ get_secret('s') }}", "token_url": "{{ discover('https://login.contoso.test/a', 'token_endpoint') }}"}
 		}, []string{"/.well-known/oauth-authorization-server/a", "discover(''https://login1.test/a"}},

@@ -93,9 +93,10 @@ func shapeOfEscape(escape string) string {
 
 var (
 	expression   = regexp.MustCompile(`\{\{(?:[^'"}]|'[^']*'|"[^"]*"|\}[^}])*\}\}`)
-	namedCall    = regexp.MustCompile(`\b(?:get_secret|get_variable|get_key|discover)\([^()]*\)`)
+	namedCall    = regexp.MustCompile(`\b(?:get_secret|get_variable|get_key|discover|identity)\([^()]*\)`)
 	memberName   = regexp.MustCompile(`\bjson_get\(\s*,\s*['"][A-Za-z_./-]{1,48}['"]\s*\)`)
 	variableCall = regexp.MustCompile(`\bget_variable\(\s*['"]([^'"]*)['"]\s*\)`)
+	identityCall = regexp.MustCompile(`\bidentity\(\s*['"]([^'"]*)['"]`)
 	discovery    = regexp.MustCompile(`\bdiscover\(\s*['"]([^'"]*)['"]\s*,\s*['"]([^'"]*)['"]\s*\)`)
 	digits       = regexp.MustCompile(`\b[0-9]+`)
 	quoted       = regexp.MustCompile("'([^']*)'|\"([^\"]*)\"|`([^`]*)`")
