@@ -362,7 +362,7 @@ func (a *app) record(file string, set *connectors.Set, entry record.Sent) error 
 
 // usedModule sets the module of a request's plugin, and returns the name of the plugin on the command line.
 func usedModule(set *connectors.Set, entry *record.Sent) string {
-	authType := entry.Connector.Config().Auth.Type()
+	authType := entry.AuthType()
 	info, _ := set.Host.Plugin(authType)
 	if info.BuiltIn {
 		entry.Module = plugins.Of(authType)

@@ -17,7 +17,6 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/host/hosttest"
 	"github.com/keywright/keywright/internal/casefile"
 )
 
@@ -62,12 +61,13 @@ func (r *Recording) YAML(plugin string) ([]byte, error) {
 
 // Of returns the recording of a request.
 func Of(s Sent) (*Recording, error) {
-	info, err := s.info()
+	infos, err := s.infos()
 	if err != nil {
 		return nil, err
 	}
+	info, _ := s.Host.Plugin(s.AuthType())
 	r := &recorder{
-		input: s, info: info, ctx: s.Request.Context(), hosts: map[string]string{strings.ToLower(s.Request.URL.Host): apiHost},
+		input: s, infos: infos, info: info, ctx: s.Request.Context(), hosts: map[string]string{strings.ToLower(s.Request.URL.Host): apiHost},
 		out: &Recording{Case: casefile.Case{Name: "a recorded request", Time: s.Began.UTC().Truncate(time.Second), Grants: info.Grants}},
 	}
 	r.out.Case.Variables, r.step().Secrets, r.step().Keys = map[string]string{}, map[string]string{}, map[string]string{}
@@ -88,10 +88,14 @@ const apiHost = "api.test"
 
 type recorder struct {
 	input Sent
+	// infos has what the host knows of the plugin of each authentication, and info that of the plugin that the case is of.
+	infos []host.PluginInfo
 	info  host.PluginInfo
 	// ctx is the context of the request, which has its user.
 	ctx context.Context
 	out *Recording
+	// configs has the configuration of each authentication in the case.
+	configs []any
 	// hosts has the made-up host in place of each one.
 	hosts map[string]string
 	// literals are the texts of the configuration that stay: a placeholder of the path may be one.
@@ -102,37 +106,69 @@ type recorder struct {
 
 func (r *recorder) step() *casefile.Step { return &r.out.Case.Step }
 
-// info returns what the host knows of the connector's plugin.
-func (s *Sent) info() (host.PluginInfo, error) {
+// AuthType returns the auth type of the plugin that the case is of: of several, the first that is not built in, or else the first.
+func (s *Sent) AuthType() string {
 	auths := s.Connector.Config().Auth
-	authType := auths.Type()
-	info, ok := s.Host.Plugin(authType)
-	switch {
-	case len(auths) > 1:
-		return info, fmt.Errorf("the connector has several authentications, and a record is of one plugin: record a connector with one of them")
-	case !ok:
-		return info, fmt.Errorf("the auth type %s has no plugin", authType)
-	case info.Consent:
-		return info, fmt.Errorf("requests of %s cannot be recorded: they need what a user has consented to, which is in the store of state", authType)
-	case names(auths[0].Config, "get_key("):
-		return info, fmt.Errorf("the connector has a key of a store of keys (get_key), and a record has no such store: put a key of your own there with get_secret, and record that")
-	case len(s.Connector.Config().Hosts) > 0:
-		return info, fmt.Errorf("the connector has hosts of tenants or answers, and a record has one host: record a connector with a literal url")
+	i := slices.IndexFunc(auths, func(a host.Auth) bool { info, _ := s.Host.Plugin(a.Type); return !info.BuiltIn })
+	return auths[max(i, 0)].Type
+}
+
+// infos returns what the host knows of the plugin of each authentication.
+func (s *Sent) infos() (all []host.PluginInfo, err error) {
+	own, _ := s.Host.Plugin(s.AuthType())
+	for _, a := range s.Connector.Config().Auth {
+		info, ok := s.Host.Plugin(a.Type)
+		switch {
+		case !ok:
+			return nil, fmt.Errorf("the auth type %s has no plugin", a.Type)
+		case !info.BuiltIn && info.Type != own.Type:
+			return nil, fmt.Errorf("the connector has %s and %s, and a case has one plugin that is not built in: record a connector with one of them", own.Type, info.Type)
+		case info.Consent:
+			return nil, fmt.Errorf("requests of %s cannot be recorded: they need what a user has consented to, which is in the store of state", a.Type)
+		case names(a.Config, "get_key("):
+			return nil, fmt.Errorf("the connector has a key of a store of keys (get_key), and a record has no such store: put a key of your own there with get_secret, and record that")
+		}
+		all = append(all, info)
 	}
-	return info, nil
+	if len(s.Connector.Config().Hosts) > 0 {
+		return nil, fmt.Errorf("the connector has hosts of tenants or answers, and a record has one host: record a connector with a literal url")
+	}
+	return all, nil
 }
 
 func (r *recorder) config() {
-	auth := r.input.Connector.Config().Auth[0]
-	config := hosttest.Config{}
+	auths := r.input.Connector.Config().Auth
+	for i, auth := range auths {
+		path := "config"
+		if len(auths) > 1 {
+			path = fmt.Sprintf("auth[%d].config", i)
+		}
+		config := r.fields(&r.infos[i], auth.Config, path)
+		r.configs = append(r.configs, config)
+		if len(auths) > 1 {
+			r.out.Case.Auth = append(r.out.Case.Auth, host.Auth{Type: auth.Type, Config: config})
+			continue
+		}
+		if r.out.Case.Config = config; auth.Type != r.info.Type {
+			r.out.Case.Type = auth.Type
+		}
+	}
+	if tls := r.input.Connector.Config().TLS; tls != nil {
+		r.check("the connector has tls, which a case cannot have: it is left out")
+	}
+}
+
+// fields returns the configuration of a plugin for the case. path is its place in the case.
+func (r *recorder) fields(info *host.PluginInfo, all map[string]any, path string) map[string]any {
+	config := map[string]any{}
 	var plain []string
-	for _, name := range slices.Sorted(maps.Keys(auth.Config)) {
-		i := slices.IndexFunc(r.info.Fields, func(f abi.Field) bool { return f.Name == name })
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		i := slices.IndexFunc(info.Fields, func(f abi.Field) bool { return f.Name == name })
 		if i < 0 {
 			continue
 		}
-		f := &r.info.Fields[i]
-		config[name] = r.field(f, auth.Config[name])
+		f := &info.Fields[i]
+		config[name] = r.field(f, all[name])
 		text, isText := config[name].(string)
 		if !isText || slices.Contains(f.Enum, text) {
 			continue
@@ -145,16 +181,10 @@ func (r *recorder) config() {
 			plain = append(plain, name)
 		}
 	}
-	r.out.Case.Config = config
 	if len(plain) > 0 {
-		r.check("config: %s: as in your file, but for the names of hosts", strings.Join(plain, ", "))
+		r.check("%s: %s: as in your file, but for the names of hosts", path, strings.Join(plain, ", "))
 	}
-	if auth.Type != r.info.Type {
-		r.out.Case.Type = auth.Type
-	}
-	if tls := r.input.Connector.Config().TLS; tls != nil {
-		r.check("the connector has tls, which a case cannot have: it is left out")
-	}
+	return config
 }
 
 func (r *recorder) field(f *abi.Field, value any) any {
@@ -229,7 +259,7 @@ func (r *recorder) sealed(field, text string) string {
 }
 
 func (r *recorder) user() {
-	if names(r.out.Case.Config, "user.token") || names(r.out.Case.Config, "identity(") {
+	if names(r.configs, "user.token") || names(r.configs, "identity(") {
 		r.out.Case.UserTokenHosts = slices.Compact(slices.Sorted(maps.Values(r.hosts)))
 	}
 	u, ok := host.UserFrom(r.ctx)
@@ -267,7 +297,7 @@ func (r *recorder) secrets() {
 	if len(names) > 0 {
 		r.replaced("secrets: " + strings.Join(names, ", "))
 	}
-	for _, text := range configTexts(r.out.Case.Config) {
+	for _, text := range configTexts(r.configs) {
 		for _, found := range identityCall.FindAllStringSubmatch(text, -1) { // in a case, its token is the secret of its name
 			r.secret(found[1], "a token")
 			r.replaced("the tokens of identities")
@@ -288,7 +318,7 @@ func secretCall(name string) string {
 // variables sets a made-up variable in place of each that the configuration names and that there is.
 func (r *recorder) variables() {
 	var names []string
-	for _, text := range configTexts(r.out.Case.Config) {
+	for _, text := range configTexts(r.configs) {
 		for _, found := range variableCall.FindAllStringSubmatch(text, -1) {
 			names = append(names, found[1])
 		}
@@ -306,7 +336,9 @@ func (r *recorder) variables() {
 
 // variable returns a text in place of the value of a variable.
 func (r *recorder) variable(value string) string {
-	listed := slices.ContainsFunc(r.info.Fields, func(f abi.Field) bool { return slices.Contains(f.Enum, value) })
+	listed := slices.ContainsFunc(r.infos, func(info host.PluginInfo) bool {
+		return slices.ContainsFunc(info.Fields, func(f abi.Field) bool { return slices.Contains(f.Enum, value) })
+	})
 	url := r.withHosts(value)
 	switch {
 	case listed, value == "true", value == "false", shortNumber.MatchString(value):

@@ -88,7 +88,7 @@ func (r *recorder) matters(name string) bool {
 	case "Content-Type", "Content-Digest", "Digest", "Content-Md5", "Date", "Cookie":
 		return true
 	}
-	return slices.ContainsFunc(configTexts(r.out.Case.Config), func(text string) bool {
+	return slices.ContainsFunc(configTexts(r.configs), func(text string) bool {
 		return strings.Contains(strings.ToLower(text), strings.ToLower(name))
 	})
 }
@@ -154,7 +154,7 @@ func (r *recorder) answers() {
 func (r *recorder) metadata(endpoints map[string][]casefile.Reply) {
 	failed := errors.As(r.input.Err, new(*host.DiscoveryError))
 	documents := map[string]map[string]any{}
-	for _, text := range configTexts(r.out.Case.Config) {
+	for _, text := range configTexts(r.configs) {
 		for _, found := range discovery.FindAllStringSubmatch(text, -1) {
 			issuer, member := found[1], found[2]
 			if documents[issuer] == nil {

@@ -213,7 +213,7 @@ var pemLabels = []string{
 // document returns a document of the same shape, such as a key file of Google, with other texts.
 func (r *recorder) document(value any) any {
 	memberName := func(name string) string {
-		if plainName.MatchString(name) || name != "" && names(r.out.Case.Config, name) {
+		if plainName.MatchString(name) || name != "" && names(r.configs, name) {
 			return name
 		}
 		return r.text(name)
