@@ -26,9 +26,9 @@ import (
 
 type connectFlags struct {
 	configFlags
-	port                   int
-	wait                   time.Duration
-	open, list, disconnect bool
+	port                              int
+	wait                              time.Duration
+	localhost, open, list, disconnect bool
 }
 
 // consentTime is the time within which a consent must end. A host keeps it no longer.
@@ -39,6 +39,7 @@ func connectCommand(a *app) *cobra.Command {
 	c := a.jsonCommand("connect", cobra.ArbitraryArgs, func(c *cobra.Command, args []string) (document, error) { return a.runConnect(c, &flags, args) })
 	flags.add(c, "connectors.yaml")
 	c.Flags().IntVar(&flags.port, "port", 0, "the `PORT` of 127.0.0.1 to which the browser comes back (default a free one)")
+	c.Flags().BoolVar(&flags.localhost, "localhost", false, "redirect to localhost in place of 127.0.0.1, for servers that take no other name, such as HubSpot's")
 	c.Flags().BoolVar(&flags.open, "open", false, "open the URL in the browser of this machine, too; its other users may see the URL")
 	c.Flags().DurationVar(&flags.wait, "wait", consentTime, "the `TIME` to wait for the browser, at most 10m")
 	c.Flags().BoolVar(&flags.list, "list", false, "show which connectors are connected")
@@ -101,7 +102,7 @@ func ofConnector(permalink string, err error) error {
 }
 
 func (a *app) consent(ctx context.Context, f *connectFlags, connector *gateway.Connector) error {
-	l, to, err := beginLoopback(ctx, f.port, connector.Definition().Name, connector.Upstream().BeginConsent, connector.Callback)
+	l, to, err := beginLoopback(ctx, f.localhost, f.port, connector.Definition().Name, connector.Upstream().BeginConsent, connector.Callback)
 	if err != nil {
 		return err
 	}
@@ -198,7 +199,7 @@ type loopback struct {
 // beginLoopback listens on a port, or on a free one if port is 0, and begins a consent. It returns the URL to which the browser must go.
 // The caller must call close.
 func beginLoopback(
-	ctx context.Context, port int, name string,
+	ctx context.Context, localhost bool, port int, name string,
 	consent func(context.Context, host.ConsentRequest) (string, error), callback func(context.Context, host.AuthorizationResponse) error,
 ) (l *loopback, to string, err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
@@ -206,6 +207,9 @@ func beginLoopback(
 		return nil, "", fmt.Errorf("the browser could not come back: %w", err)
 	}
 	l = &loopback{name: name, callback: callback, address: listener.Addr().String(), binding: rand.Text(), result: make(chan error, 1)}
+	if localhost { // a program at ::1 may get the code (RFC 8252 section 8.3), which is of no use without the secret or the verifier
+		l.address = strings.Replace(l.address, "127.0.0.1", "localhost", 1)
+	}
 	if to, err = consent(ctx, host.ConsentRequest{RedirectURI: l.redirectURI(), Binding: l.binding}); err == nil {
 		l.state, err = stateParameter(to)
 	}

@@ -99,8 +99,14 @@ func writeSteps(p *terminal.Printer, file string, wrote placement, api *catalogu
 	switch {
 	case api.NeedsState() && wrote.isNew:
 		p.Printf("store the secret state-key, 32 random bytes in base64, as %s\n  openssl rand -base64 32\n", expr.EnvName("state-key"))
+		secrets = append(secrets, expr.EnvName("state-key")+`="$(openssl rand -base64 32)" # keep it: nothing else opens state.db`)
 	case api.NeedsState():
 		p.Printf("see that %s has the member state: tokens that may be used once are kept there\n%s", file, stateLines)
+	}
+	consent := api.AuthType() == "oauth_authorization_code"
+	if consent {
+		p.Printf("register a redirect URI at the product: http://127.0.0.1/callback for keywright connect (--port N if it wants the port),\n"+
+			"  or https://HOST/connect/callback/%s for users of a gateway\n", api.Name)
 	}
 	file = imports.Quote(file)
 	p.Printf("\nthen try it:\n")
@@ -109,11 +115,11 @@ func writeSteps(p *terminal.Printer, file string, wrote placement, api *catalogu
 	}
 	p.Printf("  keywright check -c %s --secrets\n", file)
 	p.Printf("  keywright explain -c %s %s\n", file, api.Arguments())
-	if api.AuthType() == "oauth_authorization_code" {
+	if consent {
 		p.Printf("  keywright connect -c %s %s\n", file, api.Name)
 	}
 	p.Printf("  keywright request -c %s %s\n", file, api.Arguments())
-	if path := api.OfCallers(); path != "" && api.AuthType() != "oauth_authorization_code" {
+	if path := api.OfCallers(); path != "" && !consent {
 		curled := imports.Quote("http://127.0.0.1:8080/connectors/" + api.Name + path)
 		p.Printf("\nand through the gateway, which adds the credential for its callers (test and curl in another terminal):\n"+
 			"  keywright serve -c %s\n  keywright test %s %s\n  curl %s\n", file, api.Name, imports.Quote(path), curled)

@@ -36,9 +36,9 @@ func (c *loopbackConsent) Callback(ctx context.Context, back host.AuthorizationR
 	return errors.Join(c.err, ctx.Err())
 }
 
-func startLoopback(t *testing.T, of *loopbackConsent) *loopback {
+func startLoopback(t *testing.T, of *loopbackConsent, localhost bool) *loopback {
 	t.Helper()
-	l, to, err := beginLoopback(t.Context(), 0, "Orders", of.BeginConsent, of.Callback)
+	l, to, err := beginLoopback(t.Context(), localhost, 0, "Orders", of.BeginConsent, of.Callback)
 	testworld.Check(t, err)
 	t.Cleanup(l.close)
 	if !strings.Contains(to, url.QueryEscape(of.redirectURI)) {
@@ -63,11 +63,24 @@ func browse(t *testing.T, method, target, name string) (int, string) {
 	return response.StatusCode, string(text)
 }
 
+// A server that takes only the name localhost sends the browser there, and no other name counts.
+func TestLoopbackByName(t *testing.T) {
+	of := &loopbackConsent{}
+	l := startLoopback(t, of, true)
+	target := strings.Replace(of.redirectURI, "localhost", "127.0.0.1", 1) + "?code=c0de&state=st4te"
+	if status, _ := browse(t, "GET", target, ""); status != 421 || target == of.redirectURI {
+		t.Errorf("status = %d for another name than that of %s, want 421", status, of.redirectURI)
+	}
+	if status, _ := browse(t, "GET", target, l.address); status != 200 || !strings.HasPrefix(of.redirectURI, "http://localhost:") {
+		t.Errorf("status = %d for %s, want 200", status, of.redirectURI)
+	}
+}
+
 // threats.md 136: what other programs and pages send to the port does not count, and shows nothing of the query. The browser that
 // comes back from the authorization server counts once.
 func TestLoopback(t *testing.T) {
 	of := &loopbackConsent{}
-	l := startLoopback(t, of)
+	l := startLoopback(t, of, false)
 	if u, err := url.Parse(of.redirectURI); err != nil || u.Hostname() != "127.0.0.1" || u.Path != "/callback" || len(of.binding) < 20 {
 		t.Errorf("the redirect URI is %s, the binding %s", of.redirectURI, of.binding)
 	}
@@ -106,7 +119,7 @@ func TestLoopback(t *testing.T) {
 // The cause of a consent that fails is in the terminal, and not in the browser.
 func TestFailedLoopback(t *testing.T) {
 	of := &loopbackConsent{err: &host.ConsentError{Reason: host.ConsentDenied, Text: "the consent was refused"}}
-	l := startLoopback(t, of)
+	l := startLoopback(t, of, false)
 	if status, text := browse(t, "GET", of.redirectURI+"?error=access_denied&state=st4te", ""); status != 502 || strings.Contains(text, "refused") {
 		t.Errorf("the browser got %d %s", status, text)
 	}

@@ -85,6 +85,7 @@ func TestFileProblems(t *testing.T) {
 		"no path":                {"try: GET /me", "try: /me", "try is no method and path"},
 		"no URL":                 {"  url: https://your-shop.acme.example\n", "", "connector lacks name, url or auth.type"},
 		"no shape":               {", example: one", "", "fill[0] lacks what, where or example"},
+		"a number as a text":     {"your-shop.acme.example\n  auth: {type: bearer, config: {", "acme.example\n  header: your-shop\n  auth: {type: bearer, config: {", ""},
 		"no text to replace":     {"replace: your-shop", "replace: my-shop", "fill[0] replaces my-shop, which the connector does not have"},
 		"a secret of another":    {"secret: acme", "secret: other", "fill lacks the secret acme"},
 		"neither text nor name":  {"replace: your-shop, ", "", "fill[0] has to have either secret or replace"},
@@ -191,6 +192,8 @@ func (a *API) problems(file string) (wrong []string) {
 	return wrong
 }
 
+var number = regexp.MustCompile(`^[0-9.]+$`)
+
 // problems returns what is missing or wrong in an item of Fill.
 func (f *Fill) problems(a *API) (wrong []string) {
 	if f.What == "" || f.Where == "" || f.Example == "" {
@@ -201,6 +204,8 @@ func (f *Fill) problems(a *API) (wrong []string) {
 		wrong = append(wrong, "has to have either secret or replace")
 	case f.Replace != "" && !strings.Contains(a.Connector, f.Replace):
 		wrong = append(wrong, "replaces "+f.Replace+", which the connector does not have")
+	case f.Replace != "" && number.MatchString(f.Example) && strings.Contains(a.Connector, ": "+f.Replace+"\n"):
+		wrong = append(wrong, "replaces "+f.Replace+" by a number, which is no text without quotes")
 	case f.Secret != "" && !strings.Contains(a.Connector, "get_secret('"+f.Secret+"')"):
 		wrong = append(wrong, "has the secret "+f.Secret+", which the connector does not name")
 	case f.Secret != "" && f.Secret != a.Name && !strings.HasPrefix(f.Secret, a.Name+"-"):
@@ -387,7 +392,7 @@ func Page(apis []*API) string {
 in. ` + "`--set TEXT=VALUE`" + ` fills in a text at once, and ` + "`--name`" + ` makes a second connector of the product, with secrets of its own.
 ` + "`--place`" + ` is for another environment or region of the product, with ` + "`--sandbox`" + ` as a short form of ` + "`--place sandbox`" + `, and ` + "`--url`" + ` for a
 server of your own. They move all URLs of the product, the token endpoint too, or make nothing and say which URL cannot move.
-Then the command says which secrets to store, and which request to try. ` + "`keywright connector list`" + ` has this table:
+Then the command says which secrets to store, which redirect URI to register, and which request to try. ` + "`keywright connector list`" + ` has this table:
 
 | name | product | auth type |
 |---|---|---|
