@@ -320,7 +320,7 @@ func TestGoTypesOfAConfiguration(t *testing.T) {
 			t.Errorf("%s: got = %q", name, got)
 		}
 	}
-	for want, value := range map[string]any{"is a Go time.Time, text is wanted": time.Time{}, "is a list, text is wanted": []string{"a"}, "is a number, text is wanted": int8(1)} {
+	for want, value := range map[string]any{"is a Go time.Time, text is wanted": time.Time{}, "is a list, text is wanted": []string{"a"}, "is a number, text is wanted: put it in quotes": int8(1)} {
 		if got := w.problems("custom", config{"text": value}); len(got) != 1 || !strings.Contains(got[0], want) {
 			t.Errorf("%T: got = %q", value, got)
 		}

@@ -192,6 +192,10 @@ func TestPlacesOfIdentity(t *testing.T) {
 		Name: "crm", Origins: []string{"https://api.test"}, Auth: []host.Auth{{Type: "custom"}}, TLS: &host.TLS{Certificate: "{{ identity('pod', 'login') }}"},
 	})
 	testworld.WantError(t, "a certificate", err, "tls.certificate: the token of identity goes to token endpoints only")
+	w.connect("custom", identityOf("login", "https://login.test:8443/token"))
+	if w.logged("list it in hosts of the audience, in identities, with the port") != 1 {
+		t.Errorf("there is no advice for a host with another port:\n%s", w.log.String())
+	}
 	none := onBehalfWorld(t, cachedExchange)
 	if got := none.problems("custom", identityOf("login", tokenURL)); len(got) != 1 || !strings.Contains(got[0], "no host may get its token") {
 		t.Errorf("without identities: %q", got)

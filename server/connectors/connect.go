@@ -82,7 +82,7 @@ func (l *loader) reportConfig(ctx context.Context, c *definition, err error) *ho
 	for _, p := range wrong.Problems {
 		a := c.authAt(p.Path)
 		duplicate := a.Type == "" && p.Path == a.path+".type" // already reported
-		if !duplicate && !misspelt[p.Path] && !l.mayLackPlugin(c, p) {
+		if !duplicate && !misspelt[p.Path] && !l.mayLackPlugin(c, p) && (c.url != nil || p.Path != "hosts") {
 			l.reportProblem(c, p)
 		}
 	}

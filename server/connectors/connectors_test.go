@@ -116,7 +116,7 @@ plugins:
     sha256: abc
 `, connectors.Options{},
 		`connectors.yaml:3:10: connectors.crm.url: is plain http, which sends everything in the open: use https, or name the host in plain_http of egress`,
-		`connectors.yaml:7:20: connectors.crm.auth.config.client_id: is a number, text is wanted`,
+		`connectors.yaml:7:20: connectors.crm.auth.config.client_id: is a number, text is wanted: put it in quotes`,
 		`connectors.yaml:8:9: connectors.crm.auth.config.client_secrt: is not a field of auth type oauth_client_credentials; did you mean "client_secret"?`,
 		`connectors.yaml:9:20: connectors.crm.auth.config.token_url: has user info, which would end up in logs: use the fields for credentials`,
 		`connectors.yaml:10:27: connectors.crm.auth.config.scope: syntax error near the end`,

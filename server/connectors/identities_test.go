@@ -166,8 +166,8 @@ func TestDocumentedIdentities(t *testing.T) {
 			t.Errorf("no connector in\n%s", block[2])
 		}
 	}
-	if len(blocks) != 5 {
-		t.Errorf("%d files, want 5", len(blocks))
+	if len(blocks) != 6 {
+		t.Errorf("%d files, want 6", len(blocks))
 	}
 }
 

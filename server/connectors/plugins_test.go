@@ -164,7 +164,7 @@ func TestFormerNameOfAFieldInAFile(t *testing.T) {
 		"{key: X, in: header, value: a}":                          "",
 		"{key: X, in: header, secret: a}":                         "",
 		"{key: X, in: header, secret: a, value: a}":               "connectors.yaml:2:115: connectors.a.auth.config.secret: is a former name of value, and value is there too: remove it",
-		"{key: X, in: header, secret: 1}":                         "connectors.yaml:2:115: connectors.a.auth.config.secret: is a number, text is wanted",
+		"{key: X, in: header, secret: 1}":                         "connectors.yaml:2:115: connectors.a.auth.config.secret: is a number, text is wanted: put it in quotes",
 		"{key: X, in: header, secret: '{{ get_secret(1) }}'}":     "connectors.yaml:2:130: connectors.a.auth.config.secret: ",
 		"{key: X, in: header, secret: '{{ get_secret(''s'') }}'}": "connectors.a.auth.config.secret: ", // there is no such secret
 	} {

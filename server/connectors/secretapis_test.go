@@ -322,7 +322,7 @@ connectors:
 		t.Errorf("the error for another role is %v", err)
 	}
 	requests = nil
-	testworld.WantError(t, "a redirect", set.CheckSecret(t.Context(), "moved", host.User{}), "the store answered with status 302")
+	testworld.WantError(t, "a redirect", set.CheckSecret(t.Context(), "moved", host.User{}), " answered with status 302")
 	if len(requests) != 2 {
 		t.Errorf("requests = %q, want the redirect to end them", requests)
 	}

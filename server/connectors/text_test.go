@@ -29,6 +29,7 @@ func TestURLs(t *testing.T) {
 		"https://a.example/v1/../v2":  "the path has a segment . or .., which would leave the connector's url",
 		"https://{{ user.email }}/v1": "has a template in its scheme or host: these are literal, since they decide who gets the credential, or with hosts a label of the host is tenant_id or get_variable('NAME', 'tenant')",
 		"https://a.example/{{ 1 }}#b": "has a fragment, which is never sent: remove it",
+		"https://*.a.example/v1":      "has a star in its host: write {{ tenant_id }} or {{ get_variable('NAME', 'tenant') }} there, as the label that is the tenant's",
 		"https://a.example:0":         "has a port that is not 1 to 65535",
 		"http://a.example":            "is plain http, which sends everything in the open: use https, or name the host in plain_http of egress",
 	}
@@ -36,7 +37,7 @@ func TestURLs(t *testing.T) {
 	var all []string
 	text.WriteString("connectors:\n")
 	for i, url := range slices.Sorted(maps.Keys(tests)) {
-		fmt.Fprintf(&text, "- {name: c%02d, auth: {type: none}, url: '%s'}\n", i, url)
+		fmt.Fprintf(&text, "- {name: c%02d, auth: {type: none}, url: '%s', hosts: ['*.a.example']}\n", i, url) // an invalid URL says nothing about hosts
 		all = append(all, fmt.Sprintf("connectors.yaml:%d:%d: connectors.c%02d.url: %s", i+2, 40, i, tests[url]))
 	}
 	wantProblems(t, text.String(), connectors.Options{}, all...)

@@ -182,7 +182,11 @@ func (d *Definition) BaseURL() (*url.URL, error) {
 	if strings.Contains(rest[strings.LastIndex(rest, "}}")+1:], "#") {
 		literal += "#" // so that a fragment behind the templates is found too
 	}
-	return parseURL(literal)
+	u, err := parseURL(literal)
+	if err == nil && !open && strings.Contains(u.Host, "*") {
+		return nil, errors.New("has a star in its host: write {{ tenant_id }} or {{ get_variable('NAME', 'tenant') }} there, as the label that is the tenant's")
+	}
+	return u, err
 }
 
 // parseURL parses a URL without changing its path. If a path has a character that must be encoded, [url.URL.EscapedPath]

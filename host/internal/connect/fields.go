@@ -121,11 +121,13 @@ func (k *checker) field(f *hostfn.Field, value any) {
 	}
 	text, ok := scalar(f.Kind, value)
 	if !ok {
-		doc := ""
+		doc, kind := "", cmp.Or(kindNames[f.Kind], "text")
 		if _, isList := value.([]any); isList && f.Doc != "" { // it says what separates the parts of a text
 			doc = ": " + hint(f.Doc)
+		} else if kind == "text" && typeOf(value) == "a number" {
+			doc = ": put it in quotes"
 		}
-		k.wrongField(f, "is %s, %s is wanted%s", typeOf(value), cmp.Or(kindNames[f.Kind], "text"), doc)
+		k.wrongField(f, "is %s, %s is wanted%s", typeOf(value), kind, doc)
 		return
 	}
 	compiled, errs := template.CompileEscaped(text, f.Escape)

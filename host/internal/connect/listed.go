@@ -111,8 +111,12 @@ func (k *checker) unlisted() {
 			continue
 		}
 		if name := k.plan.Unlisted(u); name != "" {
-			k.warn(k.plan.Path(f.Name), "the operator does not list its host %s for %s (gateway.user.jwt.token_hosts, or identities), so that "+
-				"requests fail if that token goes there", printableText(u.Host), name)
+			list := "gateway.user.jwt.token_hosts"
+			if name != template.UserToken {
+				list = "hosts of the audience, in identities"
+			}
+			k.warn(k.plan.Path(f.Name), "the operator does not list its host %s for %s, so that requests fail if that token goes there: "+
+				"if it may, list it in %s, with the port if it is not the usual one", printableText(u.Host), name, list)
 		}
 	}
 }

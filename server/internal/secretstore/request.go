@@ -149,7 +149,7 @@ func (s *connectorStore) ask(ctx context.Context, r *Request, p placeholders) (s
 	case r.isMissing(status, body), status == http.StatusOK && !found:
 		return "", fmt.Errorf("%w: the store has none of that name", host.ErrSecretNotFound)
 	case status != http.StatusOK:
-		return "", fmt.Errorf("the store answered with status %d", status)
+		return "", fmt.Errorf("the store %s answered with status %d", s.URL, status)
 	case r.Encoding == "base64":
 		bytes, err := base64.StdEncoding.DecodeString(value)
 		if err != nil {

@@ -75,10 +75,12 @@ func ofStage(f Fault) string {
 		return "A template lacks a value: does the request have a user with this field, and can the store of secrets be read?"
 	case f.Stage == host.StageSign:
 		return "The key cannot sign: the cause says whether it is damaged, encrypted, public, or of another type than the algorithm. RS and PS need RSA, ES needs EC, EdDSA needs Ed25519, HS needs a shared secret."
+	case f.Stage == host.StageIdentity:
+		return "The identity has no token that may be sent: mend what the cause names, at the source of the token or in identities of the file."
 	case f.Stage == host.StageToken && down:
 		return "The token endpoint cannot be reached: is its URL right, and is it up?"
 	case f.Stage == host.StageConfig:
-		return "A value of auth is not valid once its secrets are in it: look at the field that the cause names, and for blanks and line breaks in its secret."
+		return "A value of auth cannot be used as it is: the cause says why. If it comes from a secret, look for blanks and line breaks in that."
 	case down:
 		return "The API cannot be reached: is its URL right, and is it up?"
 	}
@@ -90,7 +92,7 @@ var ofPlugin = map[host.PluginFailure]string{
 	host.FailureTime:   "The plugin ran out of time: look at limits.call_time of the plugin, or tell its author.",
 	host.FailureMemory: "The plugin ran out of memory: raise limits.memory_bytes of the plugin if it has one, or tell its author.",
 	host.FailureTrap:   "The plugin crashed: tell its author, with a record of keywright request --record.",
-	host.FailureAnswer: "The request cannot have what the plugin returned: does a secret hold a line break, or the word Bearer? If not, tell the plugin's author, with a record of keywright request --record.",
+	host.FailureAnswer: "The host refuses what the plugin did: does a secret hold a line break, or the word Bearer? If not, tell the plugin's author, with a record of keywright request --record.",
 }
 
 func ofGrant(g *host.GrantError) string {
