@@ -1,6 +1,7 @@
 package conform
 
 import (
+	"crypto/rand"
 	"fmt"
 	"maps"
 	"net/http"
@@ -291,7 +292,7 @@ func (t *trial) texts(f *abi.Field) (all []string) {
 	all = append(all, "X-Example", "https://login.test/", "1", "{example}", "{path}", "json:/example", "example.test", "a=b")
 	if f.Pattern != "" {
 		pattern := regexp.MustCompile(`\A(?:` + f.Pattern + `)\z`)
-		all = append(slices.DeleteFunc(all, func(text string) bool { return !pattern.MatchString(text) }), sample(f.Pattern))
+		all = append(slices.DeleteFunc(all, func(text string) bool { return !pattern.MatchString(text) }), sample(f.Pattern, rand.Text()))
 	}
 	return all
 }

@@ -2,6 +2,7 @@ package conform
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/hosttest"
+	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -161,15 +163,15 @@ func TestSample(t *testing.T) {
 	} {
 		whole := regexp.MustCompile(`\A(?:` + pattern + `)\z`)
 		for range 50 {
-			if text := sample(pattern); !whole.MatchString(text) {
+			if text := sample(pattern, rand.Text()); !whole.MatchString(text) {
 				t.Fatalf("%q does not match %s", text, pattern)
 			}
 		}
 	}
-	if text := sample(`a[^\d\D]?b`); text != "ab" {
+	if text := sample(`a[^\d\D]?b`, ""); text != "ab" {
 		t.Errorf("a class without characters has %q", text)
 	}
-	if one, other := sample(`[a-z]+`), sample(`[a-z]+`); len(one) != 24 || one == other {
+	if one, other := sample(`[a-z]+`, "a"), sample(`[a-z]+`, "b"); len(one) != 24 || one == other || one != sample(`[a-z]+`, "a") {
 		t.Errorf("the secrets %q and %q could be guessed", one, other)
 	}
 	number := func(n int64) *int64 { return &n }
@@ -204,5 +206,10 @@ func TestPatterns(t *testing.T) {
 	}
 	if c.secretOf(&c.info.Fields[2], "pin"); !regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(c.secrets["pin"]) {
 		t.Errorf("the secret is %s", c.secrets["pin"])
+	}
+	w := &writer{tree: map[string]any{}, token: func(name string) string { return name + ".1.1" }}
+	w.put(&abi.Answer{Name: "code", Kind: contract.AnswerSealed, Pattern: `\d{6}`}, "json:/code")
+	if code := fmt.Sprint(w.tree["code"]); !regexp.MustCompile(`^\d{6}$`).MatchString(code) || code != sample(`\d{6}`, "code.1.1") {
+		t.Errorf("an endpoint answers with the code %s, want one of six digits that is the same in each host", code)
 	}
 }

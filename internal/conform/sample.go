@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto"
 	cryptorand "crypto/rand"
+	"crypto/sha256"
 	"crypto/x509"
 	"encoding/pem"
 	"math/big"
@@ -37,36 +38,36 @@ func integers(f *abi.Field) (all []any) {
 // secretOf is like secret, for a secret that a field names. Its text matches the pattern of the field.
 func (c *conformer) secretOf(f *abi.Field, name string) {
 	if f.Pattern != "" && c.secrets[name] == "" {
-		c.secrets[name] = sample(f.Pattern)
+		c.secrets[name] = sample(f.Pattern, cryptorand.Text())
 	}
 	c.secret(name)
 }
 
-// sample returns a random text that matches a pattern, of letters and digits where they match.
-func sample(pattern string) string {
+// sample returns a text that matches a pattern, of letters and digits where they match. It is random, and the same for a seed.
+func sample(pattern, seed string) string {
 	tree, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil { // cannot happen, because the host has parsed the pattern
 		return ""
 	}
 	var text strings.Builder
-	writeSample(&text, tree, 24)
+	writeSample(&text, tree, 24, rand.New(rand.NewChaCha8(sha256.Sum256([]byte(seed)))))
 	return text.String()
 }
 
 // writeSample writes a text that matches a part of a pattern. It repeats a part up to times if that is allowed.
-func writeSample(text *strings.Builder, tree *syntax.Regexp, times int) {
+func writeSample(text *strings.Builder, tree *syntax.Regexp, times int, random *rand.Rand) {
 	minTimes, maxTimes, partTimes := 1, 1, times
 	switch tree.Op {
 	case syntax.OpLiteral:
 		text.WriteString(string(tree.Rune))
 	case syntax.OpCharClass:
 		if len(tree.Rune) > 0 { // else no character matches, as in [^\d\D]
-			text.WriteRune(oneOf(tree.Rune))
+			text.WriteRune(oneOf(tree.Rune, random))
 		}
 	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
-		text.WriteRune(oneOf([]rune{'a', 'z'}))
+		text.WriteRune(oneOf([]rune{'a', 'z'}, random))
 	case syntax.OpAlternate:
-		writeSample(text, tree.Sub[rand.IntN(len(tree.Sub))], times)
+		writeSample(text, tree.Sub[random.IntN(len(tree.Sub))], times, random)
 		return
 	case syntax.OpStar, syntax.OpPlus:
 		maxTimes, partTimes = times, 1 // so that no text grows with each level
@@ -79,13 +80,13 @@ func writeSample(text *strings.Builder, tree *syntax.Regexp, times int) {
 	}
 	for range n {
 		for _, part := range tree.Sub {
-			writeSample(text, part, partTimes)
+			writeSample(text, part, partTimes, random)
 		}
 	}
 }
 
 // oneOf returns a random character of a class: a letter or a digit if it has some, and otherwise its first.
-func oneOf(class []rune) rune {
+func oneOf(class []rune, random *rand.Rand) rune {
 	var usual []rune
 	for _, char := range "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ" {
 		for i := 0; i < len(class); i += 2 {
@@ -97,7 +98,7 @@ func oneOf(class []rune) rune {
 	if len(usual) == 0 {
 		return class[0]
 	}
-	return usual[rand.IntN(len(usual))]
+	return usual[random.IntN(len(usual))]
 }
 
 // algorithm returns the algorithm of a key: that of a configuration, or the one that is usual.
