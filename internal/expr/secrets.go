@@ -109,7 +109,7 @@ func (b *builder) variable(n *ast.CallNode, optional bool) operand {
 		}
 		value, ok := r.Values.Variable(fullName)
 		if !ok && !optional {
-			panic(r.failure("%s: there is no such variable", called))
+			panic(r.failure("%s: there is no such variable: set %s (--var NAME=VALUE)", called, name))
 		}
 		return value, nil
 	})

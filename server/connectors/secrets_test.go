@@ -67,7 +67,7 @@ func TestReadSecrets(t *testing.T) {
 		`connectors.yaml:10:70: connectors.empty.auth.config.value: secret "empty": it is empty`,
 		`connectors.yaml:15:47: connectors.mismatch.auth.config: private_key: the key for RS256 is an EC key on P-256: an RSA key is needed`,
 		`connectors.yaml:25:43: connectors.exchange.auth.config: private_key: the key for RS256 is not PEM, nor a JWK, nor Base64 of PKCS #8, PKCS #1 or SEC 1: copy all of it, with the line -----BEGIN … PRIVATE KEY----- if there is one`,
-		`connectors.yaml:28:27: connectors.variable.auth.config: value: column 4: get_variable('region'): there is no such variable`,
+		`connectors.yaml:28:27: connectors.variable.auth.config: value: column 4: get_variable('region'): there is no such variable: set region (--var NAME=VALUE)`,
 		`connectors.yaml:31:27: connectors.line-break.auth.config: the mutation's headers: the value of "X-Key" holds a line break or another control character`,
 	)
 }
