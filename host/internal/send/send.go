@@ -65,6 +65,9 @@ type roundTripper struct {
 
 // RoundTrip implements [http.RoundTripper]. Its errors are those of the host, or errors of base without the credential.
 func (t *roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !t.Events.HasSpans() {
+		return t.attempts(r)
+	}
 	ctx, span := t.Events.Start(r.Context(), event.Span{Name: event.Request})
 	if !span.Exists() {
 		return t.attempts(r)
