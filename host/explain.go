@@ -33,7 +33,7 @@ type Explanation struct {
 	// Steps are the endpoints that were discovered on the way, the texts that were signed or hashed, and the requests that would
 	// be sent to token endpoints, in order.
 	Steps []view.Step `json:"steps,omitempty"`
-	// TLS has what the connector's TLS adds to the connections, or is nil.
+	// TLS is the connector's part in TLS connections, or nil.
 	TLS *ExplainedTLS `json:"tls,omitempty"`
 	// Fuel is the work of the guest, in the units of [Limits].Fuel.
 	Fuel int64 `json:"fuel"`

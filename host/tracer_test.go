@@ -356,7 +356,7 @@ type spans struct {
 type keptSpan struct {
 	host.Span
 	parent *keptSpan
-	// ends has what the span ended with. One is right.
+	// ends has the ends of the span. One is right.
 	ends []host.SpanEnd
 }
 

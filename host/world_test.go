@@ -24,7 +24,7 @@ import (
 	"github.com/keywright/keywright/internal/testworld"
 )
 
-// start is when every test's clock begins.
+// start is the time at which every test's clock begins.
 var start = time.Unix(1_700_000_000, 0)
 
 const (

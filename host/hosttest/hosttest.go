@@ -211,7 +211,7 @@ func (h *Harness) Warnings() []string {
 	return texts
 }
 
-// code has what the hosts of all tests have compiled. Without it, compiling takes most of a test's time.
+// code has the modules that the hosts of all tests have compiled. Without it, compiling takes most of a test's time.
 var code = sandbox.NewCode()
 
 // live returns the host, and makes it on the first call.

@@ -126,7 +126,7 @@ type result struct {
 	failure host.PluginFailure
 	// wrong says what no plugin should do, or is empty.
 	wrong string
-	// texts has what the API received of each request of the case.
+	// texts has each request of the case as the API received it.
 	texts []string
 }
 

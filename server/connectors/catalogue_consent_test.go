@@ -37,7 +37,7 @@ type consents struct {
 	checks []check
 	// header and prefix are those of the token, unless it is a bearer of RFC 6750.
 	header, prefix string
-	// set has what replaces texts of the connector, in pairs, beside the client ID. optional has members without which the product
+	// set has pairs of texts of the connector and their replacements, beside the client ID. optional has members without which the product
 	// answers too.
 	set      []string
 	optional string

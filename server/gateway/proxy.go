@@ -48,7 +48,7 @@ type call struct {
 	passing bool
 	// noRecords reports whether the API's answer has no records for the filter, not even an empty list.
 	noRecords bool
-	// undecoded is why the content codings of the API's last answer cannot be undone, or nil.
+	// undecoded is the error of undoing the content codings of the API's last answer, or nil.
 	undecoded error
 	// ends reports whether the API's answer is of a known length, as it is sent.
 	ends bool

@@ -50,7 +50,7 @@ type world struct {
 	// events are those of the requests that have ended, unless the test has an Observe of its own.
 	events []gateway.Event
 	log    testworld.Log
-	// hostLog has what the host logs.
+	// hostLog has the log lines of the host.
 	hostLog testworld.Log
 }
 

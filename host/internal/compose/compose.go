@@ -57,7 +57,7 @@ type Sealer interface {
 	Part(text string, from, to int) string
 }
 
-// Composer has what all calls of compose in a call of a guest share.
+// Composer is shared by all calls of compose in a call of a guest.
 type Composer struct {
 	call Call
 	// request is read when a placeholder of the request is first used.

@@ -54,7 +54,7 @@ type Input struct {
 	// Plugin is the plugin of the auth type. If it is nil, NoPlugin says what is wrong with the name.
 	Plugin   *Plugin
 	NoPlugin string
-	// Calls has what the calls of all connectors share. Check adds what is this connector's. Its Warn gets paths.
+	// Calls is the part of a plan that the calls of all connectors share. Check adds this connector's part. Its Warn gets paths.
 	Calls *hostfn.Plan
 	// EgressError is the error of the connector's own egress, or nil.
 	EgressError error
@@ -75,7 +75,7 @@ type Input struct {
 	Salt [32]byte
 }
 
-// Plan has what all requests of a connector share. It is not changed once NewConnector has returned.
+// Plan is shared by all requests of a connector. It is not changed once NewConnector has returned.
 type Plan struct {
 	// Plan is the plan of its calls.
 	*hostfn.Plan

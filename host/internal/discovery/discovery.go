@@ -33,7 +33,7 @@ type Key struct {
 	Trust [32]byte
 }
 
-// Asker has what reads a document for one who needs it.
+// Asker reads a document for one who needs it.
 type Asker struct {
 	// Client sends the requests. It must not follow redirects.
 	Client *http.Client

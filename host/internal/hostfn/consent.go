@@ -32,7 +32,7 @@ type Authorization struct {
 	NoPKCE bool
 }
 
-// Consent has what the host adds to an authorization request.
+// Consent has the parameters that the host adds to an authorization request.
 type Consent struct{ RedirectURI, State, Nonce, Verifier string }
 
 // parameters returns the parameters of an authorization request that the host alone sets, in the order of their names.

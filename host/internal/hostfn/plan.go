@@ -218,7 +218,7 @@ type Inputs struct {
 	Number int64
 	// Answer is the API's answer to an earlier attempt of the request, if the call runs because of it, and nil otherwise.
 	Answer *APIAnswer
-	// Earlier has what earlier elements of a list of authentications have put into the request, or is nil.
+	// Earlier is the mutation of earlier elements of a list of authentications, or nil.
 	Earlier *Mutation
 	// MadeUp is set if the secrets are made up, so that no key can be read. An explained call does not need one then.
 	MadeUp bool

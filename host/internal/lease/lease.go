@@ -88,7 +88,7 @@ type Node struct {
 	breaker breaker
 
 	mu sync.Mutex
-	// pending has what the store has not confirmed.
+	// pending has the writes that the store has not confirmed.
 	pending map[state.Lease]unwritten
 	// unsettled is the number of intents that have no outcome in the store, which includes those of pending.
 	unsettled int

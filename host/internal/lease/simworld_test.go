@@ -66,7 +66,7 @@ type simulation struct {
 	resume func()
 	faults bool
 	mutant string
-	// down is when the store answers again.
+	// down is the time at which the store answers again.
 	down time.Duration
 
 	rows   map[state.ID]*simRow
@@ -87,7 +87,7 @@ type simNode struct {
 	// starting is set until the process runs. It meets no faults then.
 	starting, dead bool
 	flushing       bool
-	// stopped is when the process goes on.
+	// stopped is the time at which the process goes on.
 	stopped time.Duration
 	// degraded is set while an exchange without the store begins.
 	degraded bool

@@ -22,7 +22,7 @@ const (
 	maxScanner       = 512 << 10
 )
 
-// Reuse has what calls left for later requests: their mutations, and the scanners of these. Connectors share the bytes fairly. A
+// Reuse keeps the mutations of calls for later requests, and the scanners of these. Connectors share the bytes fairly. A
 // scanner takes many times the memory of its mutation, so it is kept for fewer users.
 type Reuse struct {
 	mu        sync.Mutex

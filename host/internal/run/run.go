@@ -22,7 +22,7 @@ import (
 	"github.com/keywright/keywright/internal/fairqueue"
 )
 
-// Shared has what the runners of a host share.
+// Shared is shared by the runners of a host.
 type Shared struct {
 	Gate   Gate
 	Tokens *tokens.Store

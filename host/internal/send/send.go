@@ -296,7 +296,7 @@ type exchanged struct {
 	response *http.Response
 	out      *run.Outcome
 	guard    *guard
-	// rejection is why the answer is not passed on, or nil. Its status and headers count all the same.
+	// rejection is the error for which the answer is not passed on, or nil. Its status and headers count all the same.
 	rejection error
 }
 

@@ -34,7 +34,7 @@ var ErrAlgorithm = errors.New("unknown algorithm: use HS256, HS384, HS512, RS256
 
 // Signer signs, and keeps the keys that it has parsed or generated. It is safe for concurrent use.
 type Signer struct {
-	// Uses has what the keys serve beside JWS.
+	// Uses has the uses of keys beside JWS.
 	Uses *Uses
 	keys *lru.Cache[fingerprint, *Key]
 	// generated has keys in PEM, by the hash of what they were derived from.

@@ -10,7 +10,7 @@ import (
 	"github.com/keywright/keywright/host/state"
 )
 
-// Suite has what the tests need of a kind of store.
+// Suite has the functions of a kind of store that the tests call.
 type Suite struct {
 	// New returns an empty store. The test calls it once. New registers what has to be cleaned up with t.Cleanup.
 	New func(t *testing.T) state.Store

@@ -30,7 +30,7 @@ type diagnosis struct {
 	// at is the place of offset in text. Places behind it are counted from there.
 	offset int
 	place  problem.Place
-	// members has what membersOf returns, by its argument.
+	// members has the results of membersOf, by its argument.
 	members map[reflect.Type]map[string]reflect.Type
 }
 

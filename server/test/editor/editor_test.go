@@ -230,7 +230,7 @@ func place(t *testing.T, text string) (string, position) {
 	return before + after, position{strings.Count(before, "\n"), len(before) - 1 - strings.LastIndex(before, "\n")}
 }
 
-// completed has what the editor offers at the mark, among others, with a part of its description. "!" is before what it must not offer.
+// completed has proposals of the editor at the mark, with a part of their descriptions. It must not make those behind "!".
 var completed = map[string]struct {
 	file  string
 	wants map[string]string

@@ -86,7 +86,7 @@ type curl struct {
 	// where is the place of the option that is read, and err the first error of one.
 	where string
 	err   error
-	// rest has what the connector has no place for, and unread says what may have a credential that was not read.
+	// rest has the words for which the connector has no place, and unread those that may have a credential that was not read.
 	rest   []word
 	unread []string
 }

@@ -27,7 +27,7 @@ type shellText struct {
 	text string
 	// words are those of curl.
 	words []word
-	// rest has what no word has: comments, here-documents, assignments and other commands.
+	// rest has all that is in no word: comments, here-documents, assignments and other commands.
 	rest []word
 	// commands is true if rest has other commands.
 	commands bool

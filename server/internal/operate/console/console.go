@@ -37,7 +37,7 @@ type Config struct {
 	Logger *slog.Logger
 	// Gateway serves the callers.
 	Gateway *gateway.Gateway
-	// Recorder has what the connectors have done.
+	// Recorder has the records of the connectors' requests.
 	Recorder *Recorder
 	// State returns what is in use now. It is called for each page, concurrently.
 	State func() State

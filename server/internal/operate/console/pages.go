@@ -92,7 +92,7 @@ type pluginRow struct {
 	Same bool
 	// Connectors has the permalinks of the connectors with the type.
 	Connectors []string
-	// Rights has what it may do, by the things that it may use. The name of its type is no right.
+	// Rights has its rights, by the things that it may use. The name of its type is no right.
 	Rights lock.Capabilities
 	Fuel   Fuel
 }

@@ -152,7 +152,7 @@ func ofToken(e *host.TokenError) string {
 
 const wrongClient = "The client id or its secret is wrong, or the server wants it in another place: compare both with those at the product, look for blanks, and try another client_auth, if the auth type has it."
 
-// ofCode has what to do about a registered error code of a token endpoint.
+// ofCode has the remedies for registered error codes of token endpoints.
 var ofCode = map[string]string{
 	"invalid_client":         wrongClient,
 	"invalid_grant":          "The grant or assertion is refused: compare issuer, subject, audience and key with those that the product expects; a user may have to approve the client there first.",

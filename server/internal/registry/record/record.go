@@ -88,7 +88,7 @@ const apiHost = "api.test"
 
 type recorder struct {
 	input Sent
-	// infos has what the host knows of the plugin of each authentication, and info that of the plugin that the case is of.
+	// infos has the plugin of each authentication, and info the one that the case is of.
 	infos []host.PluginInfo
 	info  host.PluginInfo
 	// ctx is the context of the request, which has its user.

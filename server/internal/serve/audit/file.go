@@ -24,7 +24,7 @@ type file struct {
 	lock     *flock.Flock
 	// size is the size of the file after the last write, in bytes, and found that before the first one.
 	size, found int64
-	// unsynced has what was written since the last sync. doubtful reports whether a sync has failed since, so that nobody knows how
+	// unsynced has the bytes that were written since the last sync. doubtful reports whether a sync has failed since, so that nobody knows how
 	// much of it is on the disk.
 	unsynced []byte
 	doubtful bool

@@ -132,7 +132,7 @@ type daemon struct {
 	follows func(name string) (target string, err error)
 	clock   func() time.Time
 	metrics *gatewayMetrics
-	// recorder has what the console shows of requests.
+	// recorder has the requests that the console shows.
 	recorder *console.Recorder
 	gateway  *gateway.Gateway
 	// shared is the member state of the file, which all sets share.
