@@ -57,8 +57,7 @@ var (
 	noSniff     = []string{"nosniff"}
 	noPage      = []string{"default-src 'none'; sandbox"} // so that HTML of an API is no page of the gateway's origin
 	octetStream = []string{"application/octet-stream"}    // so that net/http does not guess a type
-	private     = []string{"private"}
-	unencoded   = []string{"identity"} // of requests to APIs
+	unencoded   = []string{"identity"}                    // of requests to APIs
 )
 
 // pass writes an answer to the caller. If the body breaks off, pass logs the error and panics with [http.ErrAbortHandler], so
@@ -160,10 +159,6 @@ func readDecoded(response *http.Response) error {
 // setPrivate changes the headers of an answer so that shared caches do not store it (threats.md 47).
 func setPrivate(h http.Header) {
 	h["Vary"] = append(h["Vary"], "Authorization, Cookie")
-	if len(h["Cache-Control"]) == 0 {
-		h["Cache-Control"] = private
-		return
-	}
 	directives := []string{"private"}
 	for _, line := range h["Cache-Control"] {
 		for directive := range strings.SplitSeq(line, ",") {
@@ -184,13 +179,6 @@ type namedHeaders struct {
 	prefixes []string
 }
 
-const (
-	// maxNamedHeaders limits the names of a definition.
-	maxNamedHeaders = 50
-	// minHeaderPrefix is the least size of the text before a * in bytes: X- alone is no name of a group.
-	minHeaderPrefix = 4
-)
-
 // passes reports whether a definition lets a header pass. It is false for each header that no definition may name, because a
 // pattern may match one.
 func (n *namedHeaders) passes(name string) bool {
@@ -204,6 +192,8 @@ func (n *namedHeaders) exposed(h http.Header) []string {
 }
 
 func (k *compiler) compileResponseHeaders(headers []string) namedHeaders {
+	const maxNamedHeaders = 50 // of a definition
+	const minHeaderPrefix = 4  // bytes before a *: X- alone is no name of a group
 	if len(headers) > maxNamedHeaders {
 		k.Wrong("response.headers", "has more than %d names", maxNamedHeaders)
 	}

@@ -152,17 +152,11 @@ type exchangesKey struct{}
 
 // observe ends the span of a call that has ended, and calls Config.Observe.
 func (c *call) observe() {
-	observe := c.gateway.config.Observe
-	if observe == nil && c.traced == nil {
-		return
-	}
 	event := c.finalEvent()
 	if c.traced != nil {
 		c.traced(event)
 	}
-	if observe != nil {
-		observe(event)
-	}
+	c.gateway.config.Observe(event)
 }
 
 // finalEvent returns the event of a call that has ended.
@@ -311,8 +305,7 @@ func (e *Event) Remedy() string {
 	if step == "" {
 		return ""
 	}
-	fault := remedy.Fault{
+	return remedy.Of(remedy.Fault{
 		Err: e.Err, Plugin: e.Attempt.Failure, Stage: host.Stage(e.Stage), Late: e.Problem == "upstream-timeout", Status: e.Status, Code: e.Refusal.Code, Offset: e.Refusal.Offset,
-	}
-	return remedy.Of(fault)
+	})
 }

@@ -104,6 +104,9 @@ func New(c Config) *Gateway {
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
+	if c.Observe == nil {
+		c.Observe = func(Event) {}
+	}
 	g := &Gateway{
 		config: c, current: &generation{}, places: newPlaces(), buffers: sync.Pool{New: func() any { return new(buffer) }},
 		consents:  newLimiter(Limits{Concurrent: maxConsents, PerUser: 1 / consentEvery.Seconds()}, c.Clock),

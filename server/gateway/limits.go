@@ -22,13 +22,10 @@ type limiter struct {
 	clock  func() time.Time
 	// total is the rate of all users. It is nil if there is no limit.
 	total *rate.Limiter
+	// burst is the number of requests of one user that may come at once.
+	burst int
 
-	// perUser is the rate of one user, and burst is the number of requests of one user that may come at once.
-	perUser rate.Limit
-	burst   int
-	// share is the maximum number of requests of one user under way.
-	share int
-	mu    sync.Mutex
+	mu sync.Mutex
 	// all counts the requests under way, and inside those of each user.
 	all    int
 	inside map[string]int
@@ -41,9 +38,7 @@ type limiter struct {
 const maxUsers = 10_000
 
 func newLimiter(l Limits, clock func() time.Time) *limiter {
-	limits := &limiter{
-		limits: l, clock: clock, perUser: rate.Limit(l.PerUser), burst: max(1, int(l.PerUser)), share: max(1, l.Concurrent/4), inside: map[string]int{},
-	}
+	limits := &limiter{limits: l, clock: clock, burst: max(1, int(l.PerUser)), inside: map[string]int{}}
 	if l.Total > 0 {
 		limits.total = rate.NewLimiter(rate.Limit(l.Total), max(1, int(l.Total)))
 	}
@@ -64,7 +59,14 @@ func (l *limiter) enter(user string) (release func(), err error) {
 	if err := l.admit(user); err != nil {
 		return nil, err
 	}
-	release = func() { l.dismiss(user) }
+	release = func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.all--
+		if l.inside[user]--; l.inside[user] == 0 {
+			delete(l.inside, user)
+		}
+	}
 	if err := l.rates(user); err != nil {
 		release()
 		return nil, err
@@ -74,15 +76,12 @@ func (l *limiter) enter(user string) (release func(), err error) {
 
 // rates counts a request for both rates. It returns an error if one is exceeded.
 func (l *limiter) rates(user string) error {
-	if l.users == nil && l.total == nil {
-		return nil
-	}
 	now := l.clock()
 	if l.users != nil && !l.rateOf(user).AllowN(now, 1) {
-		return &httpProblem{status: http.StatusTooManyRequests, kind: "too-many-requests", detail: "you send more requests than one user may send", retry: nextAfter(l.perUser)}
+		return &httpProblem{status: http.StatusTooManyRequests, kind: "too-many-requests", detail: "you send more requests than one user may send", retry: nextAfter(l.limits.PerUser)}
 	}
 	if l.total != nil && !l.total.AllowN(now, 1) {
-		return &httpProblem{status: http.StatusTooManyRequests, kind: "too-many-requests", detail: "there are more requests than there may be", retry: nextAfter(l.total.Limit())}
+		return &httpProblem{status: http.StatusTooManyRequests, kind: "too-many-requests", detail: "there are more requests than there may be", retry: nextAfter(l.limits.Total)}
 	}
 	return nil
 }
@@ -92,21 +91,21 @@ func (l *limiter) rateOf(user string) *rate.Limiter {
 	defer l.mu.Unlock()
 	lim, ok := l.users.Get(user)
 	if !ok {
-		lim = rate.NewLimiter(l.perUser, l.burst)
+		lim = rate.NewLimiter(rate.Limit(l.limits.PerUser), l.burst)
 		l.users.Add(user, lim)
 	}
 	return lim
 }
 
 // nextAfter returns the number of seconds after which a rate allows the next request.
-func nextAfter(r rate.Limit) int { return int(math.Ceil(1 / float64(r))) }
+func nextAfter(rate float64) int { return int(math.Ceil(1 / rate)) }
 
 // admit counts a request under way, or returns an error if there are too many. Requests without a user have no share.
 func (l *limiter) admit(user string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case user != "" && l.inside[user] >= l.share:
+	case user != "" && l.inside[user] >= max(1, l.limits.Concurrent/4):
 		return &httpProblem{status: http.StatusTooManyRequests, kind: "too-many-requests", detail: "you have as many requests under way as one user may have", retry: 1}
 	case l.all >= l.limits.Concurrent:
 		return &httpProblem{status: http.StatusServiceUnavailable, kind: "too-many-requests", detail: "there are as many requests under way as there may be", retry: 1}
@@ -114,15 +113,6 @@ func (l *limiter) admit(user string) error {
 	l.all++
 	l.inside[user]++
 	return nil
-}
-
-func (l *limiter) dismiss(user string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.all--
-	if l.inside[user]--; l.inside[user] == 0 {
-		delete(l.inside, user)
-	}
 }
 
 // newPlaces returns the places for shaping bodies: two for each processor, but at least four. They are few, because a decoded

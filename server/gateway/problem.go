@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/answers"
@@ -212,16 +211,9 @@ func (c *call) timing() string {
 	if e.Sent.IsZero() {
 		answered = c.gateway.config.Clock()
 	}
-	text := make([]byte, 0, 96)
-	text = appendMilliseconds(append(text, "auth;dur="...), max(0, answered.Sub(e.Began)-e.API-e.Attempt.TokenTime-e.Attempt.KeyTime))
-	text = appendMilliseconds(append(text, ", token;dur="...), e.Attempt.TokenTime)
+	auth, key := max(0, answered.Sub(e.Began)-e.API-e.Attempt.TokenTime-e.Attempt.KeyTime), ""
 	if e.Attempt.KeyRequests > 0 {
-		text = appendMilliseconds(append(text, ", key;dur="...), e.Attempt.KeyTime)
+		key = fmt.Sprintf(", key;dur=%v", milliseconds(e.Attempt.KeyTime))
 	}
-	text = appendMilliseconds(append(text, ", upstream;dur="...), e.API)
-	return string(text)
-}
-
-func appendMilliseconds(text []byte, d time.Duration) []byte {
-	return strconv.AppendFloat(text, float64(d.Microseconds())/1000, 'f', -1, 64)
+	return fmt.Sprintf("auth;dur=%v, token;dur=%v%s, upstream;dur=%v", milliseconds(auth), milliseconds(e.Attempt.TokenTime), key, milliseconds(e.API))
 }

@@ -121,9 +121,8 @@ func (c *call) RoundTrip(r *http.Request) (*http.Response, error) {
 	c.event.Sends++
 	timeout := c.connector.definition.Timeout
 	timer := time.AfterFunc(timeout, func() { c.cancel(errUpstreamTime) })
-	var sending *waiting
+	sending := &waiting{ReadCloser: r.Body, timer: timer, timeout: timeout}
 	if r.Body != nil && r.Body != http.NoBody {
-		sending = &waiting{ReadCloser: r.Body, timer: timer, timeout: timeout}
 		r.Body = sending
 	}
 	response, err := base.RoundTrip(r)
@@ -209,9 +208,6 @@ func (w *waiting) Read(p []byte) (int, error) {
 
 // end makes later reads leave the timer alone.
 func (w *waiting) end() {
-	if w == nil {
-		return
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.timer = nil

@@ -68,9 +68,7 @@ func (g *Gateway) runTest(ctx context.Context, permalink string, t trial.Try) (*
 	}
 	result.Request = c.sentRequest(ctx)
 	result.Remedy, result.Refusal = event.Remedy(), refusalOf(event.Err)
-	if observe := g.config.Observe; observe != nil {
-		observe(event)
-	}
+	g.config.Observe(event)
 	setStages(result, event)
 	return result, nil
 }
@@ -138,13 +136,11 @@ func (c *call) sentRequest(ctx context.Context) *trial.Request {
 
 // refusalOf returns the remembered refusal that is the reason of an error, or nil.
 func refusalOf(err error) *trial.EarlierRefusal {
-	var tokenErr *host.TokenError
-	if !errors.As(err, &tokenErr) || !tokenErr.Remembered {
+	last, ok := errors.AsType[*host.TokenError](err)
+	if !ok || !last.Remembered {
 		return nil
 	}
-	return &trial.EarlierRefusal{
-		Status: tokenErr.Status, Code: tokenErr.Code, AgeSeconds: tokenErr.Age.Seconds(), RetrySeconds: tokenErr.RetryAfter.Seconds(),
-	}
+	return &trial.EarlierRefusal{Status: last.Status, Code: last.Code, AgeSeconds: last.Age.Seconds(), RetrySeconds: last.RetryAfter.Seconds()}
 }
 
 // setStages sets the stages of a result, those that the request has reached. It has failed at one of them only if there was a problem. The

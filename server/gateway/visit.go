@@ -48,29 +48,20 @@ func redirectURI(own string, connector *running) string {
 // 132). All consents of a browser have the same one, so that several tabs can be under way.
 var bindingSyntax = regexp.MustCompile(`^[A-Z2-7]{26}$`)
 
-// bindingName returns the name of the cookie. With https, no other host of the site can set a cookie with that prefix (RFC
-// 6265bis section 4.1.3.2).
-func bindingName(own string) string {
-	if strings.HasPrefix(own, "https://") {
-		return "__Host-keywright-connect"
-	}
-	return "keywright-connect"
-}
-
 // bindingCookie returns the cookie of a binding. Browsers send it with the callback: a link of another site to a page of its own
 // counts as SameSite=Lax.
 func bindingCookie(own, binding string) *http.Cookie {
 	const lifetime = 11 * 60 // seconds; a consent ends after ten minutes
-	secure, path := strings.HasPrefix(own, "https://"), "/connect"
-	if secure {
-		path = "/" // which the prefix of the name demands
+	c := &http.Cookie{Name: "keywright-connect", Value: binding, Path: "/connect", MaxAge: lifetime, HttpOnly: true, SameSite: http.SameSiteLaxMode}
+	if strings.HasPrefix(own, "https://") { // no other host of the site can set a cookie with this prefix (RFC 6265bis section 4.1.3.2)
+		c.Name, c.Path, c.Secure = "__Host-keywright-connect", "/", true
 	}
-	return &http.Cookie{Name: bindingName(own), Value: binding, Path: path, MaxAge: lifetime, Secure: secure, HttpOnly: true, SameSite: http.SameSiteLaxMode}
+	return c
 }
 
 // binding returns the binding of the browser, or "" if the request does not have exactly one.
 func (v *visit) binding(own string) string {
-	all := v.r.CookiesNamed(bindingName(own))
+	all := v.r.CookiesNamed(bindingCookie(own, "").Name)
 	if len(all) != 1 || !bindingSyntax.MatchString(all[0].Value) {
 		return ""
 	}

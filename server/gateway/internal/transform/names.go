@@ -81,13 +81,10 @@ func (f family) value(r *run, name string) any {
 
 var languages = map[place]*expr.Language{inRequest: language(inRequest), inResponse: language(inResponse), inFilter: language(inFilter)}
 
-// functionNames are the names of the functions. All places have the same.
-var functionNames = (&expr.Language{Bodies: true}).FunctionNames()
-
 func language(where place) *expr.Language {
 	return &expr.Language{
 		Bodies: true, Group: isGroup, Name: where.name,
-		UnknownFunction: func(name string) string { return suggest(name, functionNames) },
+		UnknownFunction: func(name string) string { return suggest(name, (&expr.Language{Bodies: true}).FunctionNames()) },
 	}
 }
 

@@ -110,25 +110,23 @@ func (all *Patterns) CompileResponse(source string) (*Body, []*Problem) {
 }
 
 // cut splits a template into texts and expressions. A source that is not a template is one expression.
-func cut(source string, template bool) (pieces []expr.Piece, problems []*Problem) {
+func cut(source string, template bool) ([]expr.Piece, *Problem) {
 	if len(source) > MaxSource {
-		return nil, []*Problem{{Message: "the source is longer than 64 KiB"}}
+		return nil, &Problem{Message: "the source is longer than 64 KiB"}
 	}
-	var problem *expr.Error
 	if template {
-		pieces, problem = expr.Cut(source, MaxTokens)
-	} else {
-		pieces = make([]expr.Piece, 1)
-		pieces[0], problem = expr.Whole(source, MaxTokens)
+		return expr.Cut(source, MaxTokens)
 	}
-	if problem != nil {
-		problems = []*Problem{problem}
-	}
-	return pieces, problems
+	piece, problem := expr.Whole(source, MaxTokens)
+	return []expr.Piece{piece}, problem
 }
 
 func (all *Patterns) compileBody(source string, template bool, where place) (*Body, []*Problem) {
-	pieces, problems := cut(source, template)
+	pieces, problem := cut(source, template)
+	var problems []*Problem
+	if problem != nil {
+		problems = append(problems, problem)
+	}
 	b, patterns := &Body{template: template}, all.all.Source()
 	for _, p := range pieces {
 		if !p.Expression {
@@ -187,9 +185,9 @@ type Filter struct {
 // the source of CompileResponse can. The records are the elements of the body, or of its member records if that is not "".
 // If there are problems, the Filter is nil.
 func (all *Patterns) CompileFilter(source, records string) (*Filter, []*Problem) {
-	pieces, problems := cut(source, false)
-	if len(problems) > 0 {
-		return nil, problems
+	pieces, problem := cut(source, false)
+	if problem != nil {
+		return nil, []*Problem{problem}
 	}
 	e, problems := languages[inFilter].Compile(pieces[0], all.all.Source())
 	if len(problems) > 0 {
