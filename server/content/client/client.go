@@ -35,13 +35,12 @@ type Client struct {
 // it uses http.DefaultClient. It returns an error if baseURL is not an http or https URL of scheme, host and path only.
 func New(baseURL string, c *http.Client) (*Client, error) {
 	base, err := url.Parse(baseURL)
-	if err != nil {
-		return nil, errors.New("content client: the URL cannot be read") // url's error quotes the URL, which may contain a password
-	}
-	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
+	switch {
+	case err != nil: // it quotes the URL, which may contain a password
+		return nil, errors.New("content client: the URL cannot be read")
+	case base.Scheme != "http" && base.Scheme != "https" || base.Host == "":
 		return nil, errors.New("content client: the URL must begin with https:// or http:// and a host")
-	}
-	if base.RawQuery != "" || base.ForceQuery || base.Fragment != "" || base.User != nil {
+	case base.RawQuery != "" || base.ForceQuery || base.Fragment != "" || base.User != nil:
 		return nil, errors.New("content client: the URL must be scheme, host and path only")
 	}
 	return &Client{base: base, http: cmp.Or(c, http.DefaultClient)}, nil

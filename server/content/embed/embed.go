@@ -81,13 +81,10 @@ func New(c Config) (*Resolver, error) {
 		return nil, err
 	}
 	return &Resolver{
-		providers: list,
-		sanitizer: newSanitizer(list),
-		client:    &http.Client{Transport: checkedTransport{c.Transport}, CheckRedirect: list.checkRedirect},
-		logger:    c.Logger,
-		cache:     newCache(10_000, 32<<20, c.Clock), // entries, and bytes of URLs and HTML
-		fetches:   semaphore.NewWeighted(maxFetches),
-		documents: semaphore.NewWeighted(maxDocuments),
+		providers: list, sanitizer: newSanitizer(list), logger: c.Logger,
+		client:  &http.Client{Transport: checkedTransport{c.Transport}, CheckRedirect: list.checkRedirect},
+		cache:   newCache(10_000, 32<<20, c.Clock), // entries, and bytes of URLs and HTML
+		fetches: semaphore.NewWeighted(maxFetches), documents: semaphore.NewWeighted(maxDocuments),
 	}, nil
 }
 

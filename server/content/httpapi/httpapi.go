@@ -6,6 +6,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -102,7 +103,8 @@ func New(c Config) (http.Handler, error) {
 	c.Random = cmp.Or(c.Random, rand.Reader)
 	c.Requests = cmp.Or(c.Requests, DefaultRequests)
 	const mostHeld = 512 << 20 // bytes of bodies that are being written. A slow client holds those of its response, and nothing else (threats.md 80)
-	return &handler{config: c, document: document(c.Base), places: fairqueue.New(c.Requests, mostHeld)}, nil
+	document := bytes.Replace(openAPI, []byte(`"url": "/"`), []byte(`"url": "`+cmp.Or(c.Base, "/")+`"`), 1)
+	return &handler{config: c, document: document, places: fairqueue.New(c.Requests, mostHeld)}, nil
 }
 
 var plainPath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)*$`)
@@ -123,24 +125,21 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var id [16]byte
 	_, _ = io.ReadFull(h.config.Random, id[:]) // without randomness, requests have the same ID
 	event := Event{ID: hex.EncodeToString(id[:])}
-	h.prepare(w.Header(), event.ID)
-	if err := h.serve(w, r, &event); err != nil {
-		h.fail(w, r, &event, err)
-	}
-	if h.config.Observe != nil {
-		event.Total = h.config.Clock().Sub(began)
-		h.config.Observe(event)
-	}
-}
-
-func (h *handler) prepare(header http.Header, id string) {
-	header.Set("X-Request-Id", id)
+	header := w.Header()
+	header.Set("X-Request-Id", event.ID)
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Content-Security-Policy", "default-src 'none'")
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("Vary", "Accept-Encoding")
 	if h.config.Callers != nil {
 		header.Set("Vary", "Accept-Encoding, Authorization, X-API-Key")
+	}
+	if err := h.serve(w, r, &event); err != nil {
+		h.fail(w, r, &event, err)
+	}
+	if h.config.Observe != nil {
+		event.Total = h.config.Clock().Sub(began)
+		h.config.Observe(event)
 	}
 }
 

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
 	_ "embed" // for openapi.json
 	"encoding/base64"
@@ -303,10 +302,3 @@ func (q *query) integer(name string, maximum, missing int64) int64 {
 
 //go:embed openapi.json
 var openAPI []byte
-
-func document(base string) []byte {
-	if base == "" {
-		return openAPI
-	}
-	return bytes.Replace(openAPI, []byte(`"url": "/"`), []byte(`"url": "`+base+`"`), 1)
-}

@@ -96,7 +96,7 @@ var rules = []rule{
 	{packages: "server/content/httpapi", ours: []string{"server/content", "internal/fairqueue"}, others: []string{"github.com/klauspost/compress"}},
 	{packages: "server/content/client", ours: []string{"internal/files", "internal/answers", "server/content"}},
 	{packages: "server/content/embed", ours: []string{"server/internal/codings", "internal/answers"}, others: []string{"github.com/hashicorp/golang-lru/v2", "github.com/microcosm-cc/bluemonday", "golang.org/x/net", "golang.org/x/sync"}},
-	{packages: "server/content/internal/sqlstore", ours: []string{"server/content", "server/internal/migrate"}, others: []string{"github.com/go-json-experiment/json"}},
+	{packages: "server/content/internal/sqlstore", ours: []string{"server/content", "server/internal/migrate"}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/sync"}},
 	{packages: "server/content/sqlite", ours: []string{"server/content", "server/content/internal/sqlstore", "server/internal/migrate", "server/internal/sqlitefile"}, others: []string{"modernc.org/sqlite"}},
 	{packages: "server/content/postgres", ours: []string{"server/content", "server/content/internal/sqlstore", "server/internal/migrate", "server/internal/postgresurl"}, others: []string{"github.com/jackc/pgx/v5"}},
 	{packages: "server/content/importer", ours: []string{"server/content", "internal/problem"}, others: []string{"github.com/go-json-experiment/json"}},

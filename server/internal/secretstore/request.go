@@ -193,8 +193,7 @@ func (r *Request) fill(ctx context.Context, base string, p placeholders) (*http.
 	if query != nil {
 		target += "?" + strings.Join(query, "&")
 	}
-	method := r.Method
-	var body io.Reader
+	method, body := r.Method, io.Reader(nil)
 	if r.Body != "" {
 		body = strings.NewReader(p.in(r.Body, inJSON))
 		method = cmp.Or(method, http.MethodPost)

@@ -46,19 +46,15 @@ type session struct {
 	readTime time.Time
 }
 
-// span sets the times of a token that lives so many seconds, and returns its lifetime. 0 means unlimited or unknown.
-func (s *session) span(now time.Time, seconds int64) time.Duration {
-	s.updated, s.readTime, s.renew, s.ends = now, now, time.Time{}, time.Time{}
-	if seconds <= 0 {
-		return 0
+// newSession returns the session of a token that lives so many seconds. 0 means unlimited or unknown.
+func newSession(token string, renewable bool, now time.Time, seconds int64) *session {
+	s := &session{token: token, renewable: renewable, openTime: now, updated: now, readTime: now}
+	if seconds > 0 {
+		s.life = time.Duration(min(seconds, int64(maxLife/time.Second))) * time.Second
+		s.ends = now.Add(s.life)
+		s.renew = now.Add(s.life / 3 * 2)
 	}
-	life := maxLife
-	if seconds < int64(maxLife/time.Second) {
-		life = time.Duration(seconds) * time.Second
-	}
-	s.ends = now.Add(life)
-	s.renew = now.Add(life / 3 * 2)
-	return life
+	return s
 }
 
 // clockWentBack reports whether the clock was set back, so that the times of the session are wrong.
@@ -203,10 +199,8 @@ func (v *VaultStore) lookup(ctx context.Context, token string) (*session, error)
 	if err != nil {
 		return nil, err
 	}
-	s := &session{token: token, openTime: now}
 	if r.status == http.StatusForbidden {
-		s.span(now, 0)
-		return s, nil
+		return newSession(token, false, now, 0), nil
 	}
 	if r.status != http.StatusOK {
 		return nil, fmt.Errorf("vault cannot look up the token: %w", r.unexpected())
@@ -221,8 +215,7 @@ func (v *VaultStore) lookup(ctx context.Context, token string) (*session, error)
 	if err := decode(r.body, &document); err != nil {
 		return nil, fmt.Errorf("vault at auth/token/lookup-self: %w", err)
 	}
-	s.renewable = document.Data.Renewable
-	s.life = s.span(now, document.Data.TTL)
+	s := newSession(token, document.Data.Renewable, now, document.Data.TTL)
 	if !s.renewable {
 		s.renew = time.Time{} // it is used until it expires
 	}
@@ -265,7 +258,5 @@ func (r *reply) session(now time.Time) (*session, error) {
 	if document.Auth == nil || !isToken(document.Auth.Token) || len(document.Auth.Token) > maxToken {
 		return nil, errors.New("there is no token in the answer: a login that needs more than one step cannot be used")
 	}
-	s := &session{token: document.Auth.Token, renewable: document.Auth.Renewable, openTime: now}
-	s.life = s.span(now, document.Auth.Duration)
-	return s, nil
+	return newSession(document.Auth.Token, document.Auth.Renewable, now, document.Auth.Duration), nil
 }

@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/internal/migrate"
 )
@@ -50,8 +52,8 @@ type Store struct {
 	config Config
 	limits limits
 
-	// readers is a semaphore of Config.Readers, or nil.
-	readers chan struct{}
+	// readers is of Config.Readers, or nil.
+	readers *semaphore.Weighted
 	// prepared has the statements that read, by their texts. It is empty if none may be prepared.
 	prepared map[string]*sql.Stmt
 }
@@ -108,7 +110,7 @@ ORDER BY CASE WHEN NOT trashed THEN id END LIMIT ($2 + 0)`
 func New(ctx context.Context, config Config) (*Store, error) {
 	s := &Store{config: config, limits: limits{articles: 500, chunks: 64}, prepared: map[string]*sql.Stmt{}}
 	if config.Readers > 0 {
-		s.readers = make(chan struct{}, config.Readers)
+		s.readers = semaphore.NewWeighted(int64(config.Readers))
 	}
 	if config.Unprepared {
 		return s, nil
@@ -144,13 +146,7 @@ func (s *Store) reader(ctx context.Context) (statement context.Context, done fun
 	if s.readers == nil {
 		return ctx, func() {}, nil
 	}
-	select {
-	case s.readers <- struct{}{}:
-	case <-ctx.Done():
-		return nil, nil, ctx.Err()
-	}
-	if err := ctx.Err(); err != nil { // select chooses at random if both cases are ready
-		<-s.readers
+	if err := s.readers.Acquire(ctx, 1); err != nil {
 		return nil, nil, err
 	}
 	until := time.Now().Add(readTime)
@@ -160,7 +156,7 @@ func (s *Store) reader(ctx context.Context) (statement context.Context, done fun
 	statement, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
 	return statement, func() {
 		cancel()
-		<-s.readers
+		s.readers.Release(1)
 	}, nil
 }
 

@@ -165,12 +165,7 @@ func (s *Store) Delete(ctx context.Context, id state.ID, generation int64) (bool
 
 // Reseal implements [state.Store].
 func (s *Store) Reseal(ctx context.Context, id state.ID, generation int64, value []byte) (bool, error) {
-	var one int
-	ok, err := s.one(ctx, s.config.Writes, s.statements.reseal, []any{id[:], generation, value}, &one)
-	if err != nil {
-		return false, s.fault(ctx, "seal a value anew", err)
-	}
-	return ok, nil
+	return s.change(ctx, "seal a value anew", id, s.statements.reseal, id[:], generation, value)
 }
 
 // change executes a statement that changes a row, and wakes its waiters.
