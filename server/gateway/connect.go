@@ -104,7 +104,9 @@ func NewConnector(ctx context.Context, h *host.Host, d Definition) (*Connector, 
 	d.Patterns = cmp.Or(d.Patterns, &Patterns{})
 	c := &Connector{definition: d, host: h}
 	d.Permalink = cmp.Or(d.Permalink, Permalink(d.Name))
-	c.definition.Permalink, c.definition.Limits = d.Permalink, d.Limits.withDefaults()
+	c.definition.Permalink = d.Permalink
+	l := &c.definition.Limits
+	l.RequestBytes, l.ResponseBytes, l.Concurrent = cmp.Or(l.RequestBytes, 8<<20), cmp.Or(l.ResponseBytes, 8<<20), cmp.Or(l.Concurrent, 256)
 	c.definition.Timeout, c.definition.Streams.Silence = cmp.Or(d.Timeout, 15*time.Second), cmp.Or(d.Streams.Silence, 10*time.Minute)
 	if len(c.definition.Methods) == 0 {
 		c.definition.Methods = []string{http.MethodGet}

@@ -32,7 +32,6 @@ type Consent struct {
 // Check returns all problems, nil if there are none. The path of a problem names a member as in connectors.yaml: url, return_to.
 // allowHTTP allows plain http, as PlainHTTP does; without them, http is valid for localhost and loopback addresses only.
 func (c Consent) Check(allowHTTP bool) (all []host.Problem) {
-	const plain = "with which anybody on the way can take over what users connect: use https, or plain_http: true"
 	for _, m := range []struct{ path, text, example string }{
 		{"url", c.URL, "https://gateway.example.com"},
 		{"return_to", c.ReturnTo, "https://app.example.com/settings"},
@@ -45,7 +44,7 @@ func (c Consent) Check(allowHTTP bool) (all []host.Problem) {
 		case err != nil:
 			all = append(all, host.Problem{Path: m.path, Message: err.Error()})
 		case u.Scheme == "http" && !allowHTTP && !c.PlainHTTP && !isLoopback(withoutPort(u.Host)):
-			all = append(all, host.Problem{Path: m.path, Message: "is plain http, " + plain})
+			all = append(all, host.Problem{Path: m.path, Message: "is plain http, with which anybody on the way can take over what users connect: use https, or plain_http: true"})
 		case m.path == "url" && u.Scheme+"://"+u.Host != m.text:
 			all = append(all, host.Problem{Path: m.path, Message: "is not an origin: scheme and host, without a slash at the end, such as " + m.example})
 		}
@@ -79,8 +78,6 @@ const (
 	// consentsAtOnce is the number of requests to /connect and below that one user may send at once. One more is allowed
 	// every consentEvery, because each consent that begins takes a row of the store for ten minutes.
 	consentsAtOnce, consentEvery = 20, 3 * time.Second
-	// maxCallback is the maximum length of a callback's query in bytes. Some authorization servers have codes of several KiB.
-	maxCallback = 16 << 10
 )
 
 // consentPath returns the part of a path behind /connect, without the slash, and whether the path is below /connect.
@@ -167,13 +164,10 @@ func (v *visit) uses() error {
 }
 
 func (v *visit) accepts(kind string) bool {
-	for part := range strings.SplitSeq(strings.Join(v.r.Header["Accept"], ","), ",") {
+	return slices.ContainsFunc(strings.Split(strings.Join(v.r.Header["Accept"], ","), ","), func(part string) bool {
 		name, _, _ := strings.Cut(part, ";")
-		if strings.EqualFold(strings.TrimSpace(name), kind) {
-			return true
-		}
-	}
-	return false
+		return strings.EqualFold(strings.TrimSpace(name), kind)
+	})
 }
 
 // navigates reports whether the browser opens a page of its own for the request, so that no other page can read the answer. A
@@ -294,6 +288,7 @@ func (v *visit) callback(connector *running) error {
 
 // callbackValues parses the query of a callback. A parameter that is there twice is an error (RFC 6749 section 3.1).
 func callbackValues(query string) (url.Values, error) {
+	const maxCallback = 16 << 10 // bytes. Some authorization servers have codes of several KiB
 	values, err := url.ParseQuery(query)
 	if len(query) > maxCallback || err != nil {
 		return nil, &httpProblem{status: http.StatusBadRequest, kind: "bad-request", detail: "the query is too long, or not well formed"}

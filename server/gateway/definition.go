@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"cmp"
 	"errors"
 	"net/url"
 	"regexp"
@@ -161,11 +160,6 @@ func (*codeOnly) UnmarshalJSON([]byte) error { return errNoFormat }
 
 // UnmarshalYAML returns an error. Package connectors reads definitions.
 func (*codeOnly) UnmarshalYAML(func(any) error) error { return errNoFormat }
-
-func (l Limits) withDefaults() Limits {
-	l.RequestBytes, l.ResponseBytes, l.Concurrent = cmp.Or(l.RequestBytes, 8<<20), cmp.Or(l.ResponseBytes, 8<<20), cmp.Or(l.Concurrent, 256)
-	return l
-}
 
 // baseURL is the rule for the URL of a definition. It allows plain http, because the host refuses that unless its Egress allows it.
 var baseURL = urlcheck.Rule{AllowHTTP: true, Credentials: "put the credential into auth", Example: "https://api.example.com/v1"}

@@ -33,16 +33,14 @@ type limiter struct {
 	users *lru.Cache[string, *rate.Limiter]
 }
 
-// maxUsers is the maximum number of users whose rates are kept. The user who has not called for longest is dropped first, and
-// most likely has a full allowance again.
-const maxUsers = 10_000
-
 func newLimiter(l Limits, clock func() time.Time) *limiter {
 	limits := &limiter{limits: l, clock: clock, burst: max(1, int(l.PerUser)), inside: map[string]int{}}
 	if l.Total > 0 {
 		limits.total = rate.NewLimiter(rate.Limit(l.Total), max(1, int(l.Total)))
 	}
 	if l.PerUser > 0 {
+		// The user who has not called for longest is dropped first, and most likely has a full allowance again.
+		const maxUsers = 10_000
 		limits.users, _ = lru.New[string, *rate.Limiter](maxUsers) // the only error is for sizes below one
 	}
 	return limits

@@ -244,10 +244,7 @@ func (w *testedAnswer) Write(p []byte) (int, error) {
 
 func (w *testedAnswer) Flush() { w.flushed = true }
 
-const (
-	maxAround = 64 << 10 // bytes that the JSON of a test may have beside the body
-	maxShown  = 2 << 10  // bytes of the request's body in a [trial.Result]
-)
+const maxShown = 2 << 10 // bytes of the request's body in a [trial.Result]
 
 // Test returns the handler for operators who test a connector. It must be registered with a pattern that has the wildcard {permalink}, such
 // as POST /connectors/{permalink}/test, and must not be reachable for callers. A request has the method, path, headers, body and user of a
@@ -271,6 +268,7 @@ func (g *Gateway) try(c *call, generation *generation, w http.ResponseWriter, r 
 		return generation.unknown(r.PathValue("permalink"))
 	}
 	c.connector = connector.Connector
+	const maxAround = 64 << 10 // bytes that the JSON of a test may have beside the body
 	limit := connector.definition.Limits.RequestBytes
 	limit += min(limit+maxAround, math.MaxInt64-limit) // base64 has 4 bytes for 3
 	var t trial.Try

@@ -31,12 +31,12 @@ type shapes struct {
 }
 
 func (k *compiler) shapes(d Definition) (s shapes) {
-	keep := func(path string, problems []*transform.Problem) {
+	keep := func(path string, problems []*expr.Error) {
 		for _, p := range problems {
 			k.At(problem.Place{Column: p.Column}, path, "%s", p.Message)
 		}
 	}
-	var problems []*transform.Problem
+	var problems []*expr.Error
 	if d.Request != "" {
 		s.request, problems = k.patterns.CompileRequest(d.Request)
 		keep("request", problems)

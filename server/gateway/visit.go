@@ -165,10 +165,7 @@ var pagePolicy = func() string {
 func (p *page) render(header http.Header) []byte {
 	p.Style = template.CSS(consentCSS) //nolint:gosec // it is part of this program
 	var b bytes.Buffer
-	if err := consentPage.Execute(&b, p); err != nil {
-		b.Reset()
-		b.WriteString(http.StatusText(http.StatusInternalServerError))
-	}
+	_ = consentPage.Execute(&b, p) // into memory, and each page has all fields
 	header.Set("Content-Type", "text/html; charset=utf-8")
 	header.Set("Content-Security-Policy", pagePolicy)
 	header.Set("X-Frame-Options", "DENY")

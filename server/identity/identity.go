@@ -283,7 +283,6 @@ func (e *Error) Unwrap() []error {
 
 func unauthenticated(reason string) *Error { return &Error{kind: ErrUnauthenticated, reason: reason} }
 func ambiguous(reason string) *Error       { return &Error{kind: ErrAmbiguous, reason: reason} }
-
 func unavailable(reason string, cause error) *Error {
 	return &Error{kind: ErrUnavailable, reason: reason, cause: cause}
 }

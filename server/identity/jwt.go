@@ -184,10 +184,8 @@ func (s *session) parse(text string) (*token, error) {
 	case !slices.Contains(sessionTypes, strings.TrimPrefix(strings.ToLower(header.Type), "application/")):
 		return nil, unauthenticated("the token is of a type that is for something else than sessions")
 	}
-	return &token{
-		algorithm: header.Algorithm, keyID: header.KeyID, signed: parts[0] + "." + parts[1],
-		payload: decoded[1], signature: decoded[2],
-	}, nil
+	signed := parts[0] + "." + parts[1]
+	return &token{algorithm: header.Algorithm, keyID: header.KeyID, signed: signed, payload: decoded[1], signature: decoded[2]}, nil
 }
 
 // sessionTypes are the values of typ that a session token may have. An issuer signs other kinds of tokens with the same keys, logout

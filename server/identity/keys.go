@@ -26,13 +26,6 @@ import (
 	"github.com/keywright/keywright/server/internal/codings"
 )
 
-// Limits of a key set. To verify with a larger RSA key would be too expensive for a request.
-const (
-	maxKeys    = 100
-	minRSABits = 2048
-	maxRSABits = 8192
-)
-
 // Asymmetric returns the supported asymmetric algorithms, such as RS256: the default of [JWT].Algorithms.
 func Asymmetric() []string { return slices.DeleteFunc(jws.Algorithms(), jws.Symmetric) }
 
@@ -120,6 +113,7 @@ type admits struct {
 // parseKeys parses a JWK Set. It leaves out keys that cannot be used (RFC 7517 section 5), with the reason in keySet.ignored.
 // It returns an error if the set has keys and none of them can be used.
 func parseKeys(document []byte, a admits) (*keySet, error) {
+	const maxKeys = 100
 	var set struct {
 		Keys []jsontext.Value `json:"keys"`
 		URL  jsontext.Value   `json:"jwks_uri"`
@@ -174,6 +168,7 @@ func parseKey(raw []byte, a admits) (key, error) {
 	}
 	k := key{id: m.KID, algorithm: string(m.ALG), public: jwk.Key()}
 	if rsaKey, ok := k.public.(*rsa.PublicKey); ok {
+		const minRSABits, maxRSABits = 2048, 8192 // to verify with a larger key would be too expensive for a request
 		if bits := rsaKey.N.BitLen(); bits < minRSABits || bits > maxRSABits {
 			return key{}, fmt.Errorf("is an RSA key of %d bits; %d to %d are used", bits, minRSABits, maxRSABits)
 		}

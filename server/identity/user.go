@@ -15,12 +15,8 @@ import (
 	"github.com/keywright/keywright/host"
 )
 
-const (
-	// leeway is the time that the issuer's clock may be ahead. It applies to nbf and iat, not to exp.
-	leeway = 30 * time.Second
-	// maxTime is the end of the year 9999 as a Unix time, in seconds.
-	maxTime = 253402300799
-)
+// maxTime is the end of the year 9999 as a Unix time, in seconds.
+const maxTime = 253402300799
 
 func (c Claims) withDefaults() Claims {
 	return Claims{
@@ -72,6 +68,7 @@ func dropUnverified(claims map[string]any) error {
 
 // valid checks the registered claims (RFC 7519 section 4.1).
 func (s *session) valid(claims map[string]any) error {
+	const leeway = 30 * time.Second // that the issuer's clock may be ahead: for nbf and iat, not for exp
 	if issuer, ok := claims["iss"].(string); !ok || issuer != s.Issuer {
 		return unauthenticated("the token is of another issuer")
 	}

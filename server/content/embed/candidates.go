@@ -90,18 +90,12 @@ func soleText(line []*html.Node) string {
 		return strings.TrimSpace(only.Data)
 	case only.DataAtom == atom.A && only.FirstChild != nil && only.FirstChild == only.LastChild && only.FirstChild.Type == html.TextNode:
 		text := strings.TrimSpace(only.FirstChild.Data)
-		if leadsTo(only, text) {
+		target, there := attribute(only, "href")
+		if u, err := url.Parse(text); there && err == nil && (target == text || target == u.String()) { // the sanitiser may have changed escapes
 			return text
 		}
 	}
 	return ""
-}
-
-// leadsTo reports whether a link's target is the URL in text, in which the sanitiser may have changed escapes.
-func leadsTo(link *html.Node, text string) bool {
-	target, there := attribute(link, "href")
-	u, err := url.Parse(text)
-	return there && err == nil && (target == text || target == u.String())
 }
 
 func blank(n *html.Node) bool { return n.Type == html.TextNode && strings.TrimSpace(n.Data) == "" }

@@ -24,12 +24,6 @@ import (
 //go:embed providers.json
 var published []byte
 
-const (
-	maxURL       = 2048 // bytes of a URL to embed
-	maxWidth     = 800  // pixels; the maximum width of embeds that providers are asked for
-	maxRedirects = 3
-)
-
 type providers struct {
 	// schemes holds the URL patterns by the last two labels of their hosts.
 	schemes map[string][]scheme
@@ -151,6 +145,7 @@ func (p *providers) match(text string) *endpoint {
 // splitURL returns the host, and the path with query and fragment, of an http or https URL. ok is false for URLs that a
 // browser might read differently from what their writer meant.
 func splitURL(text string) (host, path string, ok bool) {
+	const maxURL = 2048 // bytes of a URL to embed
 	if len(text) > maxURL || strings.ContainsFunc(text, func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune("\\\"<>`", r)
 	}) {
@@ -207,8 +202,9 @@ func (p *providers) knows(u *url.URL) bool {
 	return u.Scheme == "https" && u.User == nil && u.Port() == "" && p.domains[registrable(u.Hostname())]
 }
 
-// checkRedirect implements http.Client.CheckRedirect. It allows maxRedirects redirects, to known providers only.
+// checkRedirect implements http.Client.CheckRedirect. It allows some redirects, to known providers only.
 func (p *providers) checkRedirect(next *http.Request, via []*http.Request) error {
+	const maxRedirects = 3
 	next.Header.Del("Referer") // the next server need not know the previous one
 	switch {
 	case len(via) > maxRedirects:
@@ -220,6 +216,7 @@ func (p *providers) checkRedirect(next *http.Request, via []*http.Request) error
 }
 
 func (e *endpoint) requestURL(page string) string {
+	const maxWidth = 800 // pixels; the maximum width of embeds that providers are asked for
 	u := *e.url
 	query := u.Query()
 	query.Set("url", page)

@@ -143,10 +143,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-const methods = "GET, HEAD, OPTIONS"
-
 // serve handles a request. If it returns an error, it has not written a response.
 func (h *handler) serve(w http.ResponseWriter, r *http.Request, event *Event) error {
+	const methods = "GET, HEAD, OPTIONS"
 	operation, ids := h.route(r.URL)
 	if operation == nil {
 		return notFound

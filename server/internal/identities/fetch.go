@@ -163,7 +163,11 @@ func (r *Request) Get(egress host.Egress) func(context.Context, string) (string,
 		if err != nil {
 			return "", err
 		}
-		return r.token(body)
+		text, _ := answers.TextAt(body, r.From)
+		if text == "" {
+			return "", fmt.Errorf("the answer of the source has no text at %s", r.From)
+		}
+		return text, nil
 	}
 }
 
@@ -221,12 +225,4 @@ func readAnswer(r io.Reader) ([]byte, error) {
 		return nil, errors.New("the answer of the source has more than 16 KiB")
 	}
 	return body, nil
-}
-
-func (r *Request) token(body []byte) (string, error) {
-	text, _ := answers.TextAt(body, r.From)
-	if text == "" {
-		return "", fmt.Errorf("the answer of the source has no text at %s", r.From)
-	}
-	return text, nil
 }

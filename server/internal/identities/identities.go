@@ -61,8 +61,6 @@ const (
 	MaxToken = 16 << 10
 	// margin is the time before the end of a token at which it is not used again.
 	margin = time.Minute
-	// pause is the time after a failure in which a source is not asked.
-	pause = time.Second
 )
 
 // Set has identities by their names.
@@ -89,9 +87,6 @@ type memory struct {
 	previous string
 }
 
-// maxMemories limits the tokens of an identity that are remembered. The last ones count.
-const maxMemories = 4096
-
 // New returns a Set with these identities, whose names differ.
 func New(clock func() time.Time, all ...Identity) *Set {
 	s := &Set{clock: clock, byName: map[string]*source{}}
@@ -103,7 +98,8 @@ func New(clock func() time.Time, all ...Identity) *Set {
 
 // Add adds an identity, before the Set is used for it.
 func (s *Set) Add(i Identity) {
-	memories, _ := lru.New[string, *memory](maxMemories) // fails for a size below one only
+	const maxMemories = 4096
+	memories, _ := lru.New[string, *memory](maxMemories) // of the last tokens; it fails for a size below one only
 	s.byName[i.Name] = &source{i, memories}
 }
 
@@ -179,8 +175,8 @@ func (s *Set) Identity(ctx context.Context, r host.IdentityRequest) (string, err
 // find returns the token that is remembered, or that of the source. If the source fails, the one that is remembered counts while it is valid. The
 // caller has the turn.
 func (s *Set) find(ctx context.Context, i *source, m *memory, audience string) (*token, error) {
-	now := s.clock()
-	old := m.current.Load()
+	const pause = time.Second // after a failure, in which a source is not asked
+	now, old := s.clock(), m.current.Load()
 	valid := old != nil && i.check(old, audience, now) == nil
 	if valid && old.fresh(i, now) {
 		return old, nil

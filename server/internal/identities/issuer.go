@@ -55,14 +55,8 @@ type keyVersion struct {
 	published time.Time
 }
 
-const (
-	// publishTime is the time after which parties that remember the documents have a new version of the key.
-	publishTime = time.Hour
-	// readTime is the time for which versions of the key are used again. Stores remember them for longer.
-	readTime = time.Second
-	// maxVersions limits the versions of the key that are published.
-	maxVersions = 16
-)
+// publishTime is the time after which parties that remember the documents have a new version of the key.
+const publishTime = time.Hour
 
 // subjectPart matches what stands in a subject for a value of the request.
 var subjectPart = regexp.MustCompile(`\{\{ *(tenant_id|user\.id) *\}\}`)
@@ -148,6 +142,7 @@ func (s *Issuer) signer(ctx context.Context, now time.Time) (keyVersion, error) 
 
 // published returns the versions of the key, the newest first. If they cannot be read, those that are known count.
 func (s *Issuer) published(ctx context.Context) ([]keyVersion, error) {
+	const readTime = time.Second // for which versions of the key are used again. Stores remember them for longer
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.Clock()
@@ -162,6 +157,7 @@ func (s *Issuer) published(ctx context.Context) ([]keyVersion, error) {
 
 // describe reads the versions of the key. A process that has just started takes those before the newest for published long ago.
 func (s *Issuer) describe(ctx context.Context, now time.Time) (all []keyVersion, err error) {
+	const maxVersions = 16 // that are published
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTime)
 	defer cancel()
 	info, err := s.Keys.Describe(ctx, s.Key)

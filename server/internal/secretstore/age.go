@@ -18,11 +18,7 @@ import (
 	"github.com/keywright/keywright/internal/expr"
 )
 
-const (
-	maxAgeFile = 4 << 20
-	// ageInterval is the least time between two reads of a file.
-	ageInterval = time.Second
-)
+const maxAgeFile = 4 << 20 // bytes
 
 // Age returns a store that reads secrets from a file encrypted with age (age-encryption.org/v1), binary or armored. The
 // identity of its recipient is in another file. The plaintext is a JSON object of names and texts:
@@ -72,9 +68,10 @@ func (a *ageFile) Secret(_ context.Context, name string) (string, error) {
 	return value, nil
 }
 
-// current returns the secrets, and reads the file again if ageInterval has passed. It compares contents, not times and sizes:
+// current returns the secrets, and reads the file again after ageInterval. It compares contents, not times and sizes:
 // two files may be written within one tick of the file system's clock, and reading is cheap.
 func (a *ageFile) current() (map[string]string, error) {
+	const ageInterval = time.Second // the least time between two reads
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.clock()

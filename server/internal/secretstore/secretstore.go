@@ -63,12 +63,7 @@ func readFile(name, what string, limit int64, private bool) ([]byte, error) {
 	return content, nil
 }
 
-const (
-	leastTTL = time.Second
-	mostTTL  = time.Minute
-	// lookupTime limits one lookup. Callers may stop waiting for it earlier.
-	lookupTime = 30 * time.Second
-)
+const leastTTL, mostTTL = time.Second, time.Minute
 
 // Cached returns a store that caches the values of another one for ttl, 1 s to 60 s, from the start of each lookup. So a
 // rotated secret takes effect after ttl at the latest, or after the time of a lookup if that is longer. Concurrent lookups of
@@ -93,6 +88,7 @@ func (c *cached) Secret(ctx context.Context, name string) (string, error) {
 	if value, ok := c.values.get(name); ok {
 		return value, nil
 	}
+	const lookupTime = 30 * time.Second // callers may stop waiting earlier
 	return c.lookups.do(ctx, name, lookupTime, func(ctx context.Context) (string, error) {
 		if value, ok := c.values.get(name); ok {
 			return value, nil // from a lookup that ended just before this one began

@@ -8,14 +8,8 @@ import (
 	"time"
 )
 
-const (
-	// loginPause is the least time between logins that follow a 403 or a refused login.
-	loginPause = 10 * time.Second
-	// fileInterval is the least time between two reads of a token file.
-	fileInterval = time.Second
-	// maxLife limits the lifetime of a token, so that arithmetic with it cannot overflow.
-	maxLife = 10 * 365 * 24 * time.Hour
-)
+// loginPause is the least time between logins that follow a 403 or a refused login.
+const loginPause = 10 * time.Second
 
 // A login is a source of tokens: a function that returns one, or a request to a path of the server.
 type login struct {
@@ -48,9 +42,10 @@ type session struct {
 
 // newSession returns the session of a token that lives so many seconds. 0 means unlimited or unknown.
 func newSession(token string, renewable bool, now time.Time, seconds int64) *session {
+	const maxSeconds = 10 * 365 * 24 * 60 * 60 // so that arithmetic cannot overflow
 	s := &session{token: token, renewable: renewable, openTime: now, updated: now, readTime: now}
 	if seconds > 0 {
-		s.life = time.Duration(min(seconds, int64(maxLife/time.Second))) * time.Second
+		s.life = time.Duration(min(seconds, maxSeconds)) * time.Second
 		s.ends = now.Add(s.life)
 		s.renew = now.Add(s.life / 3 * 2)
 	}
@@ -70,6 +65,7 @@ func (s *session) isExpired(now time.Time) bool {
 
 // usable returns a session whose token is valid as far as is known. It logs in or renews the token if necessary.
 func (v *VaultStore) usable(ctx context.Context) (*session, error) {
+	const fileInterval = time.Second // the least time between two reads of a token file
 	stale := func(s *session) bool {
 		now := v.clock()
 		return s.due(now) || s.isExpired(now) || v.login.changes && now.Sub(s.readTime) >= fileInterval

@@ -33,13 +33,11 @@ type Options struct {
 // tuning are the times of a store. Tests have others.
 type tuning struct{ poll, sweep, limit time.Duration }
 
-var usual = tuning{poll: 200 * time.Millisecond, sweep: 10 * time.Minute, limit: 10 * time.Second}
-
 // Open opens the database in the file path. If the file does not exist, Open creates it with mode 0600. While the database is open, SQLite
 // has two more files with the same name and the suffixes -wal and -shm. A change is on the disk when it is reported. ctx limits only the
 // call of Open. It returns an error if the file cannot be opened, is not an SQLite database or has a newer schema.
 func Open(ctx context.Context, path string, options Options) (statedb.Database, error) {
-	return open(ctx, path, options, usual)
+	return open(ctx, path, options, tuning{poll: 200 * time.Millisecond, sweep: 10 * time.Minute, limit: 10 * time.Second})
 }
 
 func open(ctx context.Context, path string, options Options, times tuning) (statedb.Database, error) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/keywright/keywright/internal/expr"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -31,7 +32,7 @@ func FuzzRun(f *testing.F) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		check := func(err error) {
-			var e *Problem
+			var e *expr.Error
 			if err == nil {
 				return
 			}
@@ -39,7 +40,7 @@ func FuzzRun(f *testing.F) {
 				t.Errorf("%q over %q: %v", source, document, err)
 			}
 		}
-		for _, compile := range []func(string) (*Body, []*Problem){new(Patterns).CompileRequest, new(Patterns).CompileResponse} {
+		for _, compile := range []func(string) (*Body, []*expr.Error){new(Patterns).CompileRequest, new(Patterns).CompileResponse} {
 			if b, problems := compile(source); len(problems) == 0 {
 				out, isJSON, err := b.Run(ctx, in)
 				check(err)

@@ -70,12 +70,12 @@ func TestPatternBound(t *testing.T) {
 	}
 	all := &Patterns{}
 	for n := range expr.MaxPrograms/3003 + 1 {
-		compile := func() []*Problem {
+		compile := func() []*expr.Error {
 			_, problems := all.CompileFilter("record matches 'a{1000}b{1000}c{1000}'", "")
 			return problems
 		}
 		if n%2 == 0 {
-			compile = func() []*Problem {
+			compile = func() []*expr.Error {
 				_, problems := all.CompileResponse("body_text matches 'a{1000}b{1000}c{1000}'")
 				return problems
 			}

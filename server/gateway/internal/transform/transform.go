@@ -47,9 +47,6 @@ var limits = &expr.Limits{
 
 const tooMuchOutput = "the result is longer than 8 MiB"
 
-// Problem is a problem of a source.
-type Problem = expr.Error
-
 // Patterns compiles sources that are served together, and limits the total size of their patterns of matches. The zero value
 // is ready for use. It is not safe for concurrent use.
 type Patterns struct{ all expr.Patterns }
@@ -99,20 +96,20 @@ type part struct {
 
 // CompileRequest compiles the template of a request's body: text with {{ expression }}. Its expressions can name user,
 // tenant_id, request and body_text. If there are problems, the Body is nil.
-func (all *Patterns) CompileRequest(source string) (*Body, []*Problem) {
+func (all *Patterns) CompileRequest(source string) (*Body, []*expr.Error) {
 	return all.compileBody(source, true, inRequest)
 }
 
 // CompileResponse compiles the template or expression of an answer's body. The source is a template if it contains {{, and one expression
 // otherwise. It can name response, and all that the source of CompileRequest can. If there are problems, the Body is nil.
-func (all *Patterns) CompileResponse(source string) (*Body, []*Problem) {
+func (all *Patterns) CompileResponse(source string) (*Body, []*expr.Error) {
 	return all.compileBody(source, strings.Contains(source, "{{"), inResponse)
 }
 
 // cut splits a template into texts and expressions. A source that is not a template is one expression.
-func cut(source string, template bool) ([]expr.Piece, *Problem) {
+func cut(source string, template bool) ([]expr.Piece, *expr.Error) {
 	if len(source) > MaxSource {
-		return nil, &Problem{Message: "the source is longer than 64 KiB"}
+		return nil, &expr.Error{Message: "the source is longer than 64 KiB"}
 	}
 	if template {
 		return expr.Cut(source, MaxTokens)
@@ -121,9 +118,9 @@ func cut(source string, template bool) ([]expr.Piece, *Problem) {
 	return []expr.Piece{piece}, problem
 }
 
-func (all *Patterns) compileBody(source string, template bool, where place) (*Body, []*Problem) {
+func (all *Patterns) compileBody(source string, template bool, where place) (*Body, []*expr.Error) {
 	pieces, problem := cut(source, template)
-	var problems []*Problem
+	var problems []*expr.Error
 	if problem != nil {
 		problems = append(problems, problem)
 	}
@@ -184,17 +181,17 @@ type Filter struct {
 // CompileFilter compiles an expression that is true for the records that the user may see. It can name record, and all that
 // the source of CompileResponse can. The records are the elements of the body, or of its member records if that is not "".
 // If there are problems, the Filter is nil.
-func (all *Patterns) CompileFilter(source, records string) (*Filter, []*Problem) {
+func (all *Patterns) CompileFilter(source, records string) (*Filter, []*expr.Error) {
 	pieces, problem := cut(source, false)
 	if problem != nil {
-		return nil, []*Problem{problem}
+		return nil, []*expr.Error{problem}
 	}
 	e, problems := languages[inFilter].Compile(pieces[0], all.all.Source())
 	if len(problems) > 0 {
 		return nil, expr.Sorted(problems)
 	}
 	if !e.Kind.May(expr.Boolean | expr.Null) {
-		return nil, []*Problem{{Column: e.Start, Message: notBoolean}}
+		return nil, []*expr.Error{{Column: e.Start, Message: notBoolean}}
 	}
 	return &Filter{e, records}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/expr"
 )
 
 // testInput returns an input with a user of a tenant, a request and a JSON answer.
@@ -35,7 +36,7 @@ func testInput() *Input {
 	}
 }
 
-func runBody(t *testing.T, compile func(string) (*Body, []*Problem), source string, in *Input) (body string, isJSON bool, err error) {
+func runBody(t *testing.T, compile func(string) (*Body, []*expr.Error), source string, in *Input) (body string, isJSON bool, err error) {
 	t.Helper()
 	b, problems := compile(source)
 	if len(problems) > 0 {
@@ -200,7 +201,7 @@ func TestErrorsSayWhereAndQuoteNothing(t *testing.T) {
 			in.UUID = func() (string, error) { return "", errors.New("no random bytes") }
 			in.Response.Body = []byte(`{"s":"hunter2","l":[1],"none":null,"big":12345678901234567890}`)
 			_, _, err := runBody(t, new(Patterns).CompileResponse, c.source, in)
-			var e *Problem
+			var e *expr.Error
 			if !errors.As(err, &e) || !strings.Contains(err.Error(), c.want) || e.Column == 0 {
 				t.Fatalf("%s\n got %v\nwant %s", c.source, err, c.want)
 			}

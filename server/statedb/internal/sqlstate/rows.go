@@ -11,15 +11,7 @@ import (
 	"github.com/keywright/keywright/server/statedb"
 )
 
-const (
-	// page is the number of rows that are read at once.
-	page = 100
-	// keepTime is the time for which rows without a value stay, so that a row that is used often is not made again and again. It is
-	// longer than a lease: a holder that comes back later finds no row, or another one, and writes nothing.
-	keepTime = time.Hour
-	// swept is the number of rows that a sweep deletes with one statement.
-	swept = 1000
-)
+const page = 100 // rows that are read at once
 
 // Rows implements [state.Store]. It reads the rows page by page in the order of their ids, so f may write.
 func (s *Store) Rows(ctx context.Context, f func(state.ID, state.Row) error) error {
@@ -75,6 +67,9 @@ var errID = errors.New("an id has another length")
 
 // Sweep implements [statedb.Database].
 func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
+	// keepTime is the time for which rows without a value stay, so that a row that is used often is not made again and again. It is
+	// longer than a lease: a holder that comes back later finds no row, or another one, and writes nothing.
+	const keepTime = time.Hour
 	limited, cancel := context.WithTimeout(ctx, s.config.Limit)
 	defer cancel()
 	result, err := s.config.Writes.ExecContext(limited, s.statements.sweep, s.now(), keepTime.Microseconds(), limit)
@@ -87,6 +82,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 
 // sweepNowAndThen sweeps until the store is closed. It goes on at once while there is much to delete.
 func (s *Store) sweepNowAndThen() {
+	const swept = 1000 // rows that one statement deletes
 	for {
 		select {
 		case <-s.done.Done():
