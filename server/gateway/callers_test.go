@@ -146,6 +146,10 @@ func TestPrivateAnswers(t *testing.T) {
 	if vary := strings.Join(got.header["Vary"], ", "); !strings.Contains(vary, "Authorization, Cookie") || got.header.Get("Set-Cookie") != "" {
 		t.Errorf("Vary is %q, Set-Cookie %q", vary, got.header.Get("Set-Cookie"))
 	}
+	w.answer = func(http.ResponseWriter, *http.Request) {}
+	if cache := w.get("/connectors/weather").header.Get("Cache-Control"); cache != "private" {
+		t.Errorf("Cache-Control is %q of an answer that had none", cache)
+	}
 }
 
 // A preflight is an OPTIONS request with Access-Control-Request-Method. A request that lacks either goes to the API.
