@@ -157,19 +157,12 @@ func file(name, contentType string) http.Handler {
 // policy allows a page its own style and script, requests and forms to its own origin, and nothing else.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// protected adds the headers that keep other sites from reading, framing or guessing a page, and refuses requests of their
-// pages that would change something.
+// protected adds the policy, and refuses requests of other sites' pages that would change something. The listener adds the other headers
+// that keep other sites from reading, framing or guessing a page.
 func protected(h http.Handler) http.Handler {
 	h = http.NewCrossOriginProtection().Handler(h)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		header := w.Header()
-		header.Set("Content-Security-Policy", policy)
-		header.Set("X-Content-Type-Options", "nosniff")
-		header.Set("X-Frame-Options", "DENY")
-		header.Set("Referrer-Policy", "same-origin") // with no-referrer, browsers send Origin: null with forms to plain http
-		header.Set("Cache-Control", "no-store")
-		header.Set("Cross-Origin-Opener-Policy", "same-origin")
-		header.Set("Cross-Origin-Resource-Policy", "same-origin")
+		w.Header().Set("Content-Security-Policy", policy)
 		h.ServeHTTP(w, r)
 	})
 }

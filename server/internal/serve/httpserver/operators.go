@@ -78,7 +78,8 @@ func (c Config) readyz(w http.ResponseWriter, draining *atomic.Bool) {
 	}
 }
 
-// forOperators adds the headers that keep an answer from pages of other origins and from caches.
+// forOperators adds the headers that keep an answer from pages of other origins and from caches. With the policy no-referrer, browsers
+// would send Origin: null with forms to plain http.
 func forOperators(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range map[string]string{

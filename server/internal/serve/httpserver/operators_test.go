@@ -182,7 +182,10 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 		t.Errorf("a link of another page is answered %d with %s, and the page was reached %d times", answer.StatusCode, body, reached)
 	}
 	answer, _ = get(t, http.DefaultClient, http.MethodGet, alone+"/page")
-	for name, want := range map[string]string{"X-Frame-Options": "DENY", "Cross-Origin-Resource-Policy": "same-origin", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"} {
+	for name, want := range map[string]string{
+		"X-Frame-Options": "DENY", "Cross-Origin-Resource-Policy": "same-origin", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
+		"Cross-Origin-Opener-Policy": "same-origin", "Referrer-Policy": "same-origin",
+	} {
 		if got := answer.Header.Get(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
