@@ -106,7 +106,8 @@ func TestClientsDuringSwitch_threats_320(t *testing.T) {
 			return testworld.ErrorOf(testworld.Must(secretstore.Vault(config))(t).Secret(ctx, "a"))
 		},
 		"registry": func(t *testing.T) error {
-			c := testworld.Must(registry.New(registry.Options{Anonymous: true, ModuleBytes: 1}))(t)
+			t.Setenv("DOCKER_CONFIG", t.TempDir())
+			c := testworld.Must(registry.New(registry.Options{ModuleBytes: 1}))(t)
 			ref := testworld.Must(registry.ParseReference(strings.TrimPrefix(server.URL, "http://") + "/acme/hmac:1.0.0"))(t)
 			return testworld.ErrorOf(c.Resolve(ctx, ref))
 		},

@@ -31,8 +31,6 @@ import (
 
 // Options configures a [Client].
 type Options struct {
-	// Anonymous leaves out the credential files of docker.
-	Anonymous bool
 	// ModuleBytes limits a module.
 	ModuleBytes int
 	// Timeout limits each method of the client. If it is 0, it is two minutes.
@@ -60,13 +58,11 @@ func New(o Options) (*Client, error) {
 		Cache:  auth.NewCache(),
 	}}
 	c.http.SetUserAgent("keywright")
-	if !o.Anonymous {
-		store, err := credentials.NewStoreFromDocker(credentials.StoreOptions{})
-		if err != nil {
-			return nil, errors.New("the credentials of docker cannot be read: mend config.json in the directory of DOCKER_CONFIG, or in .docker of the home directory")
-		}
-		c.http.Credential = credentials.Credential(store)
+	store, err := credentials.NewStoreFromDocker(credentials.StoreOptions{})
+	if err != nil {
+		return nil, errors.New("the credentials of docker cannot be read: mend config.json in the directory of DOCKER_CONFIG, or in .docker of the home directory")
 	}
+	c.http.Credential = credentials.Credential(store)
 	return c, nil
 }
 
@@ -231,9 +227,8 @@ func push(ctx context.Context, r *remote.Repository, tag string, blobs map[strin
 // of the body. Words of its headers are printable.
 func (c *Client) failed(ctx context.Context, ref Reference, err error) error {
 	var answer *errcode.ErrorResponse
-	var tooLarge *http.MaxBytesError
 	switch {
-	case errors.As(err, &tooLarge):
+	case errors.As(err, new(*http.MaxBytesError)):
 		return fmt.Errorf("%s: the registry sends more than is allowed", ref)
 	case errors.Is(ctx.Err(), context.Canceled):
 		return ctx.Err()

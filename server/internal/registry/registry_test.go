@@ -56,7 +56,8 @@ func newRepository(t *testing.T) *repository {
 		}
 	}))
 	t.Cleanup(w.server.Close)
-	w.client = w.newClient(Options{Anonymous: true})
+	t.Setenv("DOCKER_CONFIG", t.TempDir())
+	w.client = w.newClient(Options{})
 	w.ref = w.reference("1.2.0")
 	return w
 }
@@ -274,7 +275,7 @@ func TestHangingRegistry(t *testing.T) {
 		}
 		return true
 	}
-	c := w.newClient(Options{Anonymous: true, Timeout: time.Millisecond})
+	c := w.newClient(Options{Timeout: time.Millisecond})
 	testworld.Fails(c.Resolve(t.Context(), w.ref))(t, "took longer than 1ms")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -307,7 +308,6 @@ func TestCredentials(t *testing.T) {
 		}
 		return true
 	}
-	t.Setenv("DOCKER_CONFIG", t.TempDir())
 	testworld.Fails(w.newClient(Options{}).Resolve(t.Context(), w.ref))(t, "wants a credential: run `docker login "+w.ref.Registry)
 	write := func(auth string) {
 		text := fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, w.ref.Registry, base64.StdEncoding.EncodeToString([]byte(auth)))

@@ -351,7 +351,8 @@ func newRepository(t *testing.T) *repository {
 	}))
 	t.Cleanup(server.Close)
 	w.name = strings.TrimPrefix(server.URL, "http://") + "/acme/hmac"
-	client, err := registry.New(registry.Options{Anonymous: true, ModuleBytes: host.Limits{}.WithDefaults().ModuleBytes})
+	t.Setenv("DOCKER_CONFIG", t.TempDir())
+	client, err := registry.New(registry.Options{ModuleBytes: host.Limits{}.WithDefaults().ModuleBytes})
 	testworld.Check(t, err)
 	w.options = Options{Client: client}
 	w.made = w.publish("1.2.0", acme(), w.publisher, nil)
