@@ -98,8 +98,7 @@ func (l *loader) checkAuthorities(n *node, prefix, path string) {
 	if _, err := files.ReadRegular(name, 0); err != nil {
 		return
 	}
-	all, err := certificates(name)
-	switch {
+	switch all, err := certificates(name); {
 	case err == nil:
 		l.warnOfEnds(all, n, path)
 	case !slices.ContainsFunc(l.all, func(p Problem) bool { return p.Path == path }):

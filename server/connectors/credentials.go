@@ -14,8 +14,7 @@ import (
 )
 
 // tokens matches credentials by the form that their issuers have for them, so that secret scanners find them.
-var tokens = regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----` +
-	`|\b(?:` + strings.Join([]string{
+var tokens = regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----` + `|\b(?:` + strings.Join([]string{
 	`[sr]k_(?:live|test)_[0-9A-Za-z]{8,}`,                          // Stripe
 	`gh[opusr]_[0-9A-Za-z]{30,}`,                                   // GitHub
 	`github_pat_[0-9A-Za-z_]{30,}`,                                 // GitHub
@@ -287,8 +286,7 @@ func (s *source) length(place problem.Place) int {
 	}
 	end, indent := 0, s.indent(place)
 	for line := range strings.Lines(rest) {
-		text := strings.TrimLeft(line, " ")
-		if end > 0 && len(line)-len(text) <= indent && strings.TrimSpace(text) != "" {
+		if text := strings.TrimLeft(line, " "); end > 0 && len(line)-len(text) <= indent && strings.TrimSpace(text) != "" {
 			break
 		}
 		end += len(line)

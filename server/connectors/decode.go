@@ -53,8 +53,7 @@ func fieldsOf(t reflect.Type) (all []field) {
 		return cachedFields.([]field)
 	}
 	for _, f := range reflect.VisibleFields(t) {
-		name, options, _ := strings.Cut(f.Tag.Get("file"), ",")
-		if name != "-" && f.IsExported() && !f.Anonymous {
+		if name, options, _ := strings.Cut(f.Tag.Get("file"), ","); name != "-" && f.IsExported() && !f.Anonymous {
 			all = append(all, field{f, MemberName(f), strings.Split(options, ",")})
 		}
 	}
@@ -65,8 +64,7 @@ func fieldsOf(t reflect.Type) (all []field) {
 // MemberName returns the name of the member of a file that a field holds. It returns one for a field that is not read from files, too.
 func MemberName(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("file"), ",")
-	snake := strings.ToLower(wordsOfName.ReplaceAllString(f.Name, "${1}${3}_${2}${4}"))
-	return cmp.Or(strings.TrimPrefix(name, "-"), snake)
+	return cmp.Or(strings.TrimPrefix(name, "-"), strings.ToLower(wordsOfName.ReplaceAllString(f.Name, "${1}${3}_${2}${4}")))
 }
 
 // kindWords describes the values of some members, and of their items, in more detail than "an object" or "a list".

@@ -291,8 +291,7 @@ func (d *definer) plugin(n *node, path string) pluginFile {
 	}
 	for i, item := range p.Grants {
 		grant, ok := item.value.(string)
-		grantPath := fmt.Sprintf("%s.grants[%d]", path, i)
-		switch {
+		switch grantPath := fmt.Sprintf("%s.grants[%d]", path, i); {
 		case !ok:
 			d.report(item.Place, grantPath, "is %s; there are %s", item.describe(), strings.Join(contract.Grants, ", "))
 		case !slices.Contains(contract.Grants, grant):
@@ -312,7 +311,4 @@ func stringOf(m *member) (string, bool) {
 	return text, ok
 }
 
-var (
-	permalinkSyntax = regexp.MustCompile(texts["permalink"].pattern)
-	digestSyntax    = regexp.MustCompile(texts["digest"].pattern)
-)
+var permalinkSyntax, digestSyntax = regexp.MustCompile(texts["permalink"].pattern), regexp.MustCompile(texts["digest"].pattern)

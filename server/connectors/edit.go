@@ -20,10 +20,7 @@ type PluginRef struct{ Name, Ref string }
 // PluginRefs returns the plugins of a file that come from registries, in their order. It looks at nothing else of the file.
 func PluginRefs(ctx context.Context, text []byte) ([]PluginRef, error) {
 	root, err := rootOf(ctx, text)
-	if err != nil {
-		return nil, err
-	}
-	return root.pluginRefs(), nil
+	return root.pluginRefs(), err
 }
 
 // rootOf returns the value of a file of which a part is looked at. It returns an error unless the value is an object.
@@ -140,8 +137,7 @@ func addItem(text string, list *member, name, item string) string {
 func endOfItem(lines []string, first, indent int) int {
 	end := first
 	for i := first; i < len(lines); i++ {
-		rest := strings.TrimLeft(lines[i], " ")
-		switch {
+		switch rest := strings.TrimLeft(lines[i], " "); {
 		case strings.TrimSpace(rest) == "" || strings.HasPrefix(rest, "#"):
 			continue
 		case len(lines[i])-len(rest) <= indent:

@@ -92,8 +92,7 @@ func (p *problems) report(where problem.Place, path, format string, args ...any)
 	if p.skip() {
 		return
 	}
-	found := problemAt(where, path, format, args...)
-	if !slices.Contains(p.all, found) {
+	if found := problemAt(where, path, format, args...); !slices.Contains(p.all, found) {
 		p.all = append(p.all, found)
 	}
 }
@@ -129,10 +128,7 @@ func (p *problems) sorted(parts []part, more string) []Problem {
 }
 
 // Ends of the lists of problems and warnings.
-const (
-	moreProblems = "and %d more problems: mend these first"
-	moreWarnings = "and %d more warnings"
-)
+const moreProblems, moreWarnings = "and %d more problems: mend these first", "and %d more warnings"
 
 func (l *loader) warn(where problem.Place, path, format string, args ...any) {
 	if l.options.Inspect {
@@ -310,8 +306,7 @@ func (i *inspector) endpoint(n *node, memberPath, name, text string) {
 	if err != nil {
 		return
 	}
-	last := strings.ToLower(path.Base(u.Path))
-	switch {
+	switch last := strings.ToLower(path.Base(u.Path)); {
 	case strings.HasSuffix(name, "token_url") && slices.Contains([]string{"authorize", "auth", "authorization"}, last):
 		i.warn(n.Place, memberPath, "ends in /%s, as URLs do to which a browser goes for consent: write the URL of the token endpoint, unless it is this one", last)
 	case name == "authorization_url" && last == "token":

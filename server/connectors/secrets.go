@@ -228,6 +228,10 @@ const maxStores = 32
 // openStores opens the stores of the member secrets, in the order in which they are asked, in place of those of the options.
 func (d *definer) openStores(ctx context.Context) {
 	var all []host.Secrets
+	if d.options.First != nil {
+		all = append(all, d.options.First)
+	}
+	before := len(all)
 	d.options.Environment = d.options.Environment && len(d.file.Secrets) == 0
 	for i, n := range d.firstItems(d.file.Secrets, maxStores, "secrets", "stores") {
 		path := fmt.Sprintf("secrets[%d]", i)
@@ -235,26 +239,18 @@ func (d *definer) openStores(ctx context.Context) {
 			continue
 		}
 		if file, ok := decodeVariant(d, n, path, "store", storeFiles); ok {
-			d.above, d.placeholders = d.firstOf(all), textsOf(file)
+			d.above, d.placeholders = host.FirstOf(all...), textsOf(file)
 			if store := file.open(ctx, d, n, path); store != nil {
 				all = append(all, store)
 			}
 		}
 	}
-	if len(all) > 0 {
-		d.options.Host.Secrets = d.firstOf(all)
+	if len(all) > before {
+		d.options.Host.Secrets = host.FirstOf(all...)
 	}
 	if d.keys != nil {
 		d.options.Host.Keys = d.keys
 	}
-}
-
-// firstOf returns a store that asks all of these in order, after that of the options.
-func (d *definer) firstOf(all []host.Secrets) host.Secrets {
-	if d.options.First != nil {
-		all = slices.Insert(slices.Clone(all), 0, d.options.First)
-	}
-	return host.FirstOf(all...)
 }
 
 // storeType holds the member that all stores have.

@@ -134,8 +134,7 @@ func (d *definer) identity(n *node) {
 		c.Header.Required = true
 	}
 	for _, p := range c.Check(d.set.Egress.AllowsHTTP) {
-		n, where, _ := n.locate(p.Path)
-		if len(d.suggestions[n]) == 0 { // otherwise the object may have the missing member under a misspelt name
+		if n, where, _ := n.locate(p.Path); len(d.suggestions[n]) == 0 { // otherwise it may have the missing member under a misspelt name
 			d.report(where, "gateway.user."+p.Path, "%s", p.Message)
 		}
 	}

@@ -316,8 +316,7 @@ func (l *loader) stateTexts(ctx context.Context, n *node, s *State) error {
 // stateError reports an error of the state at the member that its text begins with, or else at the state itself.
 func (l *loader) stateError(n *node, err error) {
 	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "state."), "state: ")
-	path, message, found := strings.Cut(text, ": ")
-	if found && (path == "url" || strings.HasPrefix(path, "keys[")) {
+	if path, message, found := strings.Cut(text, ": "); found && (path == "url" || strings.HasPrefix(path, "keys[")) {
 		l.report(n.place(path), "state."+path, "%s", message)
 		return
 	}

@@ -44,7 +44,6 @@ const (
 	list   kind = "list"
 )
 
-// A member is a member of an object.
 type member struct {
 	name  string
 	key   problem.Place
@@ -281,8 +280,7 @@ func (s *source) character(n *node, number int) (problem.Place, bool) {
 
 // width returns the size of the next character of a text in the file that begins with quote, if that is one. A surrogate pair is one, too.
 func width(rest string, quote byte) int {
-	_, size := utf8.DecodeRuneInString(rest)
-	switch {
+	switch _, size := utf8.DecodeRuneInString(rest); {
 	case quote == '\'' && strings.HasPrefix(rest, "''"):
 		return 2
 	case quote != '"' || rest[0] != '\\' || len(rest) < 2:

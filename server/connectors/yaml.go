@@ -243,8 +243,7 @@ func (r *yamlReader) scalar(to *node, n *yaml.Node, path *problem.Path) {
 // alias returns the node of the anchor that n names. No problem has the name, because *NAME may be a password (threats.md 281).
 func (r *yamlReader) alias(n *yaml.Node, path *problem.Path, depth int) *node {
 	where := placeOf(n)
-	target, ok := r.done[n.Alias]
-	switch {
+	switch target, ok := r.done[n.Alias]; {
 	case n.Alias == noAnchor:
 		r.report(where, path.String(), "there is no anchor of this name: put text that begins with * in quotes")
 	case !ok || target == nil:

@@ -198,8 +198,7 @@ type excerpts struct {
 // There are none if the command does not write to a terminal, if the file cannot be read again, or if there are more warnings than are listed.
 func (a *app) excerptsFor(file string, problems, warnings []connectors.Problem) excerpts {
 	e := excerpts{a.out.Style, a.out.Columns(), map[string][][]rune{}, map[string]bool{}}
-	cut := slices.ContainsFunc(warnings, func(p connectors.Problem) bool { return p.Line == 0 })
-	if e.width == 0 || cut {
+	if e.width == 0 || slices.ContainsFunc(warnings, func(p connectors.Problem) bool { return p.Line == 0 }) {
 		return e
 	}
 	for _, p := range slices.Concat(problems, warnings) {

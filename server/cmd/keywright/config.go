@@ -222,16 +222,13 @@ func (a *app) schemaOf(ctx context.Context, file string) (schema []byte, err err
 // writeSchema writes a schema to a file. It returns an error for a file that is no schema that was written so: the file with the
 // connectors is easily named by mistake.
 func writeSchema(name string, text []byte) error {
-	previous, err := os.ReadFile(name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return os.WriteFile(name, text, 0o644)
-	case err != nil:
+	switch previous, err := os.ReadFile(name); {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	case len(bytes.TrimSpace(previous)) > 0 && !isSchema(previous):
 		return fmt.Errorf("%s is there, and is no schema of keywright: name another file with -o", name)
 	}
-	return writeInPlace(name, text)
+	return os.WriteFile(name, text, 0o644)
 }
 
 func isSchema(text []byte) bool {

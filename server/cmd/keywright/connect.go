@@ -280,8 +280,7 @@ func (l *loopback) answer(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintln(w, text)
 	}
 	values, err := url.ParseQuery(r.URL.RawQuery)
-	states := values["state"]
-	switch {
+	switch states := values["state"]; {
 	case r.Host != l.address: // a page may have a name of its own for 127.0.0.1
 		say(http.StatusMisdirectedRequest, "This address is not known here.")
 		return

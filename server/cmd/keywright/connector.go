@@ -247,7 +247,7 @@ func (a *app) addToFile(ctx context.Context, file, permalink, item string, docum
 	if err != nil {
 		return placement{}, fmt.Errorf("%s: %w", file, err)
 	}
-	return placement{file: file}, writeInPlace(file, text)
+	return placement{file: file}, os.WriteFile(file, text, 0o644) // with the permissions that it has
 }
 
 // addToDirectory writes a file with a connector to the directory of connectors of a file, and returns its path. It has a modeline if there

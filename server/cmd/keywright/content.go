@@ -245,8 +245,7 @@ func contentServeCommand(a *app) *cobra.Command {
 }
 
 func (f *contentServeFlags) check(c *cobra.Command) error {
-	claim, value, _ := strings.Cut(f.moderateClaim, "=")
-	switch {
+	switch claim, value, _ := strings.Cut(f.moderateClaim, "="); {
 	case f.demo && f.db.url != "":
 		return misuse(c, "--demo has records of its own: leave --db out")
 	case (f.jwks == "") != (f.issuer == "") || (f.jwks == "") != (len(f.audiences) == 0):
@@ -319,8 +318,7 @@ func (f *contentServeFlags) callers(ctx context.Context, transport http.RoundTri
 	if len(f.keys)+len(f.moderatorKeys) == 0 && f.jwks == "" {
 		return nil, nil
 	}
-	secrets := configFlags{secretsDir: f.secretsDir}
-	_, all, err := secrets.secrets(host.DirSecrets) // callers.New caches them
+	_, all, err := (&configFlags{secretsDir: f.secretsDir}).secrets(host.DirSecrets) // callers.New caches them
 	if err != nil {
 		return nil, err
 	}

@@ -232,7 +232,6 @@ func (r *seeded) seed(text string) {
 	r.random = rand.NewChaCha8(sha256.Sum256([]byte(text)))
 }
 
-// Read implements io.Reader.
 func (r *seeded) Read(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -62,12 +62,9 @@ func (i *installation) lockPath() string { return filepath.Join(i.dir, lock.Name
 
 // store stores a plugin: its bytes first, the lock then, so that a process that reads the lock finds them.
 func (i *installation) store(r *install.Result) error {
-	dirs := []string{}
-	if cache := pluginCache(); cache != "" {
-		dirs = append(dirs, cache)
-	}
-	if _, err := os.Stat(filepath.Join(i.dir, lock.VendorDir)); err == nil || len(dirs) == 0 {
-		dirs = append(dirs, filepath.Join(i.dir, lock.VendorDir))
+	dirs := lock.PlacesOf(i.dir, pluginCache())
+	if _, err := os.Stat(dirs[0]); err != nil && len(dirs) > 1 {
+		dirs = dirs[1:] // without a directory beside the file, the cache is enough
 	}
 	for _, dir := range dirs {
 		if err := errors.Join(lock.Store(dir, r.Manifest), lock.Store(dir, r.Module)); err != nil {
@@ -173,20 +170,11 @@ func (a *app) setRef(ctx context.Context, file, name, ref string) error {
 	if string(text) == string(previous) {
 		return nil
 	}
-	if err := writeInPlace(file, text); err != nil {
+	if err := os.WriteFile(file, text, 0o644); err != nil { // with the permissions that it has
 		return err
 	}
 	a.out.Line("%s has name: %s and ref: %s", file, name, ref)
 	return nil
-}
-
-// writeInPlace writes a file that is there, with the permissions that it has.
-func writeInPlace(name string, text []byte) error {
-	info, err := os.Stat(name)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(name, text, info.Mode().Perm())
 }
 
 func pluginUpdateCommand(a *app) *cobra.Command {

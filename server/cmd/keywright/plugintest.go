@@ -172,7 +172,6 @@ func (t *caseRun) end() error {
 	return reportUnless(t.failed == 0)
 }
 
-// conformance is the document of plugin conform.
 type conformance struct{ *conform.Report }
 
 func pluginConformCommand(a *app) *cobra.Command {

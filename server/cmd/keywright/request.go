@@ -225,8 +225,7 @@ func (a *app) writeResponse(response *http.Response, include bool) error {
 		head.WriteByte('\n')
 	}
 	body := &counter{Reader: response.Body}
-	_, err := io.Copy(a.out, io.MultiReader(&head, body))
-	switch {
+	switch _, err := io.Copy(a.out, io.MultiReader(&head, body)); {
 	case body.err != nil:
 		return fmt.Errorf("the response broke off after %d bytes: %w", body.n, body.err)
 	case err != nil:
@@ -272,8 +271,7 @@ func (a *app) send(t traceFlags, set *connectors.Set, connector *gateway.Connect
 		return nil, fmt.Errorf("--record: %s exists already: name a file that does not", t.file)
 	}
 	trace, began := &host.Trace{Descriptions: t.descriptions}, time.Now()
-	ctx := host.WithTrace(request.Context(), trace)
-	response, err := connector.Upstream().Transport(nil).RoundTrip(request.WithContext(ctx))
+	response, err := connector.Upstream().Transport(nil).RoundTrip(request.WithContext(host.WithTrace(request.Context(), trace)))
 	if err != nil {
 		err = requestError(connector, request, err)
 	}
@@ -308,7 +306,6 @@ func statusOf(e view.Exchange) string {
 	return host.Printable("the token endpoint " + e.URL + " answered " + statusText(e.Answer.Status))
 }
 
-// showTrace writes a trace to stderr.
 func (a *app) showTrace(trace *host.Trace) {
 	s := a.err.Style
 	var b strings.Builder

@@ -203,8 +203,7 @@ func noCommand(c *cobra.Command, args []string) error {
 	c.SuggestionsMinimumDistance = 2
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 		nearest, _ := problem.Nearest(args[0], near)
-		suggestion := cmp.Or(nearest, near[0])
-		return &usageError{fmt.Errorf("there is no command %q; did you mean %q?", args[0], suggestion), c, true}
+		return &usageError{fmt.Errorf("there is no command %q; did you mean %q?", args[0], cmp.Or(nearest, near[0])), c, true}
 	}
 	return misuse(c, "there is no command %q", args[0])
 }

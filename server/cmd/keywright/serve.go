@@ -64,13 +64,11 @@ func (a *app) runServe(c *cobra.Command, flags *serveFlags) error {
 	if flags.demo {
 		return a.serveDemo(c, config)
 	}
-	options, err := a.options(c, &flags.configFlags)
-	if err != nil {
+	if config.Options, err = a.options(c, &flags.configFlags); err != nil {
 		return err
 	}
 	audit := &usedWriter{Writer: a.out.Writer}
-	config.Options, config.Stdout = options, audit
-	config.Options.Host.Logger = logger
+	config.Stdout, config.Options.Host.Logger = audit, logger
 	config.Started = func(callers, operators string) {
 		if !audit.used.Load() { // otherwise stdout has nothing else, and the log has the addresses
 			printAddresses(a.hints(), callers, operators)
@@ -85,7 +83,6 @@ type usedWriter struct {
 	used atomic.Bool
 }
 
-// Write implements [io.Writer].
 func (w *usedWriter) Write(p []byte) (int, error) {
 	w.used.Store(true)
 	return w.Writer.Write(p)
@@ -323,8 +320,7 @@ func stateStatusCommand(a *app) *cobra.Command {
 }
 
 func (s *stateStatus) print(a *app) {
-	text := fmt.Sprintf("%s: %s, %d leased; a read took %.1f ms",
-		s.Type, terminal.Count(s.Values, "value"), s.Leased, s.Milliseconds)
+	text := fmt.Sprintf("%s: %s, %d leased; a read took %.1f ms", s.Type, terminal.Count(s.Values, "value"), s.Leased, s.Milliseconds)
 	between := "; grants: "
 	for _, condition := range slices.Sorted(maps.Keys(s.Grants)) {
 		text += fmt.Sprintf("%s%d %s", between, s.Grants[condition], condition)

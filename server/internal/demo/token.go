@@ -256,8 +256,7 @@ func (v *verifier) verify(token string) (subject string, err error) {
 		return "", reason(err)
 	}
 	expiry, _ := claims.GetExpirationTime() // the parser has checked that it is there, and that both are times
-	issuedAt, _ := claims.GetIssuedAt()
-	switch {
+	switch issuedAt, _ := claims.GetIssuedAt(); {
 	case issuedAt == nil:
 		return "", errors.New("there is no iat")
 	case expiry.Sub(issuedAt.Time) > maxLifetime:
@@ -280,10 +279,7 @@ func (v *verifier) keyOf(token *jwt.Token) (any, error) {
 	return v.key, nil
 }
 
-var (
-	errCrit      = errors.New("the header has crit")
-	errAlgorithm = errors.New("its algorithm is not allowed")
-)
+var errCrit, errAlgorithm = errors.New("the header has crit"), errors.New("its algorithm is not allowed")
 
 // once stores the token's jti until the token expires, and returns an error if it was used before.
 func (v *verifier) once(claims jwt.MapClaims, expiry time.Time) error {

@@ -266,8 +266,7 @@ func printResult(p *terminal.Printer, result Result) {
 	var answers, times []string
 	cached := false
 	for _, request := range result.Requests {
-		status := fmt.Sprint(request.Status)
-		if request.Status == green {
+		if status := fmt.Sprint(request.Status); request.Status == green {
 			answers = append(answers, p.Green(status))
 		} else {
 			answers = append(answers, p.Red(status))

@@ -61,8 +61,7 @@ func makeCurl(words []word, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &curlMaker{maker: m, curl: c, url: u}
-	if err := b.make(); err != nil {
+	if err := (&curlMaker{maker: m, curl: c, url: u}).make(); err != nil {
 		return nil, err
 	}
 	if o.URL == "" {

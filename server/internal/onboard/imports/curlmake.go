@@ -32,8 +32,7 @@ func (b *curlMaker) make() error {
 		b.note("%s", note)
 	}
 	c := b.result.Connector
-	grant, err := b.grant()
-	switch {
+	switch grant, err := b.grant(); {
 	case err != nil:
 		return err
 	case grant != "":
@@ -49,9 +48,7 @@ func (b *curlMaker) make() error {
 	b.form()
 	path := b.path()
 	b.place()
-	if c.Type == "" {
-		b.pathKey()
-	}
+	b.pathKey()
 	if c.Type == "" {
 		if err := b.none(); err != nil {
 			return err
@@ -217,8 +214,7 @@ func (b *curlMaker) headers() {
 		name, value, _ := strings.Cut(line.text, ":")
 		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 		lower := strings.ToLower(name)
-		overridable := slices.Contains(callers, lower)
-		switch {
+		switch overridable := slices.Contains(callers, lower); {
 		case value == "":
 		case clients.MatchString(name):
 			if !slices.Contains([]string{"authorization", "cookie"}, lower) {
@@ -394,7 +390,7 @@ func mayBeCredential(segment string) bool {
 
 var plainSegment = regexp.MustCompile(`^[A-Za-z0-9_.~@-]+$`)
 
-// pathKey makes the longest segment of the path that may be a credential the auth.
+// pathKey makes the longest segment of the path that may be a credential the auth, unless there is one.
 func (b *curlMaker) pathKey() {
 	longest := ""
 	for _, segment := range strings.Split(b.url.Path, "/") {
@@ -402,7 +398,7 @@ func (b *curlMaker) pathKey() {
 			longest = segment
 		}
 	}
-	if longest == "" {
+	if longest == "" || b.result.Connector.Type != "" {
 		return
 	}
 	b.apiKey("path", "{token}", b.secret("token", "the segment of the path that is a credential"))

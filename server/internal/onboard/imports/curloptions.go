@@ -111,8 +111,7 @@ func (c *curl) setMethod(value string) {
 
 // addHeader adds a header. curl sends one with a semicolon in place of the colon without a value.
 func (c *curl) addHeader(value string) {
-	name, _, found := strings.Cut(value, ":")
-	switch {
+	switch name, _, found := strings.Cut(value, ":"); {
 	case strings.HasPrefix(value, "@"):
 		c.skip("headers in a file are not read")
 	case !found && strings.HasSuffix(value, ";"):
@@ -134,8 +133,7 @@ func (c *curl) addData(value string) {
 
 func (c *curl) addEncoded(value string) {
 	c.leave(value)
-	name, text, found := strings.Cut(value, "=")
-	switch {
+	switch name, text, found := strings.Cut(value, "="); {
 	case found && name != "":
 		c.data = append(c.data, name+"="+url.QueryEscape(text))
 	case found:

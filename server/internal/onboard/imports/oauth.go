@@ -130,8 +130,7 @@ func knownServer(authorization string) *authorizationServer {
 // server cannot use it; RFC 9700 section 2.1.2 says to use the authorization code in its place.
 func (s *schemer) implicit(name, authorization string, authServer *authorizationServer) {
 	c := s.result.Connector
-	sibling := s.siblingToken(authorization)
-	switch {
+	switch sibling := s.siblingToken(authorization); {
 	case s.options.TokenURL != "":
 		c.Config.add("token_url", literal(s.options.TokenURL))
 	case sibling != "":

@@ -53,11 +53,8 @@ func OpenAPI(text []byte, o Options) (*Result, error) {
 	if len(failures) == 1 {
 		return nil, failures[0]
 	}
-	var texts []string
-	for _, err := range failures[:min(len(failures), 10)] {
-		texts = append(texts, strings.Split(err.Error(), "\n")...)
-	}
-	return nil, fmt.Errorf("none of the %d ways to authenticate can be imported:\n%s", len(failures), strings.Join(texts, "\n"))
+	some := errors.Join(failures[:min(len(failures), 10)]...)
+	return nil, fmt.Errorf("none of the %d ways to authenticate can be imported:\n%s", len(failures), some.Error())
 }
 
 // printable returns an error whose text a terminal can show, although it has names of a document. It leaves a [Missing] as it is.
@@ -141,8 +138,7 @@ func (d *document) candidates(name string) ([]requirement, error) {
 		}
 		return all, nil
 	}
-	i := slices.IndexFunc(all, func(r requirement) bool { return slices.Contains(r.names, name) })
-	match := all[i]
+	match := all[slices.IndexFunc(all, func(r requirement) bool { return slices.Contains(r.names, name) })]
 	// The scheme that was asked for comes first.
 	match.names = append([]string{name}, slices.DeleteFunc(slices.Clone(match.names), func(n string) bool { return n == name })...)
 	return []requirement{match}, nil
@@ -219,8 +215,7 @@ func (d *document) connector(r requirement, o Options, server server, notes []st
 		d.paths(m)
 		return m.done()
 	}
-	s := &schemer{maker: m, document: d, server: server}
-	if err := s.all(r); err != nil {
+	if err := (&schemer{maker: m, document: d, server: server}).all(r); err != nil {
 		return nil, err
 	}
 	if d.ofOperation {
@@ -240,8 +235,7 @@ var (
 
 // placeOf returns where a connector puts the credential that a parameter of an operation is, or "" if it is none.
 func placeOf(parameter *node) string {
-	in, name := parameter.string("in"), parameter.string("name")
-	switch {
+	switch in, name := parameter.string("in"), parameter.string("name"); {
 	case inNone.MatchString(name):
 	case in == "header" && inHeader.MatchString(name), in == "query" && inQuery.MatchString(name):
 		return in
@@ -302,8 +296,7 @@ func (d *document) paths(m *maker) {
 	}
 	all, paths := m.options.Paths == PathsAll, d.root.get("paths")
 	for i, name := range paths.members() {
-		path := paths.values[i]
-		methods := slices.DeleteFunc(slices.Clone(path.members()), func(name string) bool {
+		methods := slices.DeleteFunc(slices.Clone(paths.values[i].members()), func(name string) bool {
 			return !slices.Contains(verbs, name) || name == "trace" || !all && name != "get" && name != "head"
 		})
 		route := strings.Trim(name[:strings.IndexAny(name+"?", "?#")], "/")

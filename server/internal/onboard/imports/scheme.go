@@ -46,17 +46,14 @@ func (s *schemer) all(r requirement) error {
 		return err
 	}
 	for _, name := range r.names {
-		if name == first {
-			continue
-		}
-		if !isKey(found[name]) {
-			if endpoint := authorizationOf(found[first]); endpoint != "" && endpoint == authorizationOf(found[name]) {
-				continue // two flows of one server, either of which brings a token
-			}
+		switch endpoint := authorizationOf(found[first]); {
+		case name == first:
+		case isKey(found[name]):
+			s.addKey(name, found[name])
+		case endpoint != "" && endpoint == authorizationOf(found[name]): // two flows of one server, either of which brings a token
+		default:
 			s.note("the document asks for %s beside %s, and a connector authenticates in one way only; keys alone can be added to it", name, first)
-			continue
 		}
-		s.addKey(name, found[name])
 	}
 	return nil
 }

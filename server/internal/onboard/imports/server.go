@@ -66,8 +66,7 @@ type candidate struct {
 // fits reports whether a URL may be one of this server, by its host.
 func (c *candidate) fits(userURL string) bool {
 	host := variableSyntax.ReplaceAllString(hostOf(c.template), "\x00")
-	pattern := strings.ReplaceAll(regexp.QuoteMeta(host), "\x00", `[^./]+`)
-	matched, err := regexp.MatchString("^"+pattern+"$", hostOf(userURL))
+	matched, err := regexp.MatchString("^"+strings.ReplaceAll(regexp.QuoteMeta(host), "\x00", `[^./]+`)+"$", hostOf(userURL))
 	return err == nil && matched
 }
 
@@ -85,10 +84,8 @@ func (d *document) servers() (all []candidate) {
 		return d.serversOfSwagger()
 	}
 	const maxServers, longestURL = 1000, 2048
-	for i, item := range d.root.get("servers").items() {
-		if i == maxServers {
-			break
-		}
+	items := d.root.get("servers").items()
+	for _, item := range items[:min(len(items), maxServers)] {
 		c := candidate{template: item.string("url"), server: server{variables: map[string]string{}}}
 		if len(c.template) > longestURL {
 			continue
@@ -107,9 +104,7 @@ func (d *document) servers() (all []candidate) {
 			if text == "" && (value.get("default") == nil || strings.Contains(hostOf(c.template), found)) {
 				complete = false
 			}
-			if _, ok := c.variables[name]; !ok {
-				c.variableNames = append(c.variableNames, name)
-			}
+			addNew(&c.variableNames, name)
 			c.variables[name] = text
 			return text
 		})

@@ -20,7 +20,6 @@ type grantsView struct {
 	Asked bool
 }
 
-// grantRow is a connector that has grants.
 type grantRow struct {
 	Permalink, Name string
 	// Consents reports whether users give their consent to it. Otherwise its grant begins with a secret.
@@ -79,8 +78,7 @@ func (c *Console) grants(s *State, r *http.Request) (any, error) {
 			continue
 		}
 		if consents && view.Asked {
-			found, err := connector.Upstream().Connection(ctx)
-			if err != nil {
+			if found, err := connector.Upstream().Connection(ctx); err != nil {
 				row.Problem = host.Printable(err.Error())
 			} else if row.Condition = found.Condition; found.Condition != host.ConditionNotConnected {
 				row.Age = lasts(found.Age)

@@ -81,7 +81,6 @@ type pluginsView struct {
 	LockError string
 }
 
-// pluginRow is a plugin that is loaded.
 type pluginRow struct {
 	host.PluginInfo
 	// From says where the module comes from.

@@ -172,18 +172,17 @@ func (r *Recorder) Attempted(attempt *host.Attempt) {
 }
 
 func (r *record) failed(attempt *host.Attempt, now time.Time) {
-	var token *host.TokenError
-	var metadata *host.DiscoveryError
 	var wait time.Duration
-	if errors.As(attempt.Err, &token) {
+	token, isToken := errors.AsType[*host.TokenError](attempt.Err)
+	if isToken {
 		wait = token.RetryAfter
-	} else if errors.As(attempt.Err, &metadata) {
+	} else if metadata, ok := errors.AsType[*host.DiscoveryError](attempt.Err); ok {
 		wait = metadata.RetryAfter
 	}
 	if wait <= 0 { // it is not known what was said, or it may be asked at any time
 		return
 	}
-	if token != nil && !attempt.Consent {
+	if isToken && !attempt.Consent {
 		r.tokenRefused.Store(true)
 	}
 	r.mu.Lock()
@@ -260,8 +259,7 @@ func (r *Recorder) summary(connector string, now time.Time) (s summary) {
 	slices.SortFunc(s.Stages, func(a, b stageCount) int { return int(b.Count) - int(a.Count) })
 	s.Half, s.Most = rec.quantiles(current / spanMinutes)
 	if n := len(rec.failures); n > 0 {
-		last := rec.failures[n-1]
-		s.Last, s.Since, s.Again = &last, rec.since, rec.firstSuccess
+		s.Last, s.Since, s.Again = new(rec.failures[n-1]), rec.since, rec.firstSuccess
 	}
 	return s
 }

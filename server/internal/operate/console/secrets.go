@@ -85,8 +85,7 @@ func look(ctx context.Context, s *State, row *secretRow) {
 			return
 		}
 	}
-	err := s.Set.CheckSecret(ctx, row.Name, host.User{})
-	switch {
+	switch err := s.Set.CheckSecret(ctx, row.Name, host.User{}); {
 	case err == nil:
 	case errors.Is(err, host.ErrSecretNotFound):
 		row.Problem = "missing"
@@ -155,8 +154,7 @@ func (c *Console) secretsOf(ctx context.Context, s *State, names []string) (all 
 func (c *Console) secretProblem(ctx context.Context, set *connectors.Set, name string) string {
 	const memory = 15 * time.Second // so that pages that are made every few seconds do not ask a store all the time
 	now := c.config.Clock()
-	entry, ok := c.conditions.Get(name)
-	if ok && now.Sub(entry.checkedAt).Abs() < memory {
+	if entry, ok := c.conditions.Get(name); ok && now.Sub(entry.checkedAt).Abs() < memory {
 		return entry.problem
 	}
 	text := ""

@@ -165,8 +165,7 @@ func plugins(from, to *connectors.Set) (all []Member) {
 	}
 	for name, both := range modules {
 		path := "plugins." + host.Printable(name)
-		was, is := both[0], both[1]
-		switch {
+		switch was, is := both[0], both[1]; {
 		case was == nil:
 			all = append(all, Member{path, "", digest(is), "a plugin more gets references to credentials"})
 		case is == nil:
@@ -327,7 +326,7 @@ func (all members) addLeaf(path string, value any) bool {
 		}
 		all[path] = member{value: texts, text: list(texts)}
 	case *tls.Config:
-		all[strings.TrimSuffix(path, "tls")+"ca_file"] = member{value: value}
+		all[strings.TrimSuffix(path, "tls")+"ca_file"] = member{value: value.RootCAs} // the rest has functions, which are never the same
 	default:
 		return false
 	}
@@ -346,17 +345,9 @@ func list(texts []string) string {
 }
 
 func same(from, to any) bool {
-	was, ok := from.(*tls.Config)
-	is, both := to.(*tls.Config)
-	if ok || both {
-		return authorities(was).Equal(authorities(is)) // the rest has functions, which are never the same
+	was, ok := from.(*x509.CertPool)
+	if is, both := to.(*x509.CertPool); ok || both {
+		return was.Equal(is)
 	}
 	return reflect.DeepEqual(from, to)
-}
-
-func authorities(c *tls.Config) *x509.CertPool {
-	if c == nil {
-		return nil
-	}
-	return c.RootCAs
 }

@@ -68,20 +68,17 @@ var rules = []rule{
 
 // wider returns what the change of a member allows, or "".
 func wider(memberPath string, from, to member) string {
-	if r := ruleFor(memberPath); r != nil {
-		return r.allows(from, to)
+	for _, r := range rules {
+		if r.matches(memberPath) {
+			return r.allows(from, to)
+		}
 	}
 	return ""
 }
 
-func ruleFor(memberPath string) *rule {
-	memberPath = strings.ReplaceAll(memberPath, "/", ".") // which the star of path.Match does not match
-	for i := range rules {
-		if ok, _ := path.Match(rules[i].pattern, memberPath); ok {
-			return &rules[i]
-		}
-	}
-	return nil
+func (r rule) matches(memberPath string) bool {
+	ok, _ := path.Match(r.pattern, strings.ReplaceAll(memberPath, "/", ".")) // its star does not match a slash
+	return ok
 }
 
 func when(met bool, text string) string {

@@ -93,8 +93,7 @@ func (l *Login) Guard(h http.Handler) http.Handler {
 	mux.HandleFunc("POST /login", l.enter)
 	mux.Handle("POST /logout", http.NewCrossOriginProtection().Handler(http.HandlerFunc(l.leave)))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		session, denial := l.admit(r)
-		switch {
+		switch session, denial := l.admit(r); {
 		case denial != nil:
 			l.refuse(w, r, denial)
 			return
@@ -164,8 +163,7 @@ func (l *Login) byClaim(r *http.Request) *refusal {
 	if l.config.Claim == "" {
 		return &refusal{http.StatusUnauthorized, logIn}
 	}
-	claims, err := l.config.Claims(r)
-	switch {
+	switch claims, err := l.config.Claims(r); {
 	case errors.Is(err, identity.ErrUnavailable):
 		return &refusal{http.StatusServiceUnavailable, "sessions cannot be verified now: try again"}
 	case err != nil:

@@ -32,7 +32,6 @@ type Options struct {
 // A Result is a plugin that was verified and described, and that nobody has accepted yet.
 type Result struct {
 	Plugin           lock.Plugin
-	Info             host.PluginInfo
 	Manifest, Module []byte
 	// Changes are the differences to what was accepted before, if there was something.
 	Changes []lock.Change
@@ -81,7 +80,7 @@ func Get(ctx context.Context, o Options, name, reference string, previous *lock.
 	p := lock.Describe(info)
 	p.Name, p.Ref, p.Manifest, p.Signer = name, ref.String(), found.Digest, signer
 	p.Source, p.Revision = annotation(found, artifact.AnnotationSource), annotation(found, artifact.AnnotationRevision)
-	r := &Result{Plugin: p, Info: info, Manifest: found.Text, Module: module}
+	r := &Result{Plugin: p, Manifest: found.Text, Module: module}
 	if previous != nil {
 		r.Changes = lock.Compare(*previous, p)
 	}

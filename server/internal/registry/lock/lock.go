@@ -150,23 +150,11 @@ func Read(dir string) (*Lock, error) {
 
 // readText returns the text of the lock of a directory, or "" if there is none.
 func readText(dir string) (string, error) {
-	text, err := readFile(os.Stat, filepath.Join(dir, Name), maxBytes)
+	text, err := files.ReadRegular(filepath.Join(dir, Name), maxBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
 	return string(text), err
-}
-
-// readFile reads a regular file, as stat finds it: to open a pipe would block until its other end is opened.
-func readFile(stat func(string) (fs.FileInfo, error), name string, limit int) ([]byte, error) {
-	info, err := stat(name)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file", name)
-	}
-	return files.Read(name, limit)
 }
 
 func parse(text []byte) (*Lock, error) {
@@ -275,7 +263,13 @@ func (places Places) Read(digest string, limit int) (content []byte, name string
 	}
 	for _, dir := range places {
 		name = filepath.Join(dir, fileOf(digest))
-		content, err = readFile(os.Lstat, name, limit)
+		info, err := os.Lstat(name)
+		if err == nil && !info.Mode().IsRegular() { // to open a pipe would block until its other end is opened
+			return nil, name, fmt.Errorf("%s is no regular file", name)
+		}
+		if err == nil {
+			content, err = files.Read(name, limit)
+		}
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			continue

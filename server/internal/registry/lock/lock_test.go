@@ -293,7 +293,7 @@ func TestInvalidLock(t *testing.T) {
 func TestLockFromPipe(t *testing.T) {
 	dir := t.TempDir()
 	testworld.Check(t, syscall.Mkfifo(filepath.Join(dir, Name), 0o600))
-	testworld.Fails(Read(dir))(t, "keywright.lock is no regular file")
+	testworld.Fails(Read(dir))(t, "keywright.lock: it is no regular file")
 }
 
 // A plugin that the lock has no room for is not written, so that the lock can still be read (threats.md 172).

@@ -339,8 +339,7 @@ func (r *recorder) variable(value string) string {
 	listed := slices.ContainsFunc(r.infos, func(info host.PluginInfo) bool {
 		return slices.ContainsFunc(info.Fields, func(f abi.Field) bool { return slices.Contains(f.Enum, value) })
 	})
-	url := r.withHosts(value)
-	switch {
+	switch url := r.withHosts(value); {
 	case listed, value == "true", value == "false", shortNumber.MatchString(value):
 		return value
 	case url != value:

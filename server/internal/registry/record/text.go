@@ -37,8 +37,7 @@ func (r *recorder) text(text string) string {
 	result := fmt.Sprintf("made-up-text-%d-of-the-recording", r.textCount)
 	core := strings.TrimRight(text, "\r\n\t ")
 	_, noBase64 := base64.RawStdEncoding.DecodeString(strings.TrimRight(core, "="))
-	_, noHex := hex.DecodeString(core)
-	if len(core) >= 2*shortest && (noBase64 == nil || noHex == nil) {
+	if _, noHex := hex.DecodeString(core); len(core) >= 2*shortest && (noBase64 == nil || noHex == nil) {
 		result = hex.EncodeToString([]byte(result))
 		result += strings.Repeat("0", (len(core)-len(result))&3) // base64 of that length can be decoded, or not
 	}

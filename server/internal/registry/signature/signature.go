@@ -23,11 +23,8 @@ import (
 	"github.com/keywright/keywright/server/internal/registry/artifact"
 )
 
-// Kinds of signatures.
-const (
-	Minisign = "minisign"
-	Cosign   = "cosign"
-)
+// Minisign and Cosign are the kinds of signatures.
+const Minisign, Cosign = "minisign", "cosign"
 
 // MaxBytes limits a signature or its payload.
 const MaxBytes = 64 << 10
@@ -63,10 +60,8 @@ func (k Key) String() string {
 func ParseKey(text []byte) (Key, error) {
 	if block, _ := pem.Decode(text); block != nil {
 		key := Key{Cosign, base64.StdEncoding.EncodeToString(block.Bytes)}
-		if _, err := key.ecdsa(); err != nil {
-			return Key{}, err
-		}
-		return key, nil
+		_, err := key.ecdsa()
+		return key, err
 	}
 	line := string(bytes.TrimSpace(text))
 	if key, err := minisignKey(line); err == nil {
@@ -163,8 +158,7 @@ func (s Signature) cosign(key Key, manifest []byte) error {
 	default:
 		return errors.New("the signature is of something else than an image")
 	}
-	sum := sha256.Sum256(signed)
-	switch {
+	switch sum := sha256.Sum256(signed); {
 	case !ecdsa.VerifyASN1(public, sum[:], s.Signature):
 		return errVerify
 	case digest != artifact.Digest(manifest):
@@ -194,10 +188,7 @@ type Signer struct {
 func ParsePrivate(text []byte, password func() (string, error)) (*Signer, error) {
 	if block, _ := pem.Decode(text); block != nil {
 		key, err := ecdsaPrivate(block, password)
-		if err != nil {
-			return nil, err
-		}
-		return &Signer{ecdsa: key}, nil
+		return &Signer{ecdsa: key}, err
 	}
 	var key minisign.PrivateKey
 	if minisign.IsEncrypted(text) {
@@ -299,11 +290,9 @@ func decrypt(text []byte, password string) ([]byte, error) {
 	errForm := errors.New("is no key of cosign: it is encrypted in another way")
 	work := &box.KDF.Params
 	switch {
-	case json.Unmarshal(text, &box) != nil:
-		return nil, errForm
-	case box.KDF.Name != "scrypt" || box.Cipher.Name != "nacl/secretbox" || len(box.Cipher.Nonce) != 24:
-		return nil, errForm
-	case work.N <= 0 || work.R <= 0 || work.P <= 0 || work.P > 16 || work.R > 64 || work.N > maxWork/128/work.R:
+	case json.Unmarshal(text, &box) != nil,
+		box.KDF.Name != "scrypt" || box.Cipher.Name != "nacl/secretbox" || len(box.Cipher.Nonce) != 24,
+		work.N <= 0 || work.R <= 0 || work.P <= 0 || work.P > 16 || work.R > 64 || work.N > maxWork/128/work.R:
 		return nil, errForm
 	}
 	derived, err := scrypt.Key([]byte(password), box.KDF.Salt, work.N, work.R, work.P, 32)

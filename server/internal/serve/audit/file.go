@@ -102,8 +102,7 @@ func lockFile(path string, opened fs.FileInfo) (*flock.Flock, error) {
 		return nil, errors.New("belongs to another process: let each have a file of its own")
 	}
 	there, err := os.Lstat(path)
-	own, ownErr := lock.Stat()
-	if !os.SameFile(there, opened) || !os.SameFile(own, opened) { // after an error, they are not
+	if own, ownErr := lock.Stat(); !os.SameFile(there, opened) || !os.SameFile(own, opened) { // after an error, they are not
 		return nil, errors.Join(errors.New("was moved while it was opened: try again"), err, ownErr, lock.Close())
 	}
 	return lock, nil
@@ -138,8 +137,7 @@ func (f *file) turn() (more bool, err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
-	own, ownErr := f.open.Stat()
-	switch {
+	switch own, ownErr := f.open.Stat(); {
 	case ownErr != nil:
 		return false, ownErr
 	case err == nil && os.SameFile(there, own):

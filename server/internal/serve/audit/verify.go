@@ -313,8 +313,7 @@ func (v *verifier) fits(m *members) bool {
 		v.broken("says that the line before it was not written whole, and it is: a line was taken out")
 		return false
 	}
-	previous, err := hex.DecodeString(m.Continues)
-	switch {
+	switch previous, err := hex.DecodeString(m.Continues); {
 	case v.Lines == 0 && !begins:
 		v.broken("is not the first line of a file: lines before it are missing")
 	case v.Lines == 0 && m.N == 1 && m.Continues == "":

@@ -62,10 +62,7 @@ type outcome struct {
 }
 
 // Results of a reload.
-const (
-	resultUsed    = "used"
-	resultRefused = "refused"
-)
+const resultUsed, resultRefused = "used", "refused"
 
 func newMetrics(d *daemon) *gatewayMetrics {
 	r := metrics.New()
@@ -93,7 +90,12 @@ func newMetrics(d *daemon) *gatewayMetrics {
 		failures:  r.Counter("authentication_failures_total", "Requests that could not be authenticated.", "connector", "stage"),
 		refreshes: r.Counter("refreshes_ahead_total", "Calls of a plugin that were to replace a token ahead of its end.", "connector", "result"),
 		reloads:   r.Counter("configuration_reloads_total", "Times that the file was read again, by whether it came into use.", "result"),
-		plugins:   newPluginMetrics(r),
+		plugins: &pluginMetrics{
+			Registry: r,
+			calls:    r.Counter("plugin_calls_total", "Attempts to authenticate a request for which the plugin ran, by auth type.", "type"),
+			failures: r.Counter("plugin_failures_total", "Attempts that failed because of the plugin, by auth type and by what the plugin did.", "type", "reason"),
+			fuel:     r.Histogram("plugin_fuel", "Units of fuel that a plugin used in a run, of each attempt the run with the most.", fuelBuckets, "type"),
+		},
 	}
 	for _, sum := range attemptSums {
 		m.sums = append(m.sums, r.Counter(sum.name, sum.help, "connector"))
@@ -209,15 +211,6 @@ type typeMetrics struct {
 }
 
 var fuelBuckets = []float64{10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000}
-
-func newPluginMetrics(r *metrics.Registry) *pluginMetrics {
-	return &pluginMetrics{
-		Registry: r,
-		calls:    r.Counter("plugin_calls_total", "Attempts to authenticate a request for which the plugin ran, by auth type.", "type"),
-		failures: r.Counter("plugin_failures_total", "Attempts that failed because of the plugin, by auth type and by what the plugin did.", "type", "reason"),
-		fuel:     r.Histogram("plugin_fuel", "Units of fuel that a plugin used in a run, of each attempt the run with the most.", fuelBuckets, "type"),
-	}
-}
 
 // ofType makes the metrics of an auth type. A failure of each kind is shown from the start, so that the first one is an increase.
 func (m *pluginMetrics) ofType(authType string) *typeMetrics {

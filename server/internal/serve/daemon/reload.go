@@ -234,9 +234,9 @@ func (d *daemon) forget(prev *inUse) {
 	}
 	d.metrics.plugins.keep(types)
 	for _, c := range prev.Connectors {
-		if !there[c.Definition().Permalink] {
-			d.metrics.forget(c.Definition().Permalink)
-			d.recorder.Forget(c.Definition().Permalink)
+		if permalink := c.Definition().Permalink; !there[permalink] {
+			d.metrics.forget(permalink)
+			d.recorder.Forget(permalink)
 		}
 	}
 }

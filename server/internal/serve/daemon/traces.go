@@ -108,8 +108,7 @@ type loggingExporter struct {
 var anyURL = regexp.MustCompile(`https?://[^\s"]+`)
 
 func (e *loggingExporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
-	err := e.SpanExporter.ExportSpans(ctx, spans)
-	if err != nil {
+	if err := e.SpanExporter.ExportSpans(ctx, spans); err != nil {
 		// The URL of a collector may contain a credential.
 		e.logger.Warn("traces could not be sent", slog.Int("spans", len(spans)), slog.String("error", host.Printable(anyURL.ReplaceAllString(err.Error(), "the collector"))))
 	}
@@ -121,8 +120,6 @@ type hostTracer struct {
 	traces atomic.Pointer[traces]
 	clock  func() time.Time
 }
-
-var _ host.Tracer = (*hostTracer)(nil)
 
 // Start implements [host.Tracer]. Only requests of callers have spans, if they are sampled. The span of the gateway is that of the whole
 // request, so the host's is left out.

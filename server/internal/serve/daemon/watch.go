@@ -48,22 +48,16 @@ func watched(name string) string {
 // files returns the files whose changes cause a reload, and the targets of those that are links. It does not hold d.mu while
 // it follows links: they may be on a disk that hangs, and the log of requests needs the lock.
 func (d *daemon) files() []string {
-	files := d.configFiles()
+	d.mu.Lock()
+	files := slices.Concat(d.set.Files, d.refusedPlugins)
+	d.mu.Unlock()
+	if d.config.Text == nil {
+		files = append(files, d.config.File)
+	}
 	for _, name := range files {
 		if target, err := d.follows(name); err == nil && target != name {
 			files = append(files, target)
 		}
-	}
-	return files
-}
-
-// configFiles returns the files whose changes cause a reload, without the targets of links.
-func (d *daemon) configFiles() []string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	files := slices.Concat(d.set.Files, d.refusedPlugins)
-	if d.config.Text == nil {
-		files = append(files, d.config.File)
 	}
 	return files
 }

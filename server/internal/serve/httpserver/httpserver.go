@@ -195,9 +195,8 @@ func withDeadlines(h http.Handler) http.Handler {
 			w.Header().Set("Connection", "close")
 		}
 		if b.deadlines.body {
-			copied := *r // a copy, because the server needs its own type of body to handle the rest that was not read
-			copied.Body = &timedBody{ReadCloser: r.Body, deadlines: &b.deadlines, patience: stallTime}
-			r = &copied
+			r = new(*r) // a copy, because the server needs its own type of body to handle the rest that was not read
+			r.Body = &timedBody{ReadCloser: r.Body, deadlines: &b.deadlines, patience: stallTime}
 		}
 		h.ServeHTTP(b, r)
 		b.deadlines.write() // for the bytes that the server has buffered
