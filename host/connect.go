@@ -254,9 +254,10 @@ func (h *Host) newPlan(c *Connector, d *dialer) *hostfn.Plan {
 	plan := &hostfn.Plan{
 		Codings: h.config.ContentCodings, Tokens: h.cache.tokens, Signer: h.signer, KeySecret: h.cache.keySecret,
 		Client: d.tokens, UserAgent: h.userAgent(), Clock: h.config.Clock, Random: h.config.Random,
-		Log: c.log.line, Warn: c.log.warn, GuestWarns: c.log.warnOfGuest, Events: &c.events,
-		Refused:  func(ctx context.Context, host, text string) { c.log.seldom(ctx, text, slog.String("endpoint", host)) },
-		Revealed: h.hooks.Reveal, Explains: h.hooks.Explain != nil, RandomText: h.hooks.Random,
+		Log: c.log.line, Warn: c.log.warn, Events: &c.events,
+		GuestWarns: func(ctx context.Context, text string) { c.log.once(ctx, &c.log.guestWarned, Problem{Message: text}) },
+		Refused:    func(ctx context.Context, host, text string) { c.log.seldom(ctx, text, slog.String("endpoint", host)) },
+		Revealed:   h.hooks.Reveal, Explains: h.hooks.Explain != nil, RandomText: h.hooks.Random,
 		Limits: limitsFor[hostfn.Limits](c.plugin.limits), ExchangeTime: limit,
 	}
 	if h.config.Keys != nil {

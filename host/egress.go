@@ -38,9 +38,7 @@ type Egress struct {
 // Transport returns a transport that connects only to the allowed addresses, for requests that no connector sends. It checks each address
 // after name resolution, just before it connects, so no host name and no redirect can lead to an internal address. It neither asks for
 // compression nor decompresses. It does not enforce AllowsHTTP; callers check URLs. It returns an error if e is invalid.
-func (e Egress) Transport() (*http.Transport, error) {
-	return e.policy().Transport()
-}
+func (e Egress) Transport() (*http.Transport, error) { return e.policy().Transport() }
 
 // AllowsHTTP reports whether a URL may be of plain http.
 func (e Egress) AllowsHTTP(u *url.URL) bool {
@@ -53,9 +51,7 @@ func (e Egress) policy() egress.Policy {
 
 type dialer struct {
 	egress Egress
-	// api sends requests to APIs.
-	api http.RoundTripper
-	// tokens sends requests to token endpoints.
+	api    http.RoundTripper
 	tokens *http.Client
 }
 

@@ -193,8 +193,7 @@ type connectorLog struct {
 
 	mu                  sync.Mutex
 	warned, guestWarned map[Problem]bool
-	// refusals is the pace of the refusals that are logged.
-	refusals pace
+	refusals            pace
 }
 
 const maxWarnings = 32 // of the host, and as many of the plugin
@@ -215,10 +214,6 @@ func (l *connectorLog) warn(ctx context.Context, path, text string) {
 	l.once(ctx, &l.warned, Problem{Path: path, Message: text})
 }
 
-func (l *connectorLog) warnOfGuest(ctx context.Context, text string) {
-	l.once(ctx, &l.guestWarned, Problem{Message: text})
-}
-
 // once logs or reports a warning, unless problems contains it or is full.
 func (l *connectorLog) once(ctx context.Context, problems *map[Problem]bool, p Problem) {
 	l.mu.Lock()
@@ -234,10 +229,8 @@ func (l *connectorLog) once(ctx context.Context, problems *map[Problem]bool, p P
 	case skip:
 	case l.report != nil:
 		l.report(l.connector, p)
-	case p.Path != "":
-		l.line(ctx, contract.LevelWarn, p.Path+": "+p.Message)
 	default:
-		l.line(ctx, contract.LevelWarn, p.Message)
+		l.line(ctx, contract.LevelWarn, strings.TrimPrefix(p.Path+": "+p.Message, ": "))
 	}
 }
 

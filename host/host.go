@@ -41,8 +41,7 @@ type Host struct {
 	cache   *tokenCache
 	signer  *signing.Signer
 	dialer  *dialer
-	// hooks are those of tests of plugins.
-	hooks testhook.Hooks
+	hooks   testhook.Hooks
 	// shared has the parts that the runners of all connectors use.
 	shared         run.Shared
 	userTokenHosts connect.HostList
@@ -69,7 +68,6 @@ func New(ctx context.Context, c Config) (*Host, error) {
 	if c.CodeCache == "" || !errors.As(err, &refusedErr) || !refusedErr.Compiler {
 		return h, err
 	}
-	// A full disk or a damaged file in the code cache must not stop the host.
 	dir := c.CodeCache
 	c.CodeCache = ""
 	h, retryErr := tryHost(ctx, c)

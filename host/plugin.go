@@ -133,9 +133,7 @@ func (p *plugin) run(ctx context.Context, export string, call *hostfn.Call) (san
 }
 
 // limitsOfSandbox has the names of limits that the sandbox enforces, as fields of [PluginLimits].
-var limitsOfSandbox = map[string]string{
-	sandbox.LimitFuel: "Fuel", sandbox.LimitMemory: "MemoryBytes", sandbox.LimitTime: "CallTime",
-}
+var limitsOfSandbox = map[string]string{sandbox.LimitFuel: "Fuel", sandbox.LimitMemory: "MemoryBytes", sandbox.LimitTime: "CallTime"}
 
 func (p *plugin) call(ctx context.Context, export string, call *hostfn.Call) (sandbox.Result, *hostfn.Failure) {
 	result, err := p.Guest.Call(ctx, export, call)

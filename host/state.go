@@ -49,8 +49,21 @@ func NewState(ctx context.Context, c StateConfig) (*State, error) {
 	if c.Store == nil {
 		return nil, errors.New("the state has no store: set StateConfig.Store")
 	}
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	var lines pace
+	degraded := func(err error) {
+		if c.Logger != nil && lines.due(c.Clock(), time.Minute) {
+			c.Logger.Warn("the store of state failed: until it answers, this node requests tokens for itself, and grants whose token may be used once fail",
+				slog.Any("error", err))
+		}
+		if c.Degraded != nil {
+			c.Degraded(err)
+		}
+	}
 	node, err := lease.NewNode(ctx, lease.Config{
-		Store: c.Store, Keys: c.Keys, Lease: c.Lease, Now: c.Clock, Random: c.Random, Degraded: degraded(c),
+		Store: c.Store, Keys: c.Keys, Lease: c.Lease, Now: c.Clock, Random: c.Random, Degraded: degraded,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("state: %w", err)
@@ -59,24 +72,6 @@ func NewState(ctx context.Context, c StateConfig) (*State, error) {
 	s := &State{node: node, stop: stop}
 	s.writing.Go(func() { node.Run(running) })
 	return s, nil
-}
-
-// degraded returns what is called for each token request without the store.
-func degraded(c StateConfig) func(error) {
-	clock := c.Clock
-	if clock == nil {
-		clock = time.Now
-	}
-	var lines pace
-	return func(err error) {
-		if c.Logger != nil && lines.due(clock(), time.Minute) {
-			c.Logger.Warn("the store of state failed: until it answers, this node requests tokens for itself, and grants whose token may be used once fail",
-				slog.Any("error", err))
-		}
-		if c.Degraded != nil {
-			c.Degraded(err)
-		}
-	}
 }
 
 // Close keeps hosts from sending any more tokens that may be used once, and waits until the store has confirmed what became of those that

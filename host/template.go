@@ -99,12 +99,11 @@ func (t *Template) render(ctx context.Context, render func(template.Values) ([]t
 	text := Text{Value: template.Join(parts)}
 	var masked strings.Builder
 	for _, part := range parts {
+		shown := part.Text
 		if part.Secret {
-			text.Secret, text.secrets = true, append(text.secrets, part.Text)
-			masked.WriteString(part.Source)
-			continue
+			text.Secret, text.secrets, shown = true, append(text.secrets, part.Text), part.Source
 		}
-		masked.WriteString(part.Text)
+		masked.WriteString(shown)
 	}
 	if text.Masked = masked.String(); text.Secret {
 		text.secrets = append(text.secrets, in.Secrets...) // an API may decode the result of an expression and return a part

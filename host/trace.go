@@ -143,7 +143,6 @@ type Span struct {
 	// Name is one of the names in the comment of [Tracer].
 	Name string
 
-	// connector is the name of the connector, and authType is its auth type.
 	connector, authType string
 	// about says what begins. Its Method is "_OTHER" if it is not one of net/http.
 	about event.Span

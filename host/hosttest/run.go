@@ -95,7 +95,6 @@ var digests sync.Map // of func() (string, error), by directory
 // was not compiled from the sources beside it.
 func readModule(tb TB, path string, fromGo bool) []byte {
 	tb.Helper()
-	dir := filepath.Dir(path)
 	build := howToBuild(path, fromGo)
 	wasm, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -111,7 +110,7 @@ func readModule(tb TB, path string, fromGo bool) []byte {
 	if err != nil {
 		tb.Fatalf("hosttest: what %s was made of is not known (%v): %s", path, err, build)
 	}
-	current, err := sourceDigest(dir)
+	current, err := sourceDigest(filepath.Dir(path))
 	if err != nil {
 		tb.Fatalf("hosttest: %v", err)
 	}

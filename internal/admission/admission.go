@@ -124,9 +124,7 @@ type Module struct {
 }
 
 // Admit checks a module and meters it. Its error is a *RefusedError. It neither changes wasm nor keeps a reference to it.
-func Admit(wasm []byte, limits Limits) (*Module, error) {
-	return admit(wasm, limits, plugins)
-}
+func Admit(wasm []byte, limits Limits) (*Module, error) { return admit(wasm, limits, plugins) }
 
 func admit(wasm []byte, limits Limits, rules ruleset) (*Module, error) {
 	if len(wasm) > limits.ModuleBytes {

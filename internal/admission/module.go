@@ -68,8 +68,7 @@ type module struct {
 	// broken is set if the rest of the module is not read. Parts that are missing are no reason then.
 	broken bool
 
-	types []Signature
-	// imports are the imported functions.
+	types   []Signature
 	imports []Import
 	// functions has the index of each function's type.
 	functions []uint32

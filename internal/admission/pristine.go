@@ -30,9 +30,7 @@ type pristine struct {
 	last []int
 }
 
-func (p *pristine) setNotPooled(why string) {
-	p.notPooled = cmp.Or(p.notPooled, why)
-}
+func (p *pristine) setNotPooled(why string) { p.notPooled = cmp.Or(p.notPooled, why) }
 
 func (p *pristine) imported(i Import) {
 	switch {

@@ -78,8 +78,7 @@ func (m *module) readTable(r *reader, _ *patch) {
 // readMemory reads a memory, and writes it with a maximum. The limit is not the maximum: the host refuses to grow a memory beyond its
 // limit, and so knows that the guest wanted more.
 func (m *module) readMemory(r *reader, p *patch) {
-	begin := r.pos
-	where := r.pos
+	begin, where := r.pos, r.pos
 	flags := r.byte()
 	switch {
 	case flags&2 != 0:

@@ -26,14 +26,12 @@ type conformer struct {
 	callers, configs []hosttest.Config
 	// challenge is that of the description, or zero.
 	challenge abi.Challenge
-	// secrets are the secrets that templates name.
-	secrets map[string]string
+	secrets   map[string]string
 	// exchanges is the number of exchanges of a first request, by the index of the configuration.
 	exchanges []int
 	// firsts are the results of the configurations in a new host.
 	firsts []*result
-	// fuels has the fuel of each request.
-	fuels []int64
+	fuels  []int64
 	// leaks has the leaks of all cases, and cases is the number of cases.
 	leaks []string
 	cases int

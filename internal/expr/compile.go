@@ -171,9 +171,7 @@ func (b *builder) unavailable(n ast.Node, message, subject string) operand {
 	return b.fail(n, "%s is not available in templates", subject)
 }
 
-func constant(k Kind, value any) operand {
-	return operand{k, func(*Run) any { return value }}
-}
+func constant(k Kind, value any) operand { return operand{k, func(*Run) any { return value }} }
 
 func (b *builder) let(n *ast.VariableDeclaratorNode, output bool) operand {
 	_, isFunction := builtin.Index[n.Name]

@@ -13,8 +13,7 @@ import (
 
 type function struct {
 	// If templates is false, the function is available in bodies only.
-	templates bool
-	// minArgs and maxArgs are the limits of the number of arguments.
+	templates        bool
 	minArgs, maxArgs int
 	// takes describes the arguments, for the error for a wrong number of them.
 	takes string
@@ -22,8 +21,7 @@ type function struct {
 	fits string
 	// kinds are the allowed kinds of the arguments. The last one applies to all further arguments. If kinds is nil, the
 	// compiler does not check them.
-	kinds []Kind
-	// result is the kind of the function's value.
+	kinds  []Kind
 	result Kind
 	// call is nil for the functions that the builder compiles itself.
 	call implementation
@@ -188,13 +186,8 @@ func toInteger(r *Run, a arguments) any {
 func split(r *Run, a arguments) any {
 	s, between := r.text(a[0]), r.text(a[1])
 	r.read(len(s))
-	limit := strings.Count(s, between) + 1
-	r.makeList(limit) // the text of a piece is not copied
-	pieces := make([]any, 0, limit)
-	for piece := range strings.SplitSeq(s, between) {
-		pieces = append(pieces, piece)
-	}
-	return &List{elements: pieces}
+	r.makeList(strings.Count(s, between) + 1) // the text of a piece is not copied
+	return Texts(strings.Split(s, between))
 }
 
 func join(r *Run, a arguments) any {

@@ -81,10 +81,7 @@ func (r *Run) decode(document []byte) any {
 	r.read(len(document))
 	d := jsontext.NewDecoder(bytes.NewBuffer(document))
 	value, _ := (&reader{r, d, document}).read(0)
-	if err := AtEnd(d); err != nil {
-		err.Column = r.column
-		panic(err)
-	}
+	r.must(AtEnd(d))
 	return value
 }
 
@@ -121,7 +118,7 @@ func (j *reader) read(depth int) (value any, exact Number) {
 	case kind == '0':
 		text, err := j.d.ReadValue()
 		if err != nil {
-			panic(j.malformed(err))
+			j.must(Malformed(err))
 		}
 		if value, exact = parseNumber(text); exact != "" {
 			j.values += 4 // the number and its text are kept
@@ -328,10 +325,7 @@ func jsonGet(r *Run, a arguments) any {
 	for d.StackDepth() > 0 {
 		r.token(d)
 	}
-	if err := AtEnd(d); err != nil {
-		err.Column = r.column
-		panic(err)
-	}
+	r.must(AtEnd(d))
 	return text
 }
 
@@ -345,7 +339,7 @@ func (r *Run) findMember(d *jsontext.Decoder, name string) {
 			return
 		}
 		if err := d.SkipValue(); err != nil {
-			panic(r.malformed(err))
+			r.must(Malformed(err))
 		}
 	}
 	panic(r.failure("json_get: there is no such member"))
@@ -354,13 +348,7 @@ func (r *Run) findMember(d *jsontext.Decoder, name string) {
 func (r *Run) token(d *jsontext.Decoder) jsontext.Token {
 	token, err := d.ReadToken()
 	if err != nil {
-		panic(r.malformed(err))
+		r.must(Malformed(err))
 	}
 	return token
-}
-
-func (r *Run) malformed(err error) *Error {
-	malformed := Malformed(err)
-	malformed.Column = r.column
-	return malformed
 }

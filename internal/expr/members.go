@@ -85,10 +85,8 @@ func (b *builder) input(n ast.Node, group, name string, optional bool) operand {
 	return operand{found.Kind, func(r *Run) any {
 		r.enter(column)
 		value, err := found.Get(r)
-		if err != nil {
-			err.Column = column
-			panic(err)
-		}
+		r.column = column // Get may have decoded a document
+		r.must(err)
 		return value
 	}}
 }

@@ -8,7 +8,6 @@ import (
 
 // rounds are the functions that evaluate an expression for each element of a list.
 var rounds = map[string]struct {
-	// result is the kind of the function's value.
 	result Kind
 	// decides reports whether the expression must be a boolean.
 	decides bool

@@ -60,9 +60,7 @@ type inBodies struct {
 }
 
 // NewRun returns a Run for expressions in templates.
-func NewRun(values Values, limits *Limits) Run {
-	return Run{Values: values, limits: limits}
-}
+func NewRun(values Values, limits *Limits) Run { return Run{Values: values, limits: limits} }
 
 // NewBodyRun returns a Run for expressions in bodies. It checks the context about every 1024 steps.
 func NewBodyRun(ctx context.Context, values Values, limits *Limits) Run {
@@ -128,8 +126,10 @@ func (r *Run) call() {
 
 func (r *Run) take(steps int) { r.must(r.count(steps)) }
 
+// must ends the evaluation with an error at the current column, unless err is nil.
 func (r *Run) must(err *Error) {
 	if err != nil {
+		err.Column = r.column
 		panic(err)
 	}
 }
@@ -199,20 +199,15 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	var parts []string
-	if e.Path != "" {
-		parts = append(parts, e.Path)
-	}
+	column, cause := "", ""
 	if e.Column > 0 {
-		parts = append(parts, "column "+strconv.Itoa(e.Column))
-	}
-	if e.Message != "" {
-		parts = append(parts, e.Message)
+		column = "column " + strconv.Itoa(e.Column)
 	}
 	if e.Err != nil {
-		parts = append(parts, e.Err.Error())
+		cause = e.Err.Error()
 	}
-	return strings.Join(parts, ": ")
+	parts := []string{e.Path, column, e.Message, cause}
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ": ")
 }
 
 func (e *Error) Unwrap() error { return e.Err }

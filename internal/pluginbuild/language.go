@@ -250,17 +250,13 @@ func findLinker(ctx context.Context, clang, major string) error {
 }
 
 // clangArguments returns the arguments of clang: all C files of a directory make one module.
-func clangArguments(dir, out string) ([]string, error) {
+func clangArguments(dir, absolute, out string) ([]string, error) {
 	if !isThere(dir, OptionsFile) {
 		return nil, fmt.Errorf("%s is missing in %s, the options of clang: copy it from sdk/c, with keywright.h. `keywright plugin new NAME --lang c` writes both", OptionsFile, dir)
 	}
 	files, err := sources(dir, ".c")
 	if err != nil {
 		return nil, fmt.Errorf("sources of the plugin: %w", err)
-	}
-	absolute, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, fmt.Errorf("plugin directory %s: %w", dir, err)
 	}
 	// The bytes must not depend on the place of the directory, which the macro __FILE__ may have.
 	args := []string{"--config=./" + OptionsFile, "-ffile-prefix-map=" + absolute + "=.", "-o", out}
@@ -305,17 +301,13 @@ func FindRust(ctx context.Context) (Compiler, error) {
 
 // rustArguments returns the arguments of rustc. The file that it compiles is the only one beside the SDK, or the one that has the
 // directory's name.
-func rustArguments(dir, out string) ([]string, error) {
+func rustArguments(dir, absolute, out string) ([]string, error) {
 	if !isThere(dir, rustOptions) {
 		return nil, fmt.Errorf("%s is missing in %s, the options of rustc: copy it from sdk/rust, with %s. `keywright plugin new NAME --lang rust` writes both", rustOptions, dir, rustModule)
 	}
 	files, err := sources(dir, ".rs")
 	if err != nil {
 		return nil, fmt.Errorf("sources of the plugin: %w", err)
-	}
-	absolute, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, fmt.Errorf("plugin directory %s: %w", dir, err)
 	}
 	files = slices.DeleteFunc(files, func(name string) bool { return name == rustModule })
 	root := filepath.Base(absolute) + ".rs"

@@ -260,9 +260,8 @@ var refusedBuiltins = map[string]string{"recover": noRecovery, "print": noPrinti
 
 type ownLinter struct {
 	findings
-	// specs are the declarations of package variables, and variables and functions the names at the top of the package.
-	specs     map[*ast.ValueSpec]bool
-	variables map[string]bool
+	// variables and functions are the declarations of the names at the top of the package.
+	variables map[string]*ast.ValueSpec
 	functions map[string]*ast.FuncDecl
 	// first are the functions that run while the module is initialised. They may set package variables.
 	first map[string]bool
@@ -271,7 +270,7 @@ type ownLinter struct {
 // lintOwn returns the problems of a package of the plugin that are none in packages of others.
 func lintOwn(fset *token.FileSet, decls []ast.Decl) []error {
 	l := ownLinter{
-		findings: findings{fset: fset}, specs: map[*ast.ValueSpec]bool{}, variables: map[string]bool{}, functions: map[string]*ast.FuncDecl{}, first: map[string]bool{},
+		findings: findings{fset: fset}, variables: map[string]*ast.ValueSpec{}, functions: map[string]*ast.FuncDecl{}, first: map[string]bool{},
 	}
 	for _, decl := range decls {
 		l.declare(decl)
@@ -296,10 +295,10 @@ func (l *ownLinter) declare(decl ast.Decl) {
 	case *ast.GenDecl:
 		for _, spec := range decl.Specs {
 			if spec, ok := spec.(*ast.ValueSpec); ok && decl.Tok == token.VAR {
-				l.specs[spec] = true
 				for _, name := range spec.Names {
-					l.variables[name.Name] = true
+					l.variables[name.Name] = spec
 				}
+				delete(l.variables, "_")
 			}
 		}
 	}
@@ -331,7 +330,7 @@ func (l *ownLinter) check(decl ast.Decl, first bool) {
 	ast.Inspect(decl, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.CallExpr:
-			if name, ok := n.Fun.(*ast.Ident); ok && name.Obj == nil && l.functions[name.Name] == nil && !l.variables[name.Name] {
+			if name, ok := n.Fun.(*ast.Ident); ok && name.Obj == nil && l.functions[name.Name] == nil && l.variables[name.Name] == nil {
 				if why := refusedBuiltins[name.Name]; why != "" {
 					l.refuse(n, name.Name, why)
 				}
@@ -373,9 +372,6 @@ func (l *ownLinter) change(n ast.Expr, permit bool) {
 
 // isPackageVariable reports whether a name is that of a package variable. A name that another file declares has no object.
 func (l *ownLinter) isPackageVariable(n *ast.Ident) bool {
-	if n.Obj == nil {
-		return l.variables[n.Name]
-	}
-	spec, ok := n.Obj.Decl.(*ast.ValueSpec)
-	return ok && l.specs[spec]
+	spec := l.variables[n.Name]
+	return spec != nil && (n.Obj == nil || n.Obj.Decl == any(spec))
 }

@@ -171,16 +171,20 @@ func (c Compiler) link(ctx context.Context, dir string) ([]byte, error) {
 	}
 	defer os.RemoveAll(scratch) //nolint:errcheck // a temporary directory that stays behind harms nobody
 
+	absolute, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("plugin directory %s: %w", dir, err)
+	}
 	out := filepath.Join(scratch, "plugin.wasm")
 	var args []string
 	env, endless := os.Environ(), errSlow
 	switch c.Language {
 	case C:
-		args, err = clangArguments(dir, out)
+		args, err = clangArguments(dir, absolute, out)
 	case AssemblyScript:
 		args = []string{"--outFile", out}
 	case Rust:
-		args, err = rustArguments(dir, out)
+		args, err = rustArguments(dir, absolute, out)
 	default:
 		env, endless = withLinker(env), errEndless
 		args, err = c.tinygoArguments(scratch, out)

@@ -45,9 +45,7 @@ func Issuer(location string) string {
 
 // Absent reports whether a status says that there is no document. Servers, and the gateways in front of them, answer unknown paths
 // with 400, 401, 403, 405 and 410 too.
-func Absent(status int) bool {
-	return status >= http.StatusBadRequest && !Again(status)
-}
+func Absent(status int) bool { return status >= http.StatusBadRequest && !Again(status) }
 
 // Again reports whether a status asks for another try.
 func Again(status int) bool {

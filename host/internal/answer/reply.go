@@ -252,7 +252,6 @@ func readXML(body []byte) any {
 	}
 }
 
-// element is an XML element that is being read.
 type element struct {
 	name     string
 	elements map[string]any

@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -263,9 +264,7 @@ func (k *checker) validate(ctx context.Context) {
 	result, err := p.Guest.Call(ctx, contract.ExportValidate, call)
 	call.Flush()
 	if err != nil || call.Failure != nil {
-		if k.failure = call.Failure; k.failure == nil {
-			k.failure = &hostfn.Failure{Stage: hostfn.StagePlugin, Err: err}
-		}
+		k.failure = cmp.Or(call.Failure, &hostfn.Failure{Stage: hostfn.StagePlugin, Err: err})
 		k.Wrong(k.plan.member+".config", "the plugin's validate failed: %v", k.failure)
 		return
 	}
@@ -343,9 +342,7 @@ func (k *checker) aliases() {
 // Path returns the path of a field, or of a member within one, in the connector as it is written.
 func (p *Plan) Path(field string) string {
 	name, rest, nested := strings.Cut(field, ".")
-	if alias := p.aliases[name]; alias != "" {
-		name = alias
-	}
+	name = cmp.Or(p.aliases[name], name)
 	if nested {
 		name += "." + rest
 	}

@@ -60,7 +60,6 @@ func Schema(d *abi.Description) ([]byte, error) {
 	return json.Marshal(auth)
 }
 
-// schema is a JSON Schema, with the keywords that Schema needs.
 type schema struct {
 	Schema      string `json:"$schema,omitempty"`
 	Title       string `json:"title,omitempty"`

@@ -221,10 +221,7 @@ func (c *Cache) begin(ctx context.Context, key Key, d *document, a *Asker) (*rea
 
 // end keeps the outcome of a reading, and reports what has changed.
 func (c *Cache) end(ctx context.Context, key Key, d *document, read *reading, a *Asker, found *metadata, failure *Error) {
-	jitter, err := tokencache.Jitter(c.random)
-	if err != nil {
-		jitter = 0 // a wait without jitter is better than none
-	}
+	jitter, _ := tokencache.Jitter(c.random) // a wait without jitter is better than none
 	c.mu.Lock()
 	previous, failed := d.last, d.failure != nil
 	now := c.clock()

@@ -83,10 +83,7 @@ func (p Policy) Transport() (*http.Transport, error) {
 // TokenClient returns a client for token endpoints with a transport. It returns redirects to the caller and never follows them, because a
 // 307 would post the client's secret to any URL. It keeps no cookies.
 func TokenClient(transport http.RoundTripper) *http.Client {
-	return &http.Client{
-		Transport:     transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
 func (p Policy) tlsConfig() (*tls.Config, error) {

@@ -48,10 +48,8 @@ type body struct {
 	// own is a buffer for when the caller's is too small, and ready is the part of it that the caller has yet to read.
 	own   []byte
 	ready []byte
-	// err is the error that the body has ended with.
-	err error
+	err   error
 
-	// closed is set once the caller has called Close.
 	closed  atomic.Bool
 	closing sync.Once
 	// failure is the error of closing source.

@@ -31,7 +31,6 @@ type search struct {
 	steps [8]step
 }
 
-// cachedEscape is the escape at offset pos of the data.
 type cachedEscape struct {
 	escape
 	pos int
@@ -88,13 +87,12 @@ func (s *search) plain() (found bool) {
 func (s *search) matchAt(start int) (found bool) {
 	switch data := s.data; {
 	case !s.firstBytes[data[start]].any():
-		return false
 	case start+1 == len(data):
 		s.safe = min(s.safe, start)
-		return false
 	default:
 		return s.bigrams.contains(0, data[start], data[start+1]) && s.follow(s.all(start), start)
 	}
+	return false
 }
 
 // escapes finds matches whose first escape is of this kind and near their beginning.

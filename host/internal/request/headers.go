@@ -22,8 +22,7 @@ import (
 type Headers struct {
 	all http.Header
 	// lengths has a bit for the length of each name in all. It saves most searches for a name in another case, which double set's time.
-	lengths uint64
-	// connection holds the values of the Connection header.
+	lengths    uint64
 	connection []string
 }
 

@@ -9,8 +9,7 @@ import (
 const (
 	// firstBlock is the offset of the first block. It is not 0, so that an offset near 0 is an error and not a block.
 	firstBlock = 16
-	// alignment is the alignment of blocks, in bytes.
-	alignment = 8
+	alignment  = 8
 	// firstSize is the minimum size of the memory once a block has been allocated, in bytes.
 	firstSize = 4096
 	// maxKept is the largest memory, in bytes, that an arena keeps for the next call.
@@ -65,17 +64,14 @@ func (a *arena) block(offset uint64) (block []byte, ok bool) {
 	if offset == 0 {
 		return nil, true
 	}
-	var found memoryBlock
-	if n := len(a.blocks); n > 0 && a.blocks[n-1].offset == offset { // most calls are about the newest block
-		found = a.blocks[n-1]
-	} else if i, ok := slices.BinarySearchFunc(a.blocks, offset, func(b memoryBlock, offset uint64) int {
-		return cmp.Compare(b.offset, offset)
-	}); ok {
-		found = a.blocks[i]
-	} else {
-		return nil, false
+	i := len(a.blocks) - 1
+	if i < 0 || a.blocks[i].offset != offset { // most calls are about the newest block
+		i, ok = slices.BinarySearchFunc(a.blocks, offset, func(b memoryBlock, offset uint64) int { return cmp.Compare(b.offset, offset) })
+		if !ok {
+			return nil, false
+		}
 	}
-	return a.bytes[offset : offset+found.length], true
+	return a.bytes[offset : offset+a.blocks[i].length], true
 }
 
 // bytesAt returns n bytes from offset on, not copied, or nil. offset+n would overflow for an offset near 2⁶⁴, so it comes last.

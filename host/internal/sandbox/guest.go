@@ -52,7 +52,6 @@ func (g *guest) close() { _ = g.instance.Close(context.Background()) }
 
 // snapshot is the state of a module's guest after its initialisation.
 type snapshot struct {
-	// size is the size of the memory, in bytes.
 	size int
 	// segments holds the parts of the memory that are not zero.
 	segments []segment
@@ -160,7 +159,6 @@ type lines struct {
 	write func(line string)
 	// proceed ends the call if its time is over. Each Write calls it, since one fd_write may have millions of parts.
 	proceed func()
-	// partial is the current, unfinished line.
 	partial []byte
 }
 

@@ -3,6 +3,7 @@ package sandbox_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	_ "embed"
 	"fmt"
 	"os"
@@ -159,7 +160,7 @@ func limits(change func(l *sandbox.Limits)) sandbox.Config {
 	if change != nil {
 		change(&l)
 	}
-	return sandbox.Config{Limits: l}
+	return sandbox.Config{Limits: l, Clock: time.Now, Random: rand.Reader}
 }
 
 // bounded is a Runtime whose modules all have the same limits.

@@ -63,13 +63,8 @@ func (r *Runtime) Load(ctx context.Context, wasm []byte, limits Limits) (*Module
 	}
 	admitted.Wasm = nil
 	m := &Module{
-		runtime:   r,
-		limits:    limits,
-		compiled:  compiled,
-		admitted:  admitted,
-		first:     first,
-		stderr:    slices.Contains(admitted.Imports, admission.Import{Module: contract.ModuleWASI, Name: wasiWrite}),
-		notPooled: admitted.NotPooled,
+		runtime: r, limits: limits, compiled: compiled, admitted: admitted, first: first, notPooled: admitted.NotPooled,
+		stderr: slices.Contains(admitted.Imports, admission.Import{Module: contract.ModuleWASI, Name: wasiWrite}),
 	}
 	m.runs.New = func() any { return newRun(m) }
 	if admitted.NotPooled == "" {
@@ -176,13 +171,11 @@ func (m *Module) Call(ctx context.Context, export string, env contract.Env) (Res
 // idleRun returns a run that serves no call. It has a guest if one is idle.
 func (m *Module) idleRun() *run {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	if last := len(m.idle) - 1; last >= 0 {
 		r := m.idle[last]
-		m.idle[last] = nil
-		m.idle = m.idle[:last]
-		m.mu.Unlock()
+		m.idle = slices.Delete(m.idle, last, last+1)
 		return r
 	}
-	m.mu.Unlock()
 	return m.runs.Get().(*run)
 }

@@ -6,9 +6,7 @@
 package sandbox
 
 import (
-	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -68,9 +66,9 @@ type Limits struct {
 type Config struct {
 	// Limits has the number of guests that run at the same time. The other limits are those of Load.
 	Limits Limits
-	// Clock is the clock that guests read through WASI. If nil, it is time.Now.
+	// Clock is the clock that guests read through WASI.
 	Clock func() time.Time
-	// Random is the source of random bytes that guests read through WASI, one at a time. If nil, it is crypto/rand.
+	// Random is the source of random bytes that guests read through WASI, one at a time.
 	Random io.Reader
 
 	// CodeCache is a directory that keeps compiled code for the next Runtime. If empty, compiled code is not kept.
@@ -102,15 +100,8 @@ const features = api.CoreFeaturesV2 &^ api.CoreFeatureSIMD
 
 // New returns a Runtime. The caller must call Close.
 func New(ctx context.Context, c Config) (*Runtime, error) {
-	if c.Clock == nil {
-		c.Clock = time.Now
-	}
-	c.Random = cmp.Or(c.Random, rand.Reader)
 	r := &Runtime{
-		observe: c.Observe,
-		slots:   make(slots, c.Limits.ConcurrentGuests),
-		config:  moduleConfig(c.Clock, c.Random),
-		idle:    runtime.GOMAXPROCS(0),
+		observe: c.Observe, slots: make(slots, c.Limits.ConcurrentGuests), config: moduleConfig(c.Clock, c.Random), idle: runtime.GOMAXPROCS(0),
 	}
 	config := wazero.NewRuntimeConfig().
 		WithCoreFeatures(features).

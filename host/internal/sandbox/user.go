@@ -168,7 +168,6 @@ func cacheDrop(r *run, stack []uint64) {
 	}
 }
 
-// way is the way in which a method of env is called.
 type way int
 
 const (

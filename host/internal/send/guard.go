@@ -104,14 +104,9 @@ func (g *guard) request(r *http.Request) *http.Request {
 	guarded.Got1xxResponse = func(code int, header textproto.MIMEHeader) error {
 		return trace.Got1xxResponse(code, textproto.MIMEHeader(g.strip(http.Header(header))))
 	}
-	return r.WithContext(withTrace(r.Context(), &guarded))
-}
-
-// withTrace returns a context with trace in place of its own trace. httptrace.WithClientTrace would call both.
-func withTrace(ctx context.Context, trace *httptrace.ClientTrace) context.Context {
-	var key keyOf
-	httptrace.ContextClientTrace(&key)
-	return context.WithValue(ctx, key.key, trace)
+	var own keyOf // httptrace.WithClientTrace would call both traces
+	httptrace.ContextClientTrace(&own)
+	return r.WithContext(context.WithValue(r.Context(), own.key, &guarded))
 }
 
 // keyOf is a context that records the key of a Value call, because httptrace does not export its own.

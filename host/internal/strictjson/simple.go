@@ -150,8 +150,7 @@ func (s *Simple) hasByte(mark byte) bool {
 	return found
 }
 
-func (s *Simple) hasWord(word string) bool {
-	rest, found := strings.CutPrefix(s.rest, word)
-	s.rest = rest
+func (s *Simple) hasWord(word string) (found bool) {
+	s.rest, found = strings.CutPrefix(s.rest, word)
 	return found
 }

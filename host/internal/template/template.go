@@ -285,7 +285,6 @@ const (
 // NoKey is the error for get_key at a place that takes no key.
 const NoKey = "get_key is for a field that takes a key, and this takes a text: use get_secret"
 
-// language is the language of expressions in templates.
 var language = &expr.Language{
 	Group: func(path string) bool { return path == "user" },
 	Name: func(group, name string) (*expr.Name, string) {
@@ -336,14 +335,16 @@ func (n *Names) Listed() bool { return n.UserToken() || len(n.Identities) > 0 }
 
 // Merged returns the names that are in any of all. It makes new slices, and changes none of theirs.
 func Merged(all ...Names) (n Names) {
-	var secrets, variables, user [][]string
 	for _, names := range all {
-		secrets, variables, user = append(secrets, names.Secrets), append(variables, names.Variables), append(user, names.User)
+		n.Secrets, n.Variables, n.User = append(n.Secrets, names.Secrets...), append(n.Variables, names.Variables...), append(n.User, names.User...)
 		n.Discovered = append(n.Discovered, names.Discovered...)
 		n.Identities = append(n.Identities, names.Identities...)
 		n.Tenant, n.Owned = n.Tenant || names.Tenant, n.Owned || names.Owned
 	}
-	n.Secrets, n.Variables, n.User = union(secrets...), union(variables...), union(user...)
+	for _, list := range []*[]string{&n.Secrets, &n.Variables, &n.User} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
+	}
 	slices.SortFunc(n.Discovered, func(a, b Discovery) int {
 		return cmp.Or(cmp.Compare(a.Issuer, b.Issuer), cmp.Compare(a.Member, b.Member))
 	})
@@ -353,12 +354,6 @@ func Merged(all ...Names) (n Names) {
 	})
 	n.Identities = slices.Compact(n.Identities)
 	return n
-}
-
-func union(lists ...[]string) []string {
-	all := slices.Concat(lists...)
-	slices.Sort(all)
-	return slices.Compact(all)
 }
 
 func namesOf(all []*expr.Expression) (n Names) {

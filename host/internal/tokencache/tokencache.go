@@ -69,8 +69,7 @@ type Cache[V any] struct {
 
 	entries, perPartition int
 	now                   func() time.Time
-	// size returns the size of an entry.
-	size func(Key, V) int64
+	size                  func(Key, V) int64
 
 	mu         sync.Mutex
 	generation uint64

@@ -233,8 +233,7 @@ type Question struct {
 	// node is nil if no other node asks this question.
 	node *lease.Node
 	// row is the name of the question in the store of state.
-	row lease.Key
-	// hasRefusals is set if the store has refusals.
+	row         lease.Key
 	hasRefusals bool
 }
 
