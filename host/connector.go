@@ -100,8 +100,7 @@ func (a *Auth) UnmarshalJSON(document []byte) error {
 	return nil
 }
 
-// maxAuthJSON is the maximum length of an Auth in JSON, in bytes. The texts of the largest configuration fit in it, with each
-// character escaped.
+// maxAuthJSON is the maximum length of an Auth in JSON, in bytes. The largest configuration fits in it with each character escaped.
 const maxAuthJSON = 32 << 20
 
 // A Connector authenticates requests to one API. Make one with [Host.NewConnector]; any other Connector fails each request.

@@ -93,8 +93,7 @@ type dialerKey struct {
 }
 
 func keyOfEgress(e Egress) dialerKey {
-	text := fmt.Sprintf("%t %q %t %s %v %t", e.AllowHTTP, e.PlainHTTP, e.AllowPrivate, e.Allow, e.Proxy, e.TLS != nil)
-	return dialerKey{text, e.TLS}
+	return dialerKey{fmt.Sprintf("%t %q %t %s %v %t", e.AllowHTTP, e.PlainHTTP, e.AllowPrivate, e.Allow, e.Proxy, e.TLS != nil), e.TLS}
 }
 
 // TLS configures what a connector presents and trusts in its TLS connections, such as the client certificate of RFC 8705.

@@ -262,8 +262,7 @@ type pace struct {
 	last time.Time
 }
 
-// due reports whether it is time for the next one: now is a gap after the last one, or before it, as after a clock was set back. If so,
-// due records now.
+// due reports whether now is a gap after the last one, or before it, as after a clock was set back. If so, due records now.
 func (p *pace) due(now time.Time, gap time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

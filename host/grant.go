@@ -56,8 +56,7 @@ type turn struct {
 	tenant, user string
 }
 
-// error returns an error of package lease as one of this package, and logs the loss of the grant. cause is nil if an earlier
-// call has lost it.
+// error returns an error of package lease as one of this package, and logs the loss of the grant. cause is nil if an earlier call lost it.
 func (t *turn) error(ctx context.Context, err, cause error) error {
 	c := t.connector
 	e := &GrantError{Connector: c.plan.Owner, Tenant: t.tenant, User: t.user, Condition: ConditionLost, renewal: c.plan.Renewal}
@@ -144,8 +143,7 @@ func (c *Connector) grantName(ctx context.Context) (string, error) {
 	return found.Grant, nil
 }
 
-// grantKnown is the time for which a host uses what it has got with a grant without asking the store whether the grant is still
-// there, and still the same.
+// grantKnown is the time for which a host uses what it has got with a grant without asking the store whether the grant is still the same.
 const grantKnown = 30 * time.Second
 
 // knownGrants remembers the names of grants, and when the store was asked for them.

@@ -8,8 +8,7 @@ import (
 	"github.com/keywright/keywright/internal/contract"
 )
 
-// Signature is the type of a function. Params and Results have a byte for each value type, encoded as in WebAssembly and
-// in wazero's api.ValueType.
+// Signature is the type of a function. Params and Results have a byte for each value type, as WebAssembly and wazero's api.ValueType have.
 type Signature struct{ Params, Results string }
 
 var typeNames = map[byte]string{i32: "i32", i64: "i64", f32: "f32", f64: "f64", funcref: "funcref", externref: "externref"}

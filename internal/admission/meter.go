@@ -168,8 +168,7 @@ const (
 	maxWork    = 25_000
 	maxAllWork = 600_000
 
-	// maxJoins and maxAllJoins limit how often the compiler examines a value where blocks join, for one function and for
-	// all functions together.
+	// maxJoins and maxAllJoins limit how often the compiler examines a value where blocks join, for one function and for all together.
 	maxJoins    = 0.8e9
 	maxAllJoins = 1.6e9
 
@@ -189,8 +188,7 @@ type effort struct {
 	work int
 	// branches is the number of branches and blocks. The compiler orders each among all others.
 	branches int
-	// live is the sum of the stack's height and the number of locals at each branch and block. Each of these values has
-	// to be passed on there.
+	// live is the sum of the stack's height and the number of locals at each branch and block, where each of these values is passed on.
 	live int
 
 	// Where blocks join, the compiler makes a value for each local. It then looks for values that are always equal to

@@ -32,8 +32,7 @@ func (c *Case) Run(tb hosttest.TB, h *hosttest.Harness) {
 	}
 }
 
-// Try sends the request of a case without Steps, with a harness that has not been used, and compares nothing. Its results are those
-// of [hosttest.Harness.Try].
+// Try sends the request of a case without Steps with an unused harness, and compares nothing. Results are those of [hosttest.Harness.Try].
 func (c *Case) Try(h *hosttest.Harness) (*hosttest.Result, error) {
 	c.prepare(h)
 	r, err := c.Request.http()

@@ -21,8 +21,7 @@ var (
 	tokensEnd = begin.Add(time.Hour)
 )
 
-// issued returns the Answer of an endpoint that issues all that the description wants of one, for an hour. Each answer of a case has
-// other tokens.
+// issued returns the Answer of an endpoint that issues all that the description wants, for an hour, with other tokens in each answer.
 func (c *conformer) issued(number int) hosttest.Answer {
 	return c.changed(number, http.StatusOK, func(map[string]any) {})
 }

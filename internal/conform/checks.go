@@ -234,8 +234,7 @@ func (t *trial) rules(got *result) {
 
 const alphabets = "Zoë-日本語-🔑"
 
-// plainURL is the URL of requests whose path and query do not matter. Its path has the text that the credential replaces if a
-// field names one.
+// plainURL is the URL of requests whose path and query do not matter. Its path has the text that the credential of a field may replace.
 const plainURL = "https://api.test/v1/example/things?a=b"
 
 const formType = "application/x-www-form-urlencoded"

@@ -26,8 +26,7 @@ type Report struct {
 	Checks []Check `json:"checks"`
 	// Fuel is the work of the plugin.
 	Fuel Fuel `json:"fuel"`
-	// Configs are the configurations that were made from the description. It is empty if configurations were given, since these may
-	// hold secrets.
+	// Configs are the configurations made from the description. It is empty if some were given, since these may hold secrets.
 	Configs []hosttest.Config `json:"configs"`
 }
 

@@ -143,8 +143,7 @@ func (r *result) text() string {
 	return text
 }
 
-// send sends requests with a configuration, all as one case with a connector of its own. It adds a finding if the plugin does what no
-// plugin should do.
+// send sends requests with a configuration, as one case with a connector of its own. It adds a finding for what no plugin should do.
 func (t *trial) send(name string, config hosttest.Config, requests ...*http.Request) *result {
 	if t.c.ctx.Err() != nil {
 		runtime.Goexit()

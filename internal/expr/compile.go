@@ -113,8 +113,7 @@ func (b *builder) demand(n ast.Node, o operand, mask Kind, format string, argume
 // build compiles a node. It is the allow-list of the language: a node without a case here is refused. output reports
 // whether the value is written to JSON or text unchanged, so that numbers keep their text.
 func (b *builder) build(n ast.Node, output bool) operand {
-	// The parser turns a < b < c and a ?: b into trees that contain a node twice. If they are nested, walking the tree takes
-	// exponential time.
+	// The parser turns a < b < c and a ?: b into trees with a node twice. If they are nested, walking the tree takes exponential time.
 	if b.visited[n] {
 		return b.fail(n, "comparisons in a chain and ?: are not available")
 	}

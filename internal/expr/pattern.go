@@ -16,8 +16,7 @@ const (
 	MaxReading = 1 << 16 // units of parsing, see reading
 )
 
-// Limits of the patterns in all sources of one Patterns. Patterns need some 50 bytes of memory for an instruction, and 20 for
-// a unit of parsing.
+// Limits of the patterns in all sources of one Patterns. An instruction takes some 50 bytes of memory, and a unit of parsing 20.
 const (
 	MaxPrograms = 128 * MaxProgram
 	MaxReadings = 32 * MaxReading

@@ -20,8 +20,7 @@ type Limits struct {
 	TooLong    string
 	// Made is the maximum number of bytes of texts, objects and lists that expressions of bodies make.
 	Made int
-	// Values is the maximum number of values of a JSON document. An object or list counts as four, and a number that is kept
-	// as text as five.
+	// Values is the maximum number of values of a JSON document. An object or list counts as four, and a number kept as text as five.
 	Values int
 	// Depth is the maximum nesting of a JSON document.
 	Depth int

@@ -129,8 +129,7 @@ func (b *builder) lookup(n ast.Node, call string, get func(*Run) (string, error)
 	}}
 }
 
-// Discovery is a call of discover: an authorization server, by its issuer identifier, and the member of its metadata with the
-// value (RFC 8414 section 2).
+// Discovery is a call of discover: the issuer identifier of an authorization server, and a member of its metadata (RFC 8414 section 2).
 type Discovery struct{ Issuer, Member string }
 
 // String returns the call.

@@ -60,8 +60,7 @@ type Compiler struct {
 	// If Accept is not nil, Build calls it with each module before it writes the module. Accept returns the names of the
 	// fields whose values the plugin gets sealed, or an error if no host would load the module.
 	Accept func(ctx context.Context, name string, wasm []byte) (sealed []string, err error)
-	// Guest means that the module is not a plugin. Its sources are not checked, and it does not print panics, because its
-	// host may have no log.
+	// Guest means that the module is not a plugin: its sources are not checked, and it prints no panics, because its host may have no log.
 	Guest bool
 
 	// If patience is not zero, it replaces the constant patience. Tests set it.

@@ -299,8 +299,7 @@ func FindRust(ctx context.Context) (Compiler, error) {
 		strings.Join(Rust.Packages(), " ")))...)
 }
 
-// rustArguments returns the arguments of rustc. The file that it compiles is the only one beside the SDK, or the one that has the
-// directory's name.
+// rustArguments returns the arguments of rustc. It compiles the file that is the only one beside the SDK, or has the directory's name.
 func rustArguments(dir, absolute, out string) ([]string, error) {
 	if !isThere(dir, rustOptions) {
 		return nil, fmt.Errorf("%s is missing in %s, the options of rustc: copy it from sdk/rust, with %s. `keywright plugin new NAME --lang rust` writes both", rustOptions, dir, rustModule)

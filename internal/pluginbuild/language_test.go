@@ -239,7 +239,8 @@ func TestRustArguments(t *testing.T) {
 			for _, name := range c.files {
 				files[name] = ""
 			}
-			arguments, err := rustArguments(writeFiles(t, "acme", files), "out.wasm")
+			dir := writeFiles(t, "acme", files)
+			arguments, err := rustArguments(dir, dir, "out.wasm")
 			if c.err != "" {
 				wantErrors(t, err, []string{c.err})
 				return

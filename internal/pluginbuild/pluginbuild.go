@@ -47,8 +47,7 @@ func Each(ctx context.Context, dirs []string, do func(ctx context.Context, dir s
 	return errors.Join(append(errs, ctx.Err())...)
 }
 
-// Build compiles the plugin in dir, which may belong to any Go module, and writes the module to [OutputPath]. If it fails, it
-// keeps an earlier module.
+// Build compiles the plugin in dir, of any Go module, and writes the module to [OutputPath]. If it fails, it keeps an earlier module.
 func (c Compiler) Build(ctx context.Context, dir string) error {
 	out, err := OutputPath(dir)
 	if err != nil {

@@ -145,8 +145,7 @@ func Quote(name string) string {
 	return strconv.Quote(name)
 }
 
-// DidYouMean returns the end of an error message for an unknown name. It suggests the nearest known name, or lists all of
-// them if none is near.
+// DidYouMean returns the end of an error message for an unknown name: the nearest known name, or all of them if none is near.
 func DidYouMean(name string, names []string) string {
 	if suggestion, ok := Nearest(name, names); ok {
 		return fmt.Sprintf("; did you mean %q?", suggestion)

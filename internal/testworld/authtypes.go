@@ -53,8 +53,7 @@ func AuthTypes(tokenURL string) map[string]map[string]any {
 	}
 }
 
-// Key returns a new private key in PEM, of RSA or else Ed25519, and hides it with each of its lines. No other code has it, so that it is found
-// wherever it leaks.
+// Key returns a new private key in PEM, of RSA or else Ed25519, and hides it with each line. No other code has it, so each leak is found.
 func (c *Canaries) Key(t testing.TB, kind string) string {
 	t.Helper()
 	var key crypto.Signer

@@ -30,8 +30,7 @@ type Canaries struct {
 
 type output struct{ where, text string }
 
-// NewCanaries returns canaries that fail the test at its end if an output contains one. The search runs after all cleanups
-// that are registered later.
+// NewCanaries returns canaries that fail the test at its end if an output contains one, after all cleanups that are registered later.
 func NewCanaries(t testing.TB) *Canaries {
 	c := &Canaries{}
 	t.Cleanup(func() {
@@ -156,8 +155,7 @@ func Forms(text string) []Form {
 	return all
 }
 
-// Needles returns the forms of a text that are searched for: those of [Forms], and those in base32, which plugins may use. APIs do not
-// answer in it.
+// Needles returns the forms of a text that are searched for: those of [Forms], and base32, which plugins may use and no API answers in.
 func Needles(text string) []Form {
 	all := Forms(text)
 	for prefix := range 5 {

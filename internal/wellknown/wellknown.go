@@ -26,8 +26,7 @@ func Locations(issuer string) (ofOAuth, ofOpenID string) {
 	return origin + oauth + path, origin + path + openID
 }
 
-// Issuer returns the issuer whose metadata a URL is, and "" if it is not that of metadata. The issuer may have a slash at its end
-// that the URL does not show.
+// Issuer returns the issuer whose metadata a URL is, or "". The issuer may have a slash at its end that the URL does not show.
 func Issuer(location string) string {
 	u, err := url.Parse(location)
 	if err != nil {

@@ -123,8 +123,7 @@ func pointerTokens(pointer string) ([]string, error) {
 	return tokens, nil
 }
 
-// Read returns the value of a part in the form in which the guest gets it, except that it is not sealed. raw is a string,
-// a json.Number or a bool.
+// Read returns the value of a part as the guest gets it, except that it is not sealed. raw is a string, a json.Number or a bool.
 func (a *Part) Read(raw any, longest int) (value string, ok bool) {
 	text, ok := textOf(raw)
 	if !ok || (a.Kind != contract.AnswerSealed || a.Matcher != nil) && len(text) > maxPlain {

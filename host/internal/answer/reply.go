@@ -378,16 +378,16 @@ func lowered(texts []string) []string {
 // partsOf returns texts, the words in them, and what an API may read in each of these, in lower case. An API may repeat one with other
 // text around it. What is shorter than leakscan.MinText is left out.
 func partsOf(texts []string) []string {
-	word := func(signs string) func(r rune) bool {
-		return func(r rune) bool {
+	words := func(text, signs string) []string {
+		return strings.FieldsFunc(text, func(r rune) bool {
 			return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(signs, r)
-		}
+		})
 	}
 	var all []string
 	for _, text := range leakscan.Decoded(texts) {
-		for _, packed := range append(strings.FieldsFunc(text, word("+/-_")), text) { // the signs of Base64
+		for _, packed := range append(words(text, "+/-_"), text) { // the signs of Base64
 			for _, part := range lowered([]string{packed}) {
-				all = append(append(all, part), strings.FieldsFunc(part, word(""))...)
+				all = append(append(all, part), words(part, "")...)
 			}
 		}
 	}

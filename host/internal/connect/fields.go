@@ -149,8 +149,7 @@ func (k *checker) field(f *hostfn.Field, value any) {
 	}
 }
 
-// composed checks the templates of compose in a field. It leaves out texts with template expressions, which are checked when a request is
-// made.
+// composed checks the templates of compose in a field. Texts with template expressions are checked when a request is made.
 func (k *checker) composed(f *hostfn.Field, value any) {
 	if !f.Composed {
 		return
@@ -165,8 +164,7 @@ func (k *checker) composed(f *hostfn.Field, value any) {
 	}
 }
 
-// valuesOf returns the names of the values that the plugin adds to the templates of a field. member is the member with the template,
-// if the field is an object.
+// valuesOf returns the names of the values that the plugin adds to the templates of a field, or of its member if it is an object.
 func (k *checker) valuesOf(f *hostfn.Field, member string) (names []string) {
 	if k.in.Later { // what an earlier authentication has set shows by its exact name, see hostfn.Inputs.Earlier
 		names = append(names, "header:authorization", "header:Authorization", "header:cookie", "header:Cookie")

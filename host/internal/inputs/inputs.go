@@ -106,8 +106,7 @@ func (r *Reader) Read(ctx context.Context, s *Subject, values []string, stats *e
 	return r.readIdentities(ctx, values, false)
 }
 
-// readIdentities appends the token of each identity that the connector's templates name to values. If exchange is set, they are about to be
-// sent.
+// readIdentities appends the token of each identity that the templates name to values. If exchange is set, they are about to be sent.
 func (r *Reader) readIdentities(ctx context.Context, values []string, exchange bool) ([]string, *hostfn.Failure) {
 	for _, identity := range r.Plan.Names.Identities {
 		token, err := r.Identity(ctx, identity, exchange)

@@ -175,8 +175,7 @@ func (x *escape) lineBreak(data []byte) int {
 	}
 }
 
-// line returns the number of bytes without white space at the end of data, at most minLine. prefix is the number of such
-// bytes in front of data.
+// line returns the number of bytes without white space at the end of data, behind prefix such bytes, at most minLine.
 func line(data []byte, prefix int) int {
 	n := 0
 	for n < minLine {

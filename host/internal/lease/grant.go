@@ -241,20 +241,17 @@ var errForm = errors.New("a grant in the store of state has another form than th
 
 // record returns the record of a row, which is the zero record if the row has no value.
 func (n *Node) record(id state.ID, row reading) (rec record, err error) {
-	if row.Value == nil {
-		if row.highest > 0 {
-			return record{}, ErrRolledBack // a record was here, and nobody removes records
-		}
+	switch {
+	case row.Value == nil && row.highest > 0:
+		return record{}, ErrRolledBack // a record was here, and nobody removes records
+	case row.Value == nil:
 		return record{}, nil
 	}
 	text, err := n.open(id, row)
-	if err != nil {
-		return record{}, err
+	if err == nil && json.Unmarshal(text, &rec) != nil {
+		err = errForm
 	}
-	if json.Unmarshal(text, &rec) != nil {
-		return record{}, errForm
-	}
-	return rec, nil
+	return rec, err
 }
 
 // seeded returns the record for a seed: a new seed begins a new grant, an earlier one is an error, and none changes nothing.

@@ -108,8 +108,7 @@ func (m *Masker) value(value any) any {
 	return value
 }
 
-// below returns a member or element of the value at the path, masked. The documents of hostile endpoints are deep, so that the path
-// is not copied.
+// below returns a member or element of the value at the path, masked. Hostile documents are deep, so that the path is not copied.
 func (m *Masker) below(name string, value any) any {
 	m.path = append(m.path, name)
 	defer func() { m.path = m.path[:len(m.path)-1] }()

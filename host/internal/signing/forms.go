@@ -98,8 +98,7 @@ func offsetOf(text string, n int) int {
 	return len(text)
 }
 
-// shortLine returns the index of the first line that is shorter than others, or 0. Lines of PEM are equally long, but for the last
-// one (RFC 7468 section 2).
+// shortLine returns the index of the first line shorter than others, or 0. Lines of PEM but the last are equally long (RFC 7468 section 2).
 func shortLine(body string) (offset int) {
 	lines, longest := strings.Split(strings.TrimSpace(body), "\n"), 0
 	for i, line := range lines {

@@ -41,8 +41,7 @@ func JWSHeader(algorithm string, header map[string]any, crit []string, unencoded
 	return base64.RawURLEncoding.EncodeToString(document), err
 }
 
-// criticalNames returns the value of crit. It returns an error if the value is not one of RFC 7515 section 4.1.11. b64 may be in it if the
-// payload is not encoded.
+// criticalNames returns the value of crit, or an error if it is not one of RFC 7515 section 4.1.11. b64 may be in it if unencoded is set.
 func criticalNames(crit []string, header map[string]any, unencoded bool) (names []any, err error) {
 	for i, name := range crit {
 		_, present := header[name]

@@ -215,8 +215,7 @@ func rsaBits(der []byte) int {
 // oidPSS is the algorithm of keys for RSASSA-PSS only (RFC 4055 section 3.1).
 var oidPSS = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 1, 10}
 
-// unwrap returns the key in a key of PKCS #8 (RFC 5208 section 5), and whether that is for RSASSA-PSS only. If der is no PKCS #8,
-// it returns der.
+// unwrap returns the key in a key of PKCS #8 (RFC 5208 section 5), or else der, and whether that is for RSASSA-PSS only.
 func unwrap(der []byte) (key []byte, pss bool) {
 	var wrapped struct { // its attributes are ignored
 		Version   int
@@ -244,8 +243,7 @@ func parseDER(der []byte) any {
 	return nil
 }
 
-// fits reports whether a method can use a key with the public half public, which is nil for a key without one. needed names the
-// kind of key that it needs.
+// fits reports whether a method can use a key with the public half public, or nil. needed names the kind of key that it needs.
 func fits(method jwt.SigningMethod, public crypto.PublicKey) (needed string, ok bool) {
 	switch method := method.(type) {
 	case *jwt.SigningMethodRSA, *jwt.SigningMethodRSAPSS:

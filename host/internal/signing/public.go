@@ -84,8 +84,7 @@ func CheckPublic(algorithm, kind string, public crypto.PublicKey) error {
 	return nil
 }
 
-// Verify reports whether a signature with an algorithm is one of data. public is the public half of the key, which CheckPublic has
-// found to fit.
+// Verify reports whether a signature with an algorithm is one of data. public is the key's public half, which CheckPublic has found to fit.
 func Verify(algorithm string, public crypto.PublicKey, data, signature []byte) bool {
 	method := methodOf(algorithm)
 	return method != nil && method.Verify(string(data), signature, public) == nil

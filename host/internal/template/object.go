@@ -16,8 +16,7 @@ import (
 
 const maxDepth = 64 // of nested arrays and objects in an Object
 
-// Object is a compiled JSON object whose strings, at any depth, are templates. Names of members are plain text. It is
-// safe for concurrent use.
+// Object is a compiled JSON object whose strings, at any depth, are templates, and whose names are not. It is safe for concurrent use.
 type Object struct {
 	members []member
 	names   Names

@@ -124,8 +124,7 @@ func (q *Question) RefuseElsewhere(answer Refusal) {
 	r.all.Add(q.owner, q.key, &refusalEntry{Refusal: answer, since: r.now(), count: count}, 1)
 }
 
-// Wait returns the wait after a number of refusals in a row. retryAfter is the value of Retry-After, or 0, and jitter is a random
-// number from 0 up to 1.
+// Wait returns the wait after a number of refusals in a row. retryAfter is Retry-After, or 0, and jitter is a random number from 0 up to 1.
 func Wait(count int, retryAfter time.Duration, jitter float64) time.Duration {
 	if retryAfter > 0 {
 		return min(max(retryAfter, firstWait), longestWait)
