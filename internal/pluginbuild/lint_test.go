@@ -41,6 +41,7 @@ func TestRefusalPlaces(t *testing.T) {
 
 		"a function of that name":    {"func recover() int { return 1 }\n\nfunc f() { _ = recover() }", nil},
 		"a local variable":           {"var n int\n\nfunc f() { n := 1; n++; _ = n }", nil},
+		"a local variable of var":    {"var n int\n\nfunc f() { var n int; n++ }", nil},
 		"a blank variable":           {"var _ = 1\n\nfunc f() { _ = 2 }", nil},
 		"a parameter":                {"var n int\n\nfunc f(n []int) { n[0]++ }", nil},
 		"a variable that init sets":  {"var n, m int\n\nfunc init() { n = 1; fill() }\n\nfunc fill() { fillMore() }\n\nfunc fillMore() { m = 1 }", nil},
