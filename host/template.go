@@ -99,11 +99,11 @@ func (t *Template) render(ctx context.Context, render func(template.Values) ([]t
 	text := Text{Value: template.Join(parts)}
 	var masked strings.Builder
 	for _, part := range parts {
-		shown := part.Text
+		display := part.Text
 		if part.Secret {
-			text.Secret, text.secrets, shown = true, append(text.secrets, part.Text), part.Source
+			text.Secret, text.secrets, display = true, append(text.secrets, part.Text), part.Source
 		}
-		masked.WriteString(shown)
+		masked.WriteString(display)
 	}
 	if text.Masked = masked.String(); text.Secret {
 		text.secrets = append(text.secrets, in.Secrets...) // an API may decode the result of an expression and return a part
