@@ -56,6 +56,7 @@ func TestTextsOfARequest(t *testing.T) {
 		{"{target}", changes, "/a%2fb//./c/../%7E?b=2&a=1%20+&b=1&é&q%20%26=%2F"},
 		{"{url}", "", "https://api.test/a%2fb//./c/../%7E?b=2&a=1%20+&b=1&é"},
 		{"{query_param:a} {query_param:%61|required}[{query_param:x}]", "", "1%20%20 1%20%20[]"},
+		{"{query_names:A;z} {query_names:*} [{query_names:x}]", "", "a b;a;b;%C3%A9 []"},
 		{"{content_length} {header:content-length} {header:HOST}", "", "4 4 api.test"},
 		{"[{header:x-b}] [{header:X-Empty|required}] [{header:x-none}]", "", "[1 \t 2, 3, 4] [] []"},
 		{"[{header:X-B}]", changes, "[new]"},

@@ -240,7 +240,7 @@ type Attempt struct {
 	Ahead bool
 	// Consent reports whether the call was made to begin or end the consent of a user, or to take one back, and for no request.
 	Consent bool
-	// Reused reports whether the mutation of an earlier call was used, so that the plugin did not run.
+	// Reused reports whether an earlier call was used or repeated, so that the plugin did not run.
 	Reused bool
 	// Err is the error of the attempt. It is nil if the plugin returned a mutation that can be applied.
 	Err error

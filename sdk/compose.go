@@ -20,6 +20,18 @@ func (c *Call) Compose(template string, values ...Pair) string {
 
 // ComposeWith is like [Call.Compose] for the request as it will be sent with the headers, the query parameters and the form of a mutation.
 func (c *Call) ComposeWith(template string, m Mutation, values ...Pair) string {
+	return c.composeWith(template, false, m, values)
+}
+
+// ComposeLater is like [Call.ComposeWith], but returns a reference in place of the text. If a plugin uses it for all that differs from
+// request to request, the host repeats its calls of compose, MAC, Digest and Encode for the next request without running the plugin. What
+// the plugin has seen by [Call.Compose] must be the same then. Any other use of the request, of the clock or of random bytes makes the
+// plugin run for each request.
+func (c *Call) ComposeLater(template string, m Mutation, values ...Pair) string {
+	return c.composeWith(template, true, m, values)
+}
+
+func (c *Call) composeWith(template string, later bool, m Mutation, values []Pair) string {
 	if !strings.ContainsAny(template, TemplateEscape) {
 		return template
 	}
@@ -28,6 +40,7 @@ func (c *Call) ComposeWith(template string, m Mutation, values ...Pair) string {
 	o.pairs("query", m.Query)
 	o.pairs("form", m.Form)
 	o.pairs("values", values)
+	o.flag("later", later)
 	if len(o.b) > 0 {
 		o.b = add(o.b, "}")
 	}

@@ -48,7 +48,7 @@ type Consent struct {
 type Push struct {
 	// URL is the pushed authorization request endpoint: the rendered value of a configuration field of kind [URL].
 	URL string
-	// Form has what authenticates the client, with Headers. Its parameters replace those of the same name in [Consent].Query.
+	// Form and Headers authenticate the client. The parameters of Form replace those of the same name in [Consent].Query.
 	Form, Headers []Pair
 }
 

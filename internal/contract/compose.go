@@ -9,7 +9,7 @@ import (
 const placeholders = " method scheme host hostname port authority path query target url content_length body timestamp timestamp_ms iso8601 nonce "
 
 // argumentPlaceholders are those that have a colon and an argument.
-const argumentPlaceholders = " header headers header_names path query_param time config "
+const argumentPlaceholders = " header headers header_names path query_names query_param time config "
 
 // composeFormats are the words that may follow a placeholder: the algorithms of [UserDigest], the formats of [UserEncode], and
 // [Required].
@@ -143,7 +143,7 @@ func FormatTime(millis int64, format string) string {
 			}
 		}
 		if width > 0 {
-			literal = decimal(n, width)
+			b, literal = appendDecimal(b, n, width), ""
 		}
 		b = append(b, literal...)
 	}
@@ -165,10 +165,10 @@ func civil(days int64) (year, month, day int64) {
 	return year, month, day
 }
 
-// decimal returns a number that is not negative with at least width digits.
+// appendDecimal appends a number that is not negative with at least width digits.
 //
 //go:noinline
-func decimal(n int64, width int) string {
+func appendDecimal(b []byte, n int64, width int) []byte {
 	var text [20]byte
 	i := len(text)
 	for n > 0 || len(text)-i < width {
@@ -176,5 +176,5 @@ func decimal(n int64, width int) string {
 		text[i] = byte('0' + n%10)
 		n /= 10
 	}
-	return string(text[i:])
+	return append(b, text[i:]...)
 }

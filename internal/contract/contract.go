@@ -24,10 +24,10 @@ const (
 	ExportValidate = "validate"
 	// ExportAuthenticate is required. It runs for each request and outputs a [Mutation].
 	ExportAuthenticate = "authenticate"
-	// ExportConsent is for a plugin whose users give consent. It runs when a user begins, and outputs a [ConsentRequest].
+	// ExportConsent runs when a user begins to give consent, and outputs a [ConsentRequest].
 	// It also runs when a connector is loaded, with made-up secrets, so that a secret that a browser would see is found.
 	ExportConsent = "consent"
-	// ExportConnect is for the same plugins. It runs when the user has come back with a code. Its input is a [ConsentReply], and
+	// ExportConnect runs when the user has come back with a code. Its input is a [ConsentReply], and
 	// it has no output: the host keeps the answers with a state.
 	ExportConnect = "connect"
 	// ExportDisconnect is optional. It runs when a grant is taken back, to revoke it, and has no output.

@@ -31,6 +31,9 @@ type Composition struct {
 	Form []abi.Pair `json:"form,omitempty"`
 	// Values are texts that the template names as {NAME}.
 	Values []abi.Pair `json:"values,omitempty"`
+	// Later asks for a reference to the text in place of the text. A guest that gets to know nothing else of its request need not run for
+	// the next one: the host repeats the calls of compose, digest, mac and encode that it has made, see [Env].
+	Later bool `json:"later,omitempty"`
 }
 
 // Request is the input of [ExportAuthenticate]: the outgoing request.
@@ -69,7 +72,7 @@ type ConsentRequest struct {
 type Push struct {
 	// URL is the pushed authorization request endpoint: the rendered value of a configuration field, like [Exchange].URL.
 	URL string `json:"url"`
-	// Form has what authenticates the client. Its parameters replace those of the same name in Query.
+	// Form authenticates the client. Its parameters replace those of the same name in Query.
 	Form []abi.Pair `json:"form,omitempty"`
 	// Headers are those of the request.
 	Headers []abi.Pair `json:"headers,omitempty"`

@@ -104,7 +104,7 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 // signing is the work on one request.
 type signing struct {
 	*sdk.Call
-	// out has what is added so far, and values the placeholders.
+	// out is the mutation so far, and values are the placeholders.
 	out    sdk.Mutation
 	values []sdk.Pair
 	err    error

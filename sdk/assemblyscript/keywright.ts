@@ -589,11 +589,20 @@ export function compose(template: string): string {
   return take(host_compose(give(template), 0));
 }
 export function composeWith(template: string, changes: Mutation, values: Pair[] = []): string {
+  return composed(template, changes, values, false);
+}
+
+// composeLater returns a reference in place of the text, so that the host may do the same for the next request without the plugin.
+export function composeLater(template: string, changes: Mutation, values: Pair[] = []): string {
+  return composed(template, changes, values, true);
+}
+function composed(template: string, changes: Mutation, values: Pair[], later: bool): string {
   const o = new Members();
   o.pairs("headers", changes.headers);
   o.pairs("query", changes.query);
   o.pairs("form", changes.form);
   o.pairs("values", values);
+  o.flag("later", later);
   return take(host_compose(give(template), give(o.json())));
 }
 

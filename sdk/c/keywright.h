@@ -757,14 +757,19 @@ static inline struct kw_pairs kw_body_form(void) {
 // kw_compose returns a text of the outgoing request by a template, such as "{method}\n{target}\n{body|sha256|hex}". kw_compose_with is
 // the same for a request with the headers, query and form of a mutation; values are further placeholders. A call can use the cache and
 // an endpoint as long as no placeholder is of the request. {body}: body.
-static inline kw_text kw_compose_with(kw_text text, struct kw_mutation changes, struct kw_pairs values) {
+// kw_composed is kw_compose_later if later is set.
+static inline kw_text kw_composed(kw_text text, struct kw_mutation changes, struct kw_pairs values, bool later) {
 	struct kw_members o = {0};
 	kw_list(&o, KW("headers"), changes.headers);
 	kw_list(&o, KW("query"), changes.query);
 	kw_list(&o, KW("form"), changes.form);
 	kw_list(&o, KW("values"), values);
+	kw_flag(&o, KW("later"), later);
 	return kw_take(kw_host_compose(kw_give(text), kw_give(kw_object(&o))));
 }
+static inline kw_text kw_compose_with(kw_text text, struct kw_mutation changes, struct kw_pairs values) { return kw_composed(text, changes, values, false); }
+// kw_compose_later returns a reference in place of the text, so that the host may do the same for the next request without the plugin.
+static inline kw_text kw_compose_later(kw_text text, struct kw_mutation changes, struct kw_pairs values) { return kw_composed(text, changes, values, true); }
 static inline kw_text kw_compose(kw_text text) { return kw_take(kw_host_compose(kw_give(text), 0)); }
 
 // kw_compose_object composes the texts of a JSON object or list, at any depth. Names of members stay as they are.

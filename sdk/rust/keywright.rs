@@ -773,11 +773,21 @@ pub fn compose(template: &str) -> String {
 
 /// compose_with is like [compose] for a request with the headers, query and form of a mutation. values are further placeholders.
 pub fn compose_with(template: &str, changes: &Mutation, values: &[Pair]) -> String {
+    composed(template, changes, values, false)
+}
+
+/// compose_later returns a reference in place of the text, so that the host may do the same for the next request without the plugin.
+pub fn compose_later(template: &str, changes: &Mutation, values: &[Pair]) -> String {
+    composed(template, changes, values, true)
+}
+
+fn composed(template: &str, changes: &Mutation, values: &[Pair], later: bool) -> String {
     let mut o = Members::default();
     o.pairs("headers", &changes.headers);
     o.pairs("query", &changes.query);
     o.pairs("form", &changes.form);
     o.pairs("values", values);
+    o.flag("later", later);
     take(unsafe { user::compose(give(template), give(o.json())) })
 }
 

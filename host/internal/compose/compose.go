@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/keywright/keywright/abi"
-	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/printable"
 )
@@ -35,6 +34,8 @@ type Call interface {
 	Shows(header string) bool
 	// Sealer returns what seals the secrets in texts of the request, of which the longest has longest bytes.
 	Sealer(longest int) Sealer
+	// Plain reports whether text contains no sealed values.
+	Plain(text string) bool
 	// RejectSealed ends the call if text, in a place that takes no sealed values, contains one.
 	RejectSealed(where, text string)
 	// Endf ends the call with an error of the plugin.
@@ -66,15 +67,18 @@ type Composer struct {
 	millis int64
 	nonce  string
 	work   int
+	// selected are the headers that selection, the last list, has selected of the request with changes.
+	selected  []abi.Pair
+	selection string
+	changes   []abi.Pair
 }
 
 // composition is one call of compose.
 type composition struct {
 	*Composer
-	contract.Composition
-	// selected are the headers of the last list, which selection is.
-	selected  []abi.Pair
-	selection string
+	*contract.Composition
+	// plain is set if the template has no sealed values.
+	plain bool
 	// longer is the query with what the composition adds, or empty until it is needed.
 	longer string
 }
@@ -84,15 +88,18 @@ func New(call Call) *Composer { return &Composer{call: call} }
 
 // Compose returns a text of the outgoing request by a template. The host writes it, since code in the sandbox is many times slower,
 // and each plugin would need its own. A guest sees nothing that Input would not show: texts from secrets are sealed before anything
-// is made of them. with is a contract.Composition, or empty. problem says what is wrong with the template.
-func (k *Composer) Compose(template string, with []byte) (text, problem string) {
-	t := composition{Composer: k}
-	t.count(len(template) + len(with))
-	if len(with) > 0 {
-		t.Composition = k.read(with)
+// is made of them. problem says what is wrong with the template.
+func (k *Composer) Compose(template string, with *contract.Composition) (text, problem string) {
+	t := composition{Composer: k, Composition: with}
+	t.count(len(template))
+	for _, pairs := range [...][]abi.Pair{with.Headers, with.Query, with.Form, with.Values} {
+		for _, p := range pairs {
+			t.count(len(p.Name) + len(p.Value))
+		}
 	}
 	buffer := buffers.Get().(*[]byte)
 	b := (*buffer)[:0]
+	t.plain = k.call.Plain(template)
 	problem = contract.ScanTemplate(template, func(text string) { b = append(b, text...) }, func(placeholder string) (problem string) {
 		b, problem = t.append(b, placeholder)
 		return problem
@@ -108,27 +115,6 @@ func (k *Composer) Compose(template string, with []byte) (text, problem string) 
 // buffers has the memory in which texts are composed. They hold no secrets, but references.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// read decodes the second parameter of compose.
-func (k *Composer) read(document []byte) (with contract.Composition) {
-	err := strictjson.Decode(document, &with, func(s *strictjson.Simple, name string) (ok bool) {
-		switch name {
-		case "headers":
-			with.Headers, ok = s.Pairs()
-		case "query":
-			with.Query, ok = s.Pairs()
-		case "form":
-			with.Form, ok = s.Pairs()
-		case "values":
-			with.Values, ok = s.Pairs()
-		}
-		return ok
-	})
-	if err != nil {
-		k.call.Endf("the composition of compose %w", err)
-	}
-	return with
-}
-
 // count ends the call if compose has read more than maxComposed bytes in it.
 func (k *Composer) count(bytes int) {
 	if k.work += bytes; k.work > maxComposed {
@@ -138,7 +124,9 @@ func (k *Composer) count(bytes int) {
 
 // append appends the value of a placeholder to b. problem says what is wrong with the placeholder.
 func (t *composition) append(b []byte, placeholder string) (_ []byte, problem string) {
-	t.call.RejectSealed("a placeholder of compose", placeholder)
+	if !t.plain {
+		t.call.RejectSealed("a placeholder of compose", placeholder)
+	}
 	first, rest, more := strings.Cut(placeholder, "|")
 	start := len(b)
 	b, found, valid := t.appendPart(b, first)
@@ -247,6 +235,8 @@ func (t *composition) appendNamed(b []byte, name, argument string) (_ []byte, fo
 		value, found = t.header(argument)
 	case "query_param":
 		value, found = t.parameter(argument)
+	case "query_names":
+		value, found = t.parameterNames(argument)
 	case "headers", "header_names":
 		separator := byte(';')
 		if name == "headers" {

@@ -2,7 +2,6 @@ package compose
 
 import (
 	"cmp"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -36,10 +35,11 @@ func (t *composition) read() *request {
 	if q.method != "" {
 		return q
 	}
-	q.method, q.scheme = cmp.Or(r.Method, http.MethodGet), strings.ToLower(r.URL.Scheme)
+	q.scheme = strings.ToLower(r.URL.Scheme)
 	a := addressOf(r)
 	longest := Longest(a.text, r.Header)
 	q.sealed, q.header = t.call.Sealer(longest), r.Header
+	q.method = q.sealed.Text(cmp.Or(r.Method, http.MethodGet))
 	q.host = q.sealed.Part(a.text, a.host, a.path)
 	q.path = cmp.Or(q.sealed.Part(a.text, a.path, a.query), "/")
 	if q.hasQuery = a.fragment > a.query; q.hasQuery {
@@ -79,22 +79,22 @@ type address struct {
 }
 
 func addressOf(r *http.Request) (a address) {
-	a.text = r.URL.Scheme + "://"
-	a.host = len(a.text)
-	a.text += Host(r)
-	a.path = len(a.text)
+	host, mark, hash, fragment := Host(r), "", "", r.URL.EscapedFragment()
 	path, query, hasQuery := strings.Cut(r.URL.RequestURI(), "?")
-	if r.URL.Path != "" {
-		a.text += path
+	if r.URL.Path == "" {
+		path = ""
 	}
-	a.query = len(a.text)
 	if hasQuery {
-		a.text += "?" + query
+		mark = "?"
 	}
-	a.fragment = len(a.text)
-	if fragment := r.URL.EscapedFragment(); fragment != "" {
-		a.text += "#" + fragment
+	if fragment != "" {
+		hash = "#"
 	}
+	a.text = r.URL.Scheme + "://" + host + path + mark + query + hash + fragment
+	a.host = len(r.URL.Scheme) + len("://")
+	a.path = a.host + len(host)
+	a.query = a.path + len(path)
+	a.fragment = a.query + len(mark) + len(query)
 	return a
 }
 
@@ -112,21 +112,25 @@ func (q *request) headers() []field {
 		return q.fields
 	}
 	q.fields = make([]field, 0, len(q.header))
-	for _, key := range slices.Sorted(maps.Keys(q.header)) {
+	for key, values := range q.header {
 		if !contract.Unseen(key) && !strings.EqualFold(key, "Host") && !strings.EqualFold(key, "Content-Length") {
-			q.fields = append(q.fields, field{name: q.sealed.Text(key), values: q.header[key]})
+			q.fields = append(q.fields, field{name: q.sealed.Text(key), values: values})
 		}
 	}
+	slices.SortFunc(q.fields, func(a, b field) int { return strings.Compare(a.name, b.name) })
 	return q.fields
 }
 
 func (f *field) read(s Sealer) []string {
-	if !f.sealed {
-		values := make([]string, len(f.values))
-		for i, value := range f.values {
-			values[i] = s.Text(value)
+	if f.sealed {
+		return f.values
+	}
+	f.sealed = true
+	for i, value := range f.values {
+		if text := s.Text(value); text != value {
+			f.values = slices.Clone(f.values) // those of the request stay
+			f.values[i] = text
 		}
-		f.values, f.sealed = values, true
 	}
 	return f.values
 }
@@ -208,10 +212,10 @@ func (t *composition) below(base string) string {
 // section 5.3).
 func (t *composition) header(name string) (value string, found bool) {
 	r := t.read()
-	switch strings.ToLower(name) {
-	case "host":
+	switch {
+	case strings.EqualFold(name, "Host"):
 		return r.host, true
-	case "content-length":
+	case strings.EqualFold(name, "Content-Length"):
 		value = nonzero(t.length())
 		return value, value != ""
 	}
@@ -242,7 +246,7 @@ func (t *composition) header(name string) (value string, found bool) {
 // list returns the headers as they will be sent that a list of names selects, sorted by name. The names are in lower case. The
 // values have no space around them and single spaces in them; those of one name are joined by a comma.
 func (t *composition) list(selection string) []abi.Pair {
-	if t.selected != nil && t.selection == selection {
+	if t.selected != nil && t.selection == selection && slices.Equal(t.changes, t.Headers) {
 		return t.selected
 	}
 	r := t.read()
@@ -271,7 +275,7 @@ func (t *composition) list(selection string) []abi.Pair {
 		add(p.Name, p.Value)
 	}
 	slices.SortStableFunc(all, func(a, b abi.Pair) int { return strings.Compare(a.Name, b.Name) })
-	t.selection, t.selected = selection, mergePairs(all)
+	t.selection, t.changes, t.selected = selection, t.Headers, mergePairs(all)
 	return t.selected
 }
 
@@ -311,8 +315,13 @@ func mergePairs(pairs []abi.Pair) []abi.Pair {
 // selects reports whether a list of names, in lower case, selects a header. An item that ends in * is the begin of names. What an
 // item with ! leaves out is so whatever its place in the list.
 func selects(list, name string) (is bool) {
-	for item := range strings.SplitSeq(list, ";") {
+	for rest, more := list, name != ""; more; {
+		var item string
+		item, rest, more = strings.Cut(rest, ";")
 		item, out := strings.CutPrefix(item, "!")
+		if item == "" || item[0] != name[0] && item[0] != '*' { // most of them
+			continue
+		}
 		begin, isPrefix := strings.CutSuffix(item, "*")
 		if item == name || isPrefix && strings.HasPrefix(name, begin) {
 			if out {
@@ -332,15 +341,37 @@ func collapseSpace(value string) string {
 	return strings.Join(strings.FieldsFunc(value, func(r rune) bool { return r == ' ' || r == '\t' }), " ")
 }
 
+// parameterNames returns the names of the parameters of the query that a list selects, in their order.
+func (t *composition) parameterNames(selection string) (names string, found bool) {
+	query, _ := t.query()
+	t.count(len(query) + len(selection))
+	selection = strings.ToLower(selection)
+	for rest := query; rest != ""; {
+		var p string
+		p, rest, _ = strings.Cut(rest, "&")
+		key, _, _ := strings.Cut(p, "=")
+		t.count(len(selection) + len(p))
+		if key = formDecode(key); selects(selection, strings.ToLower(key)) {
+			names, found = names+";"+queryParam(key), true
+		}
+	}
+	return strings.TrimPrefix(names, ";"), found
+}
+
 // parameter returns the value of a parameter of the query as RFC 9421 section 2.2.8 writes it. It ends the call if the query has
 // several of the name.
 func (t *composition) parameter(name string) (value string, found bool) {
 	query, _ := t.query()
 	t.count(2 * len(query))
-	name = queryParam(formDecode(name))
-	for p := range strings.SplitSeq(query, "&") {
+	encoded := strings.ContainsAny(name, "+%")
+	same := func(key string) bool {
+		return key == name || (encoded || strings.ContainsAny(key, "+%")) && formDecode(key) == formDecode(name)
+	}
+	for rest := query; rest != ""; {
+		var p string
+		p, rest, _ = strings.Cut(rest, "&")
 		key, text, _ := strings.Cut(p, "=")
-		if p == "" || queryParam(formDecode(key)) != name {
+		if p == "" || !same(key) {
 			continue
 		}
 		if found {

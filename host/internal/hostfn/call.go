@@ -27,6 +27,7 @@ type Call struct {
 	keyUse
 	grantUse
 	exchanging
+	repetition
 
 	// bodyReads counts how often the body was opened.
 	bodyReads int
@@ -42,6 +43,7 @@ func New(ctx context.Context, plan *Plan, inputs *Inputs, mode Mode) *Call {
 	c.rendered = c.renderedBuffer[:0]
 	c.report.core, c.cacheUse.core, c.cacheUse.exchangeLog = &c.core, &c.core, &c.exchangeLog
 	c.rendering.report = &c.report
+	c.repetition.core = &c.core
 	c.keyUse.rendering, c.grantUse.rendering = &c.rendering, &c.rendering
 	c.exchanging.cacheUse, c.exchanging.grantUse = &c.cacheUse, &c.grantUse
 	return c
@@ -128,9 +130,12 @@ type core struct {
 	RequestRead bool
 	// hasNumber is set once the call has its number.
 	hasNumber bool
-	// impure is set once the call has read anything of its request, the clock or random bytes, or has signed or logged.
-	impure   bool
-	revealed bool
+	// impure is set once the call has read anything of its request, the clock or random bytes, or has signed or logged. volatile is set
+	// once its configuration has, or a key of the store of keys was used: no step may hide that.
+	impure, volatile bool
+	// repeating is set for a call that repeats another one, whose sealed values have been checked for what does not depend on their texts.
+	repeating bool
+	revealed  bool
 	// openedValues counts the sealed values that were opened for the mutation.
 	openedValues int
 	// offset is the last result of ClockOffset, or nil.
@@ -148,7 +153,7 @@ func (c *core) Inputs() *Inputs { return c.inputs }
 
 // Cacheable reports whether another run would have the same result, as long as the configuration, the secrets, the
 // fields of the user and the cache entries that this call read stay the same.
-func (c *core) Cacheable() bool { return !c.impure }
+func (c *Call) Cacheable() bool { return !c.impure && !c.volatile && c.steps == nil }
 
 // end ends the call with a Failure. The stage of an error about a misused sealed value is StagePlugin, unless a key would have
 // to leave its store.

@@ -54,8 +54,10 @@ func (c *rendering) ConfigGet(name string) (string, bool) {
 	if value, ok := c.fixed(field); ok {
 		return value, value != "" || field.Text != nil
 	}
-	r := renderedField{name: name}
+	r, inStep := renderedField{name: name}, c.sealed.InStep
+	c.sealed.InStep = false // the guest may get the value elsewhere, too
 	r.value, r.ok = c.field(field)
+	c.sealed.InStep = inStep
 	if field.Kind == abi.KindURL && r.ok {
 		c.urls = append(c.urls, r.value)
 	}
@@ -339,10 +341,14 @@ func (v *values) Variable(name string) (string, bool) {
 
 func (v *values) User() *template.User { return &v.inputs.User }
 func (v *values) TenantID() string     { return v.inputs.TenantID }
-func (v *values) Now() int64           { return (*rendering)(v).now() }
+
+func (v *values) Now() int64 {
+	v.volatile = true
+	return v.plan.Clock().Unix()
+}
 
 func (v *values) UUID() (string, error) {
-	v.impure = true
+	v.volatile = true
 	return expr.NewUUID(v.plan.Random)
 }
 

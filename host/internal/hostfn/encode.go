@@ -28,7 +28,10 @@ func (c *core) Encode(format, text string) string {
 	if !sealed {
 		return out
 	}
-	v.Text, v.Mask, v.Size, v.Raw, v.Encoding = out, format+"("+v.Mask+")", f.Size(v.Size), f.Raw && c.sealed.Raw(text), format
+	v.Text, v.Mask, v.Size, v.Raw, v.Encoding = out, format+"("+v.Mask+")", f.Size(v.Size), f.Raw && v.Raw, format
+	if v.Public {
+		v.Mask = out
+	}
 	return c.seal(v)
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/compose"
 	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/printable"
 )
@@ -177,9 +178,8 @@ func Encoded(headers http.Header) bool {
 	return false
 }
 
-// Compose returns a text of the outgoing request by a template. with is a contract.Composition, or empty.
-func (c *Call) Compose(template string, with []byte) string {
-	c.requireGroup(contract.UserCompose)
+// compose returns a text of the outgoing request by a template.
+func (c *Call) compose(template string, with *contract.Composition) string {
 	if c.composer == nil {
 		c.composer = compose.New(composing{c})
 	}
@@ -188,6 +188,27 @@ func (c *Call) Compose(template string, with []byte) string {
 		c.endf(StagePlugin, "%s %s", c.templateName(template), printable.Text(problem, 1024))
 	}
 	return text
+}
+
+// composition decodes the second parameter of compose.
+func (c *core) composition(document []byte) (with contract.Composition) {
+	err := strictjson.Decode(document, &with, func(s *strictjson.Simple, name string) (ok bool) {
+		switch name {
+		case "headers":
+			with.Headers, ok = s.Pairs()
+		case "query":
+			with.Query, ok = s.Pairs()
+		case "form":
+			with.Form, ok = s.Pairs()
+		case "values":
+			with.Values, ok = s.Pairs()
+		}
+		return ok
+	})
+	if err != nil {
+		c.endf(StagePlugin, "the composition of compose %w", err)
+	}
+	return with
 }
 
 // composing is a call for package compose. It implements compose.Call.
@@ -226,5 +247,6 @@ func (c composing) HasBody() bool {
 }
 
 func (c composing) Sealer(longest int) compose.Sealer { return c.sealer(longest) }
+func (c composing) Plain(text string) bool            { return c.sealed.Plain(text) == nil }
 func (c composing) RejectSealed(where, text string)   { c.rejectSealed(where, text) }
 func (c composing) Endf(format string, args ...any)   { c.endf(StagePlugin, format, args...) }

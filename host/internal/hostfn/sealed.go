@@ -90,7 +90,7 @@ func (c *core) boundMade(where string) {
 // notRaw ends the call if text contains a raw value. Otherwise, success or failure would show whether the bytes of a
 // MAC happen to be text. A guest would learn something about the key from each MAC.
 func (c *core) notRaw(where, text string) {
-	if c.sealed.Raw(text) {
+	if !c.repeating && c.sealed.Raw(text) {
 		c.endf(StagePlugin, "%s: what mac, digest, decode and sign_sealed return is raw bytes: encode it first", where)
 	}
 }
@@ -231,7 +231,9 @@ func (c *core) formsOf(longest int, include func(secret string, v *seal.Value) b
 		}
 	}
 	for v := range c.sealed.Values() {
-		add(v.Text, v)
+		if !v.Public {
+			add(v.Text, v)
+		}
 	}
 	for _, secret := range c.inputs.secrets() {
 		add(secret, nil)

@@ -256,6 +256,7 @@ func (c *keyUse) MAC(algorithm, key, data string) string {
 	var v seal.Value
 	var sum []byte
 	if k.Key != nil {
+		c.volatile = true
 		sum, v = c.storeMAC(algorithm, *k.Key, data)
 	} else {
 		mac, err := signing.NewMAC(algorithm, []byte(k.Text))
@@ -268,7 +269,7 @@ func (c *keyUse) MAC(algorithm, key, data string) string {
 	c.explainSigned("mac "+algorithm, data)
 	sinks := k.Derived & v.Derived
 	mask := "mac(" + algorithm + ", " + k.Mask + ", " + v.Mask + ")"
-	return c.seal(seal.Value{Text: string(sum), Sinks: sinks, Derived: sinks, Mask: mask, Raw: true, From: k.From.And(v.From)})
+	return c.seal(seal.Value{Text: string(sum), Sinks: sinks, Derived: sinks, Mask: mask, Raw: true, Later: k.Later || v.Later, From: k.From.And(v.From)})
 }
 
 // macKey returns the value of the key of mac. It ends the call unless that is sealed and reaches Sign. That of a field of kind key

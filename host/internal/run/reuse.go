@@ -124,16 +124,27 @@ func (rn *Runner) lookup(values []string, subject *inputs.Subject) *Outcome {
 
 // store keeps the outcome of a call for later requests, if it is not too large and the same inputs would have the same outcome.
 func (rn *Runner) store(values []string, subject inputs.Subject, call *hostfn.Call, out *Outcome) {
-	if rn.NoReuse || !rn.Deterministic || !call.Cacheable() || call.Size() > maxMutation || out.Err != nil ||
-		rn.Plan.Challenge.Keep > 0 { // each answer of the API may change what the next call gets
+	pattern, size := call.Pattern, call.Size()
+	if pattern != nil {
+		size = pattern.Size
+		out = &Outcome{runner: rn, pattern: pattern, used: out.used, Entries: out.Entries, expires: out.expires}
+	}
+	if !rn.reuses() || pattern == nil && !call.Cacheable() || size > maxMutation || out.Err != nil {
 		return
 	}
-	call.DropRequest() // the outcome's ScrubError needs only the sealed values
+	if pattern == nil {
+		call.DropRequest() // the outcome's ScrubError needs only the sealed values
+	}
 	entry := &cachedMutation{values: slices.Clone(values), outcome: out}
 	if !rn.Plan.Personal() {
 		rn.lastMutation.Store(entry)
 	}
-	rn.Reuse.keep(entry, subject, call.Size())
+	rn.Reuse.keep(entry, subject, size)
+}
+
+// reuses reports whether calls may be used again. With answers that are kept, each of them may change what the next call gets.
+func (rn *Runner) reuses() bool {
+	return !rn.NoReuse && rn.Deterministic && rn.Plan.Challenge.Keep == 0
 }
 
 // Outcome is the result of a call, or of several, one for each authentication of a list.
@@ -142,8 +153,10 @@ type Outcome struct {
 	// Err.
 	parts []*Outcome
 	// longer is the last result of and with an outcome that may be used again.
-	longer   atomic.Pointer[Outcome]
-	runner   *Runner
+	longer atomic.Pointer[Outcome]
+	runner *Runner
+	// pattern is not nil if there is no Mutation and no Call yet: each request makes its own, see [hostfn.Call.Repeat].
+	pattern  *hostfn.Pattern
 	Mutation *hostfn.Mutation
 	// used lists the cache entries that the call read.
 	used []*tokencache.Handle

@@ -18,16 +18,21 @@ import (
 
 // rounds runs the plugin until its call ends, and returns that call and its outcome. The call is nil if it was not the plugin that
 // ended it. Each round that does not end the call fetches one more entry, keeps the body, or takes the API's answer from the call.
-func (rn *Runner) rounds(ctx context.Context, r *http.Request, body *request.Body, in *hostfn.Inputs, stats *event.Attempt) (*hostfn.Call, *Outcome) {
+func (rn *Runner) rounds(ctx context.Context, r *http.Request, body *request.Body, in *hostfn.Inputs, earlier *Outcome, stats *event.Attempt) (*hostfn.Call, *Outcome) {
 	var found map[tokencache.Key]tokens.Entry
 	if len(body.Turns) > 0 {
 		in.Number = body.Turns[rn.Plan.Partition(in)].Number(body.Second)
 	}
 	// The limit stops a plugin that keeps asking.
 	for range rn.MaxEntries + 4 {
-		call := hostfn.New(ctx, rn.Plan.Plan, in, hostfn.Inline)
-		call.Found = found
-		out := rn.run(ctx, call, stats)
+		call, out := rn.repeat(ctx, in, earlier, stats)
+		if out == nil {
+			call = hostfn.New(ctx, rn.Plan.Plan, in, hostfn.Inline)
+			call.Found, call.Repeatable = found, rn.usesLater.Load() && in.Answer == nil && in.Earlier == nil && rn.reuses()
+			if out = rn.run(ctx, call, stats); call.UsesLater {
+				rn.usesLater.Store(true)
+			}
+		}
 		if out.restart == nil {
 			return call, out
 		}
@@ -58,6 +63,22 @@ func (rn *Runner) rounds(ctx context.Context, r *http.Request, body *request.Bod
 		}
 	}
 	return nil, &Outcome{Err: rn.Fail(hostfn.StagePlugin, errors.New("the plugin asks the cache for more entries than one partition has"))}
+}
+
+// repeat repeats an earlier call. The outcome is nil if there is none, or if the plugin has to run.
+func (rn *Runner) repeat(ctx context.Context, in *hostfn.Inputs, earlier *Outcome, stats *event.Attempt) (*hostfn.Call, *Outcome) {
+	if earlier == nil || earlier.pattern == nil {
+		return nil, nil
+	}
+	call := hostfn.New(ctx, rn.Plan.Plan, in, hostfn.Inline)
+	switch m := call.Repeat(earlier.pattern); {
+	case m != nil:
+		stats.Cached, stats.Reused, stats.Expires = len(earlier.used) > 0, true, earlier.expires
+		return call, &Outcome{runner: rn, Mutation: m, used: earlier.used, Entries: earlier.Entries, expires: earlier.expires, Call: call}
+	case call.Restart != nil && call.Restart.Body:
+		return call, &Outcome{restart: call.Restart}
+	}
+	return nil, nil
 }
 
 func (rn *Runner) keep(ctx context.Context, r *http.Request, body *request.Body, in *hostfn.Inputs) error {

@@ -64,6 +64,8 @@ type Runner struct {
 
 	// lastMutation is the last mutation that can be used again, or nil if the templates name something of the user: see Reuse.
 	lastMutation atomic.Pointer[cachedMutation]
+	// usesLater is set once a call has composed with Later.
+	usesLater atomic.Bool
 }
 
 func (rn *Runner) failed(f *hostfn.Failure) error { return rn.Fail(f.Stage, f.Err) }
@@ -118,7 +120,8 @@ func (rn *Runner) find(
 			return &Outcome{Err: err}
 		}
 	}
-	if out := rn.lookup(values, &subject); out != nil && answer == nil && !rn.Gate.Closed() {
+	earlierCall := rn.lookup(values, &subject)
+	if out := earlierCall; out != nil && out.pattern == nil && answer == nil && !rn.Gate.Closed() {
 		stats.Cached, stats.Reused, stats.Expires = len(out.used) > 0, true, out.expires
 		rn.refreshAhead(ctx, out, values, &subject)
 		return out
@@ -134,7 +137,10 @@ func (rn *Runner) find(
 	if body.Kept() {
 		in.Body, in.BodySize = body.Reader()
 	}
-	call, out := rn.rounds(ctx, r, body, in, stats)
+	if answer != nil || earlier != nil {
+		earlierCall = nil
+	}
+	call, out := rn.rounds(ctx, r, body, in, earlierCall, stats)
 	if call == nil {
 		return out
 	}

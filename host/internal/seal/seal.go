@@ -118,6 +118,10 @@ type Value struct {
 	Encoding string
 	// Word is set if Text has at most 64 characters, which are ASCII letters, digits and hyphens, even if an API has chosen it.
 	Word bool
+	// Public is set for a value that is not secret: what compose has made of a request without secrets, and what is made of that.
+	Public bool
+	// Later is set for what compose makes anew for each request that repeats a call, and for what is made of that.
+	Later bool
 	// Stream is set for a value that is not secret, but large: the body of a request. Text is empty then, and the only sink is Digest.
 	Stream Stream
 	// Key is set for a key that stays in a store of keys. Text is empty then, and there is no sink but Sign.
@@ -136,9 +140,9 @@ type Key struct {
 // A Stream returns a new reader of a text, which is read when it is needed.
 type Stream func() (io.ReadCloser, error)
 
-// copyTo writes the bytes of a value with a Stream to w.
-func (v *Value) copyTo(w io.Writer) error {
-	from, err := v.Stream()
+// Copy writes the text of a Stream to w.
+func Copy(w io.Writer, s Stream) error {
+	from, err := s()
 	if err != nil {
 		return err
 	}
@@ -148,7 +152,7 @@ func (v *Value) copyTo(w io.Writer) error {
 	return errors.Join(err, from.Close())
 }
 
-// buffers has buffers for copyTo. A buffer of its own would be most of the memory that a call takes.
+// buffers has buffers for Copy. A buffer of its own would be most of the memory that a call takes.
 var buffers = sync.Pool{New: func() any { return new([copied]byte) }}
 
 // step is the unit in which the length of a value counts, in bytes. If the exact length counted, a guest could fill a
@@ -322,11 +326,28 @@ func next(text string) int {
 			return -1
 		}
 		from += i
-		if strings.Trim(text[from+len(contract.SealedPrefix):from+refLength], contract.SealedAlphabet) == "" {
+		if isCode(text[from+len(contract.SealedPrefix) : from+refLength]) {
 			return from
 		}
 	}
 }
+
+// isCode reports whether text has characters of contract.SealedAlphabet only.
+func isCode(text string) bool {
+	for i := range len(text) {
+		if !inAlphabet[text[i]] {
+			return false
+		}
+	}
+	return true
+}
+
+var inAlphabet = func() (in [256]bool) {
+	for _, c := range contract.SealedAlphabet {
+		in[c] = true
+	}
+	return in
+}()
 
 // source makes references from random bytes. It reads ahead.
 type source struct {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/keywright/keywright/host/internal/tokencache"
@@ -23,7 +24,7 @@ const (
 const (
 	refLength = len(contract.SealedPrefix) + contract.SealedLength
 	entrySize = 128      // approximate memory of an entry without its texts, in bytes
-	copied    = 32 << 10 // bytes that copyTo copies at once
+	copied    = 32 << 10 // bytes that Copy copies at once
 	inline    = 4        // values that fit into the Table itself
 	linear    = 16       // values up to which a linear search is faster than a map
 )
@@ -37,6 +38,10 @@ type Table struct {
 	size int
 	// Opened is the number of bytes that all texts of Open count as, and Made that of all values of Combine and Hash.
 	Opened, Made int
+	// InStep is set while a step runs that another call may repeat.
+	InStep bool
+	// Escaped is set once a value with Later was used outside of a step.
+	Escaped bool
 
 	random source
 	// first is the memory of the first entries.
@@ -44,8 +49,9 @@ type Table struct {
 }
 
 type entry struct {
-	ref   string
-	value Value
+	ref    string
+	value  Value
+	inStep bool
 }
 
 // Init prepares an unused Table. It makes its references from random, which must be a cryptographically secure source. It reads up to
@@ -76,7 +82,7 @@ func (t *Table) Seal(v Value) (string, error) {
 		return "", errors.New("making a sealed value: the source of randomness repeats itself")
 	}
 	t.size += size
-	t.entries = append(t.entries, entry{ref, v})
+	t.entries = append(t.entries, entry{ref, v, t.InStep})
 	switch n := len(t.entries); {
 	case n <= linear:
 	case t.index == nil:
@@ -88,6 +94,96 @@ func (t *Table) Seal(v Value) (string, error) {
 		t.index[ref] = n - 1
 	}
 	return ref, nil
+}
+
+// Values are the values of a Table whose call may be repeated.
+type Values struct {
+	entries []entry
+	size    int
+}
+
+// Keep returns the values. Of those that steps have made, only their results are kept, without texts.
+func (t *Table) Keep() *Values {
+	values := &Values{slices.Clone(t.entries), t.size}
+	for i := range values.entries {
+		switch e := &values.entries[i]; {
+		case e.inStep && !e.value.Later:
+			*e = entry{}
+		case e.inStep:
+			e.value.Text, e.value.Mask = "", ""
+		}
+	}
+	return values
+}
+
+// Reuse puts values into an unused Table.
+func (t *Table) Reuse(v *Values) { t.entries, t.size = slices.Clone(v.entries), v.size }
+
+// SetText sets the text of a value.
+func (t *Table) SetText(i int, text string) {
+	v := &t.entries[i].value
+	v.Text, v.Size = text, max(v.Size, len(text))
+}
+
+// LaterAt returns the index of the value that was sealed last if text is its reference and the value has Later, and otherwise -1.
+func (t *Table) LaterAt(text string) int {
+	if i := len(t.entries) - 1; i >= 0 && t.entries[i].ref == text && t.entries[i].value.Later {
+		return i
+	}
+	return -1
+}
+
+// Parts is a text, divided into plain text and values.
+type Parts []part
+
+type part struct {
+	text string
+	// value is the index of a value, or negative for plain text.
+	value int
+}
+
+// Divide returns the parts of a text.
+func (t *Table) Divide(text string) (parts Parts) {
+	for plain, v := range t.parts(text) {
+		p := part{plain, -1}
+		if v != nil && v != dead {
+			p.value = slices.IndexFunc(t.entries, func(e entry) bool { return e.ref == plain })
+		}
+		parts = append(parts, p)
+	}
+	return parts
+}
+
+// Fill returns the text of parts, with the values put in.
+func (t *Table) Fill(parts Parts) (text string) {
+	for i, p := range parts {
+		if p.value >= 0 {
+			p.text = t.entries[p.value].value.Text
+		}
+		if text += p.text; i == 0 {
+			text = p.text
+		}
+	}
+	return text
+}
+
+// Len returns the number of values.
+func (t *Table) Len() int { return len(t.entries) }
+
+// Later reports whether text has a value with Later.
+func (t *Table) Later(text string) (later bool) {
+	for v := range t.In(text) {
+		later = later || v.Later
+	}
+	return later
+}
+
+// Secret reports whether text has a value that is secret, or dead.
+func (t *Table) Secret(text string) (secret bool) {
+	for _, v := range t.parts(text) {
+		secret = secret || v != nil && !v.Public
+	}
+	return secret
 }
 
 // lookup returns the value of a reference, or nil. The pointer is valid until the next Seal.
@@ -152,16 +248,18 @@ func (t *Table) parts(text string) iter.Seq2[string, *Value] {
 	}
 }
 
-// Open returns text with its references replaced by their values, and the number of references. A value may look like a
+// Open returns text with its references replaced by their values, and the number of those that are not public. A value may look like a
 // reference: it is not replaced again. The error is an *Error: Dead, TooLong, or OutOfReach if a value may not go to
 // sink. If sink is a set of several, a value must be allowed to go to all of them.
 func (t *Table) Open(text string, sink Sinks) (out string, count int, err error) {
-	out, count, size, err := t.put(text, func(v *Value) error {
+	out, _, size, err := t.put(text, func(v *Value) error {
 		switch {
 		case v == dead:
 			return &Error{Reason: Dead, Sink: sink}
 		case !v.Sinks.reach(sink):
 			return &Error{Reason: OutOfReach, Sinks: v.Sinks, Sink: sink}
+		case !v.Public:
+			count++
 		}
 		return nil
 	})
@@ -170,11 +268,11 @@ func (t *Table) Open(text string, sink Sinks) (out string, count int, err error)
 }
 
 // Combine returns one value for a text with references, for a caller that makes something from the text and seals that.
-// Its Text is text with the values put in, and its Mask is text with the masks put in. Its Sinks and Derived are those that
+// Its Text is text with the values put in, and its Mask is text with the masks put in. It is Raw if one of the values is. Its Sinks and Derived are those that
 // all the values share, and it has the origins of all of them. If text has no references, sealed is false and v.Text is
 // text. The error is an *Error: Dead, TooLong, OnlyHashed or OnlySigns.
 func (t *Table) Combine(text string) (v Value, sealed bool, err error) {
-	sinks, derived, from := All, All, (*Origins)(nil)
+	sinks, derived, from, public, later, raw := All, All, (*Origins)(nil), true, false, false
 	out, n, size, err := t.put(text, func(v *Value) error {
 		switch {
 		case v == dead:
@@ -185,6 +283,7 @@ func (t *Table) Combine(text string) (v Value, sealed bool, err error) {
 			return &Error{Reason: OnlySigns}
 		}
 		sinks, derived, from = sinks&v.Sinks, derived&v.Derived, from.And(v.From)
+		public, later, raw = public && v.Public, later || v.Later, raw || v.Raw
 		return nil
 	})
 	switch {
@@ -194,7 +293,7 @@ func (t *Table) Combine(text string) (v Value, sealed bool, err error) {
 		return Value{Text: text, Mask: text}, false, nil
 	}
 	t.Made += size
-	return Value{Text: out, Sinks: sinks, Derived: derived, Mask: t.mask(text, maxMask), Size: size, From: from}, true, nil
+	return Value{Text: out, Sinks: sinks, Derived: derived, Mask: t.mask(text, maxMask), Size: size, From: from, Public: public, Later: later, Raw: raw}, true, nil
 }
 
 // put returns text with its references replaced by their values, the number n of references, and the size that the
@@ -211,6 +310,7 @@ func (t *Table) put(text string, check func(*Value) error) (out string, n, size 
 		if err := check(v); err != nil {
 			return "", 0, 0, err
 		}
+		t.use(v)
 		if len(text) == refLength {
 			return v.Text, 1, v.size(), nil // the most common case: the whole text is one reference
 		}
@@ -235,11 +335,14 @@ func (t *Table) put(text string, check func(*Value) error) (out string, n, size 
 	return b.String(), n, size, nil
 }
 
+// use records that a value is used.
+func (t *Table) use(v *Value) { t.Escaped = t.Escaped || v.Later && !t.InStep }
+
 // Hash writes text with its values put in to w, which is usually a hash. Each value must reach Digest. The result describes a value that is
 // made from the written bytes: its Sinks and Derived are the Derived that all the secret values share. It has no Text. sealed is false if
-// text has no secret values: the body of a request is not one. The error is an *Error, or comes from the reader of the body.
+// text has no values but the body of a request. The error is an *Error, or comes from the reader of the body.
 func (t *Table) Hash(text string, w io.Writer) (v Value, sealed bool, err error) {
-	size, derived, from := len(text), All, (*Origins)(nil)
+	size, derived, from, public, later := len(text), All, (*Origins)(nil), true, false
 	for _, part := range t.parts(text) {
 		switch {
 		case part == nil:
@@ -248,7 +351,8 @@ func (t *Table) Hash(text string, w io.Writer) (v Value, sealed bool, err error)
 		case !part.Sinks.reach(Digest):
 			return Value{}, false, &Error{Reason: OutOfReach, Sinks: part.Sinks, Sink: Digest}
 		case part.Stream == nil:
-			sealed = true
+			t.use(part)
+			sealed, public, later = true, public && part.Public, later || part.Later
 			size, derived, from = size+part.size()-refLength, derived&part.Derived, from.And(part.From)
 		}
 	}
@@ -265,13 +369,14 @@ func (t *Table) Hash(text string, w io.Writer) (v Value, sealed bool, err error)
 		case part.Stream == nil:
 			_, err = io.WriteString(w, part.Text)
 		default:
-			err = part.copyTo(w)
+			err = Copy(w, part.Stream)
 		}
 		if err != nil {
 			break
 		}
 	}
-	return Value{Sinks: derived, Derived: derived, Mask: t.mask(text, maxMask), From: from}, sealed, err
+	v = Value{Sinks: derived, Derived: derived, Mask: t.mask(text, maxMask), From: from, Public: public && sealed, Later: later}
+	return v, sealed, err
 }
 
 // Plain returns an *Error with NotPlain if text contains the shape of a reference, live or dead. It is for places that
@@ -324,7 +429,7 @@ func (t *Table) Join(pieces []Piece, h *tokencache.Handle) (string, error) {
 			if from == nil || previous != p.Value.From {
 				previous, from = p.Value.From, p.Value.From.through(h)
 			}
-			p.Value.From = from
+			p.Value.From, p.Value.Later = from, false
 			ref, err := t.Seal(p.Value)
 			if err != nil {
 				return "", err

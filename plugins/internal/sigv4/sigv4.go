@@ -15,8 +15,6 @@ const (
 	tokenName = "X-Amz-Security-Token"
 	unsigned  = "UNSIGNED-PAYLOAD"
 	trailer   = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
-	// ofNothing is the SHA-256 of an empty body.
-	ofNothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 	// day is the time for which a signing key is valid, in seconds.
 	day = 24 * 60 * 60
 	// stampFormat is the format of the time of a signature.
@@ -83,14 +81,14 @@ func Refused(c *sdk.Call) bool {
 func Apart(a, b int64) bool { return a-b >= leastOffset || b-a >= leastOffset }
 
 // settings is a template of fields, so that one call of the host returns all of them. The last two have no line break.
-const settings = "{time:" + stampFormat + "} {config:in} {config:unsigned_payload} {config:sign_session_token} {config:content_sha256_header}" +
+const settings = "{config:in} {config:unsigned_payload} {config:sign_session_token} {config:content_sha256_header}" +
 	" {config:normalize_path} {config:double_encode_path}\n{config:region}\n{config:service}"
 
 // Request signs the outgoing request, as the fields of the configuration say.
 func Request(c *sdk.Call, k Key) (sdk.Mutation, error) {
 	all := strings.SplitN(c.Compose(settings), "\n", 3)
 	set := strings.Split(all[0], " ")
-	s := newSigner(c, k, set[0], all[1], all[2])
+	s := newSigner(c, k, c.Compose("{time:%Y%m%d}"), all[1], all[2])
 	name, cached := k.CachedAs+" "+s.scope, false
 	if k.CachedAs != "" {
 		s.signingKey, cached = c.Cached(name)
@@ -101,24 +99,25 @@ func Request(c *sdk.Call, k Key) (sdk.Mutation, error) {
 	if !cached && k.CachedAs != "" {
 		c.Cache(name, s.signingKey, time.Duration(day-(c.Now()+c.ClockOffset())%day)*time.Second)
 	}
-	s3, query := isS3(s.service), set[1] == "query"
+	s.stamp = c.ComposeLater("{time:"+stampFormat+"}", sdk.Mutation{})
+	s3, query := isS3(s.service), set[0] == "query"
 	var err error
-	if s.payload, err = payload(c, s3 && query || set[2] == "true"); err != nil {
+	if s.payload, err = payload(c, s3 && query || set[1] == "true"); err != nil {
 		return sdk.Mutation{}, err
 	}
-	if s.path = "{path"; flag(set[5], !s3) {
+	if s.path = "{path"; flag(set[4], !s3) {
 		s.path += "|path_normalized"
 	}
-	if flag(set[6], !s3) {
+	if flag(set[5], !s3) {
 		s.path += "|path_percent}"
 	} else {
 		s.path += "|path_reencoded}"
 	}
-	signsToken := k.Token == "" || set[3] == "true"
+	signsToken := k.Token == "" || set[2] == "true"
 	if query {
 		return s.presign(signsToken), nil
 	}
-	return s.authorize(signsToken, s.payload == unsigned || flag(set[4], s3)), nil
+	return s.authorize(signsToken, s.payload == unsigned || flag(set[3], s3)), nil
 }
 
 // flag returns the value of a boolean field, or usual if it is absent.
@@ -129,17 +128,17 @@ func isS3(service string) bool {
 	return service == "s3" || service == "s3express" || strings.HasPrefix(service, "s3-")
 }
 
+// signatureParts is a template of what says that the request is signed already, or what its payload is.
+const signatureParts = "{header:X-Amz-Content-Sha256}\n{query_names:" +
+	"X-Amz-Algorithm;X-Amz-Credential;X-Amz-Date;X-Amz-Expires;X-Amz-Security-Token;X-Amz-Signature;X-Amz-SignedHeaders}"
+
 // payload returns a template of the text that stands for the body in a signature. leftOut is set if the body is not signed, such
 // as that of a presigned request to S3. A request that is presigned already is an error.
 func payload(c *sdk.Call, leftOut bool) (string, error) {
-	length, rest, _ := strings.Cut(c.Compose("{content_length}\n{query|query_sorted}\n{header:X-Amz-Content-Sha256}"), "\n")
-	query, stated, _ := strings.Cut(rest, "\n")
-	for _, name := range []string{"Algorithm", "Credential", "Date", "Expires", "SignedHeaders", "Signature", "Security-Token"} {
-		if query != "" && strings.Contains("&"+query, "&X-Amz-"+name+"=") {
-			return "", errors.New("the request's query has X-Amz-" + name + ": the type signs requests, send it one that is not presigned")
-		}
-	}
+	stated, presigned, _ := strings.Cut(c.Compose(signatureParts), "\n")
 	switch {
+	case presigned != "":
+		return "", errors.New("the request's query has " + presigned + ": the type signs requests, send it one that is not presigned")
 	case isDigest(stated), stated == unsigned, stated == trailer:
 		return stated, nil
 	case stated != "":
@@ -147,8 +146,6 @@ func payload(c *sdk.Call, leftOut bool) (string, error) {
 			": chunks with signatures of their own need the secret, send one of these")
 	case leftOut:
 		return unsigned, nil
-	case length == "0":
-		return ofNothing, nil
 	}
 	return "{body|sha256|hex}", nil
 }
@@ -160,7 +157,7 @@ func isDigest(text string) bool {
 			return false
 		}
 	}
-	return len(text) == len(ofNothing)
+	return len(text) == 64
 }
 
 // signer signs for a time, a region and a service.
@@ -168,20 +165,19 @@ type signer struct {
 	*sdk.Call
 	Key
 	// A signature is valid for its scope, in which all signatures have the same signingKey.
-	stamp, region, service, scope, signingKey string
+	date, stamp, region, service, scope, signingKey string
 	// path and payload are templates of the path of a request, and of what stands for its body.
 	path, payload string
 }
 
-func newSigner(c *sdk.Call, k Key, stamp, region, service string) *signer {
-	scope := stamp[:8] + "/" + region + "/" + service + "/aws4_request"
-	return &signer{Call: c, Key: k, stamp: stamp, region: region, service: service, scope: scope}
+func newSigner(c *sdk.Call, k Key, date, region, service string) *signer {
+	return &signer{Call: c, Key: k, date: date, region: region, service: service, scope: date + "/" + region + "/" + service + "/aws4_request"}
 }
 
 // derive makes the signing key from a secret access key.
 func (s *signer) derive(secret string) {
 	s.signingKey = "AWS4" + secret
-	for _, part := range []string{s.stamp[:8], s.region, s.service, "aws4_request"} {
+	for _, part := range []string{s.date, s.region, s.service, "aws4_request"} {
 		s.signingKey = s.MAC(sdk.MACSHA256, s.signingKey, part)
 	}
 }
@@ -198,12 +194,10 @@ func (s *signer) authorize(signsToken, sendsPayload bool) sdk.Mutation {
 		selection += ";!x-amz-security-token"
 	}
 	if sendsPayload {
-		s.payload = s.Compose(s.payload)
-		headers = append([]sdk.Pair{{Name: "X-Amz-Content-Sha256", Value: s.payload}}, headers...)
+		headers = append([]sdk.Pair{{Name: "X-Amz-Content-Sha256", Value: s.ComposeLater(s.payload, sdk.Mutation{})}}, headers...)
+		s.payload = "{header:X-Amz-Content-Sha256}"
 	}
-	canonical := s.canonical(selection, sdk.Mutation{Headers: headers})
-	names := canonical[:strings.LastIndexByte(canonical, '\n')] // the payload has no line break
-	names = names[strings.LastIndexByte(names, '\n')+1:]
+	names, canonical := s.canonical(selection, sdk.Mutation{Headers: headers})
 	return sdk.Mutation{Headers: append(headers, s.authorization(names, canonical))}
 }
 
@@ -214,12 +208,12 @@ func (s *signer) presign(signsToken bool) sdk.Mutation {
 		{Name: "X-Amz-Credential", Value: s.ID + "/" + s.scope},
 		{Name: "X-Amz-Date", Value: s.stamp},
 		{Name: "X-Amz-Expires", Value: s.Config("expires_seconds")},
-		{Name: "X-Amz-SignedHeaders", Value: s.Compose("{header_names:" + signable + "}")},
+		{Name: "X-Amz-SignedHeaders", Value: s.ComposeLater("{header_names:"+signable+"}", sdk.Mutation{})},
 	}, sdk.Present([]sdk.Pair{{Name: tokenName, Value: s.Token}})
 	if signsToken {
 		own, token = append(own, token...), nil
 	}
-	canonical := s.canonical(signable, sdk.Mutation{Query: own})
+	_, canonical := s.canonical(signable, sdk.Mutation{Query: own})
 	own = append(own, sdk.Pair{Name: "X-Amz-Signature", Value: s.sign(canonical)})
 	return sdk.Mutation{Query: append(own, token...)}
 }
@@ -228,11 +222,12 @@ func (s *signer) presign(signsToken bool) sdk.Mutation {
 const signable = "*;!accept-encoding;!connection;!expect;!keep-alive;!te;!trailer;!transfer-encoding;!upgrade;!user-agent;!baggage;!forwarded;" +
 	"!traceparent;!tracestate;!via;!x-amzn-trace-id;!x-forwarded-*;!proxy-*;!sec-*"
 
-// canonical returns the canonical request, with the changes so far. selection lists the headers.
-func (s *signer) canonical(selection string, changes sdk.Mutation) string {
-	return s.ComposeWith(strings.Join([]string{
-		"{method}\n", s.path, "\n{query|query_sorted}\n{headers:", selection, "}\n\n{header_names:", selection, "}\n", s.payload,
-	}, ""), changes)
+// canonical returns the names of the headers that selection lists, and the canonical request, with the changes so far.
+func (s *signer) canonical(selection string, changes sdk.Mutation) (names, request string) {
+	names = s.ComposeLater("{header_names:"+selection+"}", changes)
+	return names, s.ComposeLater(strings.Join([]string{
+		"{method}\n", s.path, "\n{query|query_sorted}\n{headers:", selection, "}\n\n{names}\n", s.payload,
+	}, ""), changes, sdk.Pair{Name: "names", Value: names})
 }
 
 // authorization returns the header with the signature of a canonical request.
@@ -244,13 +239,16 @@ func (s *signer) authorization(names, canonical string) sdk.Pair {
 
 // sign returns the signature of a canonical request.
 func (s *signer) sign(canonical string) string {
-	digest := s.Hex(s.Digest(sdk.DigestSHA256, canonical))
-	return s.Hex(s.MAC(sdk.MACSHA256, s.signingKey, algorithm+"\n"+s.stamp+"\n"+s.scope+"\n"+digest))
+	text := s.ComposeLater(algorithm+"\n{stamp}\n{scope}\n{canonical|sha256|hex}", sdk.Mutation{}, sdk.Pair{Name: "stamp", Value: s.stamp},
+		sdk.Pair{Name: "scope", Value: s.scope}, sdk.Pair{Name: "canonical", Value: canonical})
+	return s.Hex(s.MAC(sdk.MACSHA256, s.signingKey, text))
 }
 
 // Form returns the headers that sign a POST of a form to a URL of AWS. now is in Unix seconds.
 func Form(c *sdk.Call, k Key, url, region, service string, form []sdk.Pair, now int64) []sdk.Pair {
-	s := newSigner(c, k, sdk.FormatTime(now*1000, stampFormat), region, service)
+	stamp := sdk.FormatTime(now*1000, stampFormat)
+	s := newSigner(c, k, stamp[:8], region, service)
+	s.stamp = stamp
 	s.derive(k.Secret)
 	r := sdk.Request{URL: url}
 	_, _, target := r.Split()

@@ -68,7 +68,7 @@ export function authenticate(): i32 {
     new sdk.Pair("X-Length", request.contentLength.toString()), new sdk.Pair("X-Millis", sdk.nowMillis().toString()),
     new sdk.Pair("X-URL", request.split().join(" ")), new sdk.Pair("X-Absent", sdk.config("absent") == "" ? "absent" : "there"),
     new sdk.Pair("X-Encoded", [sdk.base32("é?"), sdk.hexUpper("é?"), sdk.percent("é?"), sdk.formEncode("é? "), sdk.quoted('e"'), sdk.base64URL("?>?")].join(" ")),
-    new sdk.Pair("X-Composed", sdk.compose("{scheme} {target}") + " " + sdk.composeWith("{header:X-A} {query} {v} {body|sha256|hex}", added, [new sdk.Pair("v", '{"}')])),
+    new sdk.Pair("X-Composed", sdk.compose("{scheme} {target}") + " " + sdk.composeLater("{header:X-A} {query} {v} {body|sha256|hex}", added, [new sdk.Pair("v", '{"}')])),
     new sdk.Pair("X-Object", sdk.base64(sdk.composeObject(' {"a": ["{v}", 1, {"{v}": "\\\\{\\"é"}, []], "b": null} ', [new sdk.Pair("v", "V")]))),
     new sdk.Pair("X-Parts", texts(sdk.parts("parts"))),
   ];

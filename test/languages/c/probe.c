@@ -64,7 +64,7 @@ KW_EXPORT(authenticate) {
 			{KW("X-URL"), KW_JOIN(scheme, KW(" "), authority, KW(" "), target)}, {KW("X-Absent"), kw_config(KW("absent")) ? KW("there") : KW("absent")},
 			{KW("X-Encoded"), KW_JOIN(kw_base32(KW("é?")), KW(" "), kw_hex_upper(KW("é?")), KW(" "), kw_percent(KW("é?")), KW(" "), kw_form_encode(KW("é? ")), KW(" "),
 				kw_quoted(KW("e\"")), KW(" "), kw_base64_url(KW("?>?")))},
-			{KW("X-Composed"), KW_JOIN(kw_compose(KW("{scheme} {target}")), KW(" "), kw_compose_with(KW("{header:X-A} {query} {v} {body|sha256|hex}"),
+			{KW("X-Composed"), KW_JOIN(kw_compose(KW("{scheme} {target}")), KW(" "), kw_compose_later(KW("{header:X-A} {query} {v} {body|sha256|hex}"),
 				(struct kw_mutation){.headers = KW_PAIRS({KW("x-a"), KW("1")}), .query = KW_PAIRS({KW("b"), KW("&")}), .form = KW_PAIRS({KW("f"), KW("&")})}, KW_PAIRS({KW("v"), KW("{\"}")})))},
 			{KW("X-Object"), kw_base64(kw_compose_object(KW(" {\"a\": [\"{v}\", 1, {\"{v}\": \"\\\\{\\\"é\"}, []], \"b\": null} "), kw_one(KW("v"), KW("V"))))},
 			{KW("X-Parts"), texts(kw_parts(KW("parts")))}),

@@ -80,7 +80,7 @@ fn authenticate() -> Result<Mutation, String> {
         pair("X-URL", format!("{scheme} {authority} {target}")),
         pair("X-Absent", if config("absent").is_empty() { "absent" } else { "there" }),
         pair("X-Encoded", [base32("é?"), hex_upper("é?"), percent("é?"), form_encode("é? "), quoted("e\""), base64_url("?>?")].join(" ")),
-        pair("X-Composed", compose("{scheme} {target}") + " " + &compose_with("{header:X-A} {query} {v} {body|sha256|hex}", &added, &[pair("v", "{\"}")])),
+        pair("X-Composed", compose("{scheme} {target}") + " " + &compose_later("{header:X-A} {query} {v} {body|sha256|hex}", &added, &[pair("v", "{\"}")])),
         pair("X-Object", base64(compose_object(r#" {"a": ["{v}", 1, {"{v}": "\\{\"é"}, []], "b": null} "#, &[pair("v", "V")]))),
         pair("X-Parts", texts(&parts("parts"))),
     ];
