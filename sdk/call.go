@@ -42,9 +42,7 @@ func (c *Call) First(names ...string) string {
 }
 
 // Integer returns the rendered value of an integer field, or 0 if it is absent and has no default.
-func (c *Call) Integer(name string) int64 {
-	return integer(c.Config(name)) // the host has checked it
-}
+func (c *Call) Integer(name string) int64 { return integer(c.Config(name)) } // the host has checked it
 
 // Seconds returns the rendered value of an integer field as a number of seconds. It is limited to 100 years in either
 // direction.

@@ -74,13 +74,9 @@ func consentCall(p Plugin, env contract.Env) (string, error) {
 	var o Members
 	o.String("url", consent.URL)
 	o.pairs("query", consent.Query)
-	if consent.Issuer != "" {
-		o.String("issuer", consent.Issuer)
-	}
+	o.text("issuer", consent.Issuer)
 	o.flag("iss_required", consent.IssRequired)
-	if consent.CodeParameter != "" {
-		o.String("code_parameter", consent.CodeParameter)
-	}
+	o.text("code_parameter", consent.CodeParameter)
 	o.flag("no_pkce", consent.NoPKCE)
 	if p := consent.Push; p != nil {
 		var push Members

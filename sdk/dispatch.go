@@ -8,8 +8,6 @@ import (
 	"github.com/keywright/keywright/internal/contract"
 )
 
-func describePlugin(p Plugin) string { return descriptionJSON(p.Describe()) }
-
 func validateConfig(p Plugin, env contract.Env) error {
 	validator, ok := p.(Validator)
 	if !ok {
@@ -17,37 +15,28 @@ func validateConfig(p Plugin, env contract.Env) error {
 	}
 	lines := ""
 	for _, problem := range validator.Validate(&Config{env}) {
-		if lines != "" {
-			lines += "\n"
-		}
-		lines += problem.Field + ": " + problem.Message
+		lines += "\n" + problem.Field + ": " + problem.Message
 	}
 	if lines == "" {
 		return nil
 	}
-	return errors.New(lines)
+	return errors.New(lines[1:])
 }
 
 func authenticateCall(p Plugin, env contract.Env) (string, error) {
-	mutation, err := p.Authenticate(&Call{env})
+	m, err := p.Authenticate(&Call{env})
 	if err != nil {
 		return "", err
 	}
-	return mutationJSON(mutation), nil
-}
-
-func mutationJSON(m Mutation) string {
 	var o Members
 	o.pairs("headers", m.Headers)
 	o.pairs("query", m.Query)
 	o.pairs("cookies", m.Cookies)
 	o.pairs("path", m.Path)
 	o.pairs("form", m.Form)
-	if m.URL != "" {
-		o.String("url", m.URL)
-	}
+	o.text("url", m.URL)
 	o.flag("pass", m.Pass)
-	return o.JSON()
+	return o.JSON(), nil
 }
 
 // pairs adds a list of pairs unless it is empty.
@@ -58,7 +47,8 @@ func (m *Members) pairs(name string, list []Pair) {
 	}
 }
 
-func descriptionJSON(d Description) string {
+func describePlugin(p Plugin) string {
+	d := p.Describe()
 	var o Members
 	o.Integer("abi", int64(d.ABI))
 	o.String("type", d.Type)

@@ -38,11 +38,22 @@ func TestContractDocuments(t *testing.T) {
 	mutation := Mutation{Headers: pair, Query: pair, Cookies: pair, Path: pair, Form: pair, URL: "u", Pass: true}
 	var described abi.Description
 	var changed contract.Mutation
-	decode(t, descriptionJSON(description), &described)
-	decode(t, mutationJSON(mutation), &changed)
+	p := fixed{description, mutation}
+	decode(t, testworld.Must(dispatch(p, nil, contract.ExportDescribe))(t), &described)
+	decode(t, testworld.Must(dispatch(p, nil, contract.ExportAuthenticate))(t), &changed)
 	same(t, reflect.ValueOf(description), reflect.ValueOf(described))
 	same(t, reflect.ValueOf(mutation), reflect.ValueOf(changed))
 }
+
+// fixed is a plugin that is the same for each call.
+type fixed struct {
+	description Description
+	mutation    Mutation
+}
+
+func (p fixed) Describe() Description { return p.description }
+
+func (p fixed) Authenticate(*Call) (Mutation, error) { return p.mutation, nil }
 
 // decode decodes a document into target. A member that target lacks is an error.
 func decode(t *testing.T, document string, target any) {

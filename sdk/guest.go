@@ -109,18 +109,7 @@ func (guest) Input() []byte { return take(inputOffset()) }
 
 func (guest) ConfigGet(name string) (string, bool) { return optional(configGet(give(name))) }
 
-func (guest) Log(level contract.Level, text string) {
-	switch level {
-	case contract.LevelTrace, contract.LevelDebug:
-		pdk.Log(pdk.LogDebug, text)
-	case contract.LevelInfo:
-		pdk.Log(pdk.LogInfo, text)
-	case contract.LevelWarn:
-		pdk.Log(pdk.LogWarn, text)
-	default:
-		pdk.Log(pdk.LogError, text)
-	}
-}
+func (guest) Log(level contract.Level, text string) { pdk.Log(pdk.LogLevel(level), text) } // their order is the same
 
 func (guest) TimeNow() int64 { return timeNow() }
 
@@ -151,9 +140,7 @@ func (guest) Challenge() []byte { return take(challenge()) }
 
 func (guest) SecretGet(name string) string { return takeText(secretGet(give(name))) }
 
-func (guest) TokenRequest(request []byte) []byte {
-	return take(tokenRequest(give(string(request))))
-}
+func (guest) TokenRequest(request []byte) []byte { return take(tokenRequest(give(string(request)))) }
 
 func (guest) Exchange(request []byte) []byte { return take(exchange(give(string(request)))) }
 
@@ -171,13 +158,9 @@ func (guest) JWTSign(request []byte) string { return takeText(jwtSign(give(strin
 
 func (guest) JWSSign(request []byte) string { return takeText(jwsSign(give(string(request)))) }
 
-func (guest) Encode(format, text string) string {
-	return takeText(encode(give(format), give(text)))
-}
+func (guest) Encode(format, text string) string { return takeText(encode(give(format), give(text))) }
 
-func (guest) Decode(format, text string) string {
-	return takeText(decode(give(format), give(text)))
-}
+func (guest) Decode(format, text string) string { return takeText(decode(give(format), give(text))) }
 
 func (guest) Digest(algorithm, data string) string {
 	return takeText(digest(give(algorithm), give(data)))

@@ -102,7 +102,7 @@ func FuzzEachMember(f *testing.F) {
 		_, _ = Parameters(document)
 		_ = EachMember(document, func(_, value string) error {
 			_ = text(value)
-			return eachElement(value, func(element string) error {
+			return eachValue(value, '[', ']', func(_, element string) error {
 				_ = text(element)
 				return nil
 			})

@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"errors"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -27,24 +28,17 @@ func EachMember(object string, f func(name, value string) error) error {
 	if object == "" {
 		return nil
 	}
-	_, err := each(object, 0, '{', '}', func(name string, i int) (int, error) {
-		end := value(object, i)
-		if end == i {
-			return i, errJSON
-		}
-		return end, f(name, object[i:end])
-	})
-	return err
+	return eachValue(object, '{', '}', f)
 }
 
-// eachElement calls f with each element of a JSON array, as JSON text.
-func eachElement(array string, f func(element string) error) error {
-	_, err := each(array, 0, '[', ']', func(_ string, i int) (int, error) {
-		end := value(array, i)
+// eachValue calls f with each value of a JSON object or array, as JSON text, and with its name in an object.
+func eachValue(s string, opening, closing byte, f func(name, value string) error) error {
+	_, err := each(s, 0, opening, closing, func(name string, i int) (int, error) {
+		end := value(s, i)
 		if end == i {
 			return i, errJSON
 		}
-		return end, f(array[i:end])
+		return end, f(name, s[i:end])
 	})
 	return err
 }
@@ -54,7 +48,7 @@ func eachElement(array string, f func(element string) error) error {
 // object. It returns an error with the member's name for null, for an object, and for a list in a list.
 func Parameters(object string) (parameters []Pair, err error) {
 	err = EachMember(object, func(name, value string) error {
-		add := func(value string) error {
+		add := func(_, value string) error {
 			if value == "null" || value[0] == '{' || value[0] == '[' {
 				return errors.New(name + " is no text, number, true or false, nor a list of these")
 			}
@@ -62,9 +56,9 @@ func Parameters(object string) (parameters []Pair, err error) {
 			return nil
 		}
 		if value[0] == '[' {
-			return eachElement(value, add)
+			return eachValue(value, '[', ']', add)
 		}
-		return add(value)
+		return add(name, value)
 	})
 	return parameters, err
 }
@@ -228,16 +222,11 @@ func unit(s string, i int) rune {
 	}
 	r := rune(0)
 	for _, c := range []byte(s[i : i+4]) {
-		switch {
-		case '0' <= c && c <= '9':
-			r = r<<4 | rune(c-'0')
-		case 'a' <= c && c <= 'f':
-			r = r<<4 | rune(c-'a'+10)
-		case 'A' <= c && c <= 'F':
-			r = r<<4 | rune(c-'A'+10)
-		default:
+		digit := nibble(c)
+		if digit == 16 {
 			return utf8.RuneError
 		}
+		r = r<<4 | rune(digit)
 	}
 	return r
 }
@@ -245,13 +234,10 @@ func unit(s string, i int) rune {
 // integer returns the value of a decimal integer that the host has checked. It does not use strconv, whose parsers add 8 kB
 // of error texts to a plugin.
 func integer(s string) int64 {
-	n, negative := int64(0), false
-	for i := 0; i < len(s); i++ {
-		if i == 0 && s[0] == '-' {
-			negative = true
-			continue
-		}
-		n = n*10 + int64(s[i]-'0')
+	n := int64(0)
+	digits, negative := strings.CutPrefix(s, "-")
+	for i := range len(digits) {
+		n = n*10 + int64(digits[i]-'0')
 	}
 	if negative {
 		return -n

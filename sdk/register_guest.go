@@ -2,7 +2,11 @@
 
 package sdk
 
-import pdk "github.com/extism/go-pdk"
+import (
+	"errors"
+
+	pdk "github.com/extism/go-pdk"
+)
 
 var (
 	registered Plugin
@@ -15,8 +19,7 @@ var (
 // plugin. TinyGo leaves the code in the module if it cannot run it, for example with an append that makes a list grow. Then
 // it runs when the module initialises, and each call is charged its fuel.
 func Register(p Plugin) {
-	registered = p
-	described = describePlugin(p)
+	registered, described = p, describePlugin(p)
 }
 
 // Each export has its own function. One for all, with the code that the compiler inlines from the plugin, could be larger than
@@ -24,78 +27,33 @@ func Register(p Plugin) {
 
 //go:wasmexport describe
 func describe() int32 {
-	if registered == nil {
-		return unregistered()
+	if registered == nil { // the host runs describe before any other
+		return done("", errors.New("no plugin is registered: call sdk.Register in a function init of package main"))
 	}
-	return succeed(described)
+	return done(described, nil)
 }
 
 //go:wasmexport validate
-func validate() int32 {
-	if registered == nil {
-		return unregistered()
-	}
-	return done(validateConfig(registered, guest{}))
-}
+func validate() int32 { return done("", validateConfig(registered, guest{})) }
 
 //go:wasmexport authenticate
-func authenticate() int32 {
-	if registered == nil {
-		return unregistered()
-	}
-	output, err := authenticateCall(registered, guest{})
-	if err != nil {
-		return fail(err.Error())
-	}
-	return succeed(output)
-}
+func authenticate() int32 { return done(authenticateCall(registered, guest{})) }
 
 //go:wasmexport consent
-func consent() int32 {
-	if registered == nil {
-		return unregistered()
-	}
-	output, err := consentCall(registered, guest{})
-	if err != nil {
-		return fail(err.Error())
-	}
-	return succeed(output)
-}
+func consent() int32 { return done(consentCall(registered, guest{})) }
 
 //go:wasmexport connect
-func connect() int32 {
-	if registered == nil {
-		return unregistered()
-	}
-	return done(connectCall(registered, guest{}))
-}
+func connect() int32 { return done("", connectCall(registered, guest{})) }
 
 //go:wasmexport disconnect
-func disconnect() int32 {
-	if registered == nil {
-		return unregistered()
-	}
-	return done(disconnectCall(registered, guest{}))
-}
+func disconnect() int32 { return done("", disconnectCall(registered, guest{})) }
 
-// done ends an export without an output.
-func done(err error) int32 {
+// done ends an export.
+func done(output string, err error) int32 {
 	if err != nil {
-		return fail(err.Error())
+		pdk.SetErrorString(err.Error())
+		return 1
 	}
-	return succeed("")
-}
-
-func unregistered() int32 {
-	return fail("no plugin is registered: call sdk.Register in a function init of package main")
-}
-
-func fail(message string) int32 {
-	pdk.SetErrorString(message)
-	return 1
-}
-
-func succeed(output string) int32 {
 	pdk.OutputMemory(pdk.NewMemory(give(output), uint64(len(output))))
 	return 0
 }

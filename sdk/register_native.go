@@ -12,13 +12,11 @@ import (
 // where package hosttest takes the plugin as an argument.
 func Register(Plugin) {}
 
-func init() {
-	contract.Dispatch = func(p any, env contract.Env, export string) (string, error) { return dispatch(p.(Plugin), env, export) }
-}
+func init() { contract.Dispatch = dispatch }
 
 // dispatch runs one export of a plugin and returns its output.
-func dispatch(p Plugin, env contract.Env, export string) (string, error) {
-	switch export {
+func dispatch(plugin any, env contract.Env, export string) (string, error) {
+	switch p := plugin.(Plugin); export {
 	case contract.ExportDescribe:
 		return describePlugin(p), nil
 	case contract.ExportValidate:

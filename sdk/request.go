@@ -108,9 +108,6 @@ func (c *Call) Body() string { return c.env.Body() }
 // (application/x-www-form-urlencoded). After it, the call cannot use the cache or request a token. It needs [UsesBody].
 func (c *Call) BodyForm() (members []Pair, ok bool) {
 	list, ok := c.env.BodyForm()
-	if !ok {
-		return nil, false
-	}
 	members, _, err := pairsAt(string(list), 0)
-	return members, err == nil
+	return members, ok && err == nil
 }

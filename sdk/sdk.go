@@ -271,10 +271,7 @@ type Mutation struct {
 }
 
 // Pair is the name and the value of a header, a query parameter or a form field. Both may hold sealed values.
-type Pair struct {
-	Name  string
-	Value string
-}
+type Pair struct{ Name, Value string }
 
 // ABI is the version of the contract that this SDK implements, for [Description].ABI.
 const ABI = abi.Version
@@ -343,9 +340,7 @@ func Limit(n int64) *int64 { return &n }
 // Algorithms returns the signature algorithms that the host supports, for the Enum of an algorithm field: those of RFC 7518
 // section 3.1 except none, and EdDSA (RFC 8037 section 3.1).
 func Algorithms() []string {
-	return []string{
-		"HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512", "EdDSA",
-	}
+	return []string{"HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512", "EdDSA"}
 }
 
 // HTTPSignatureAlgorithms returns the algorithms of RFC 9421 section 3.3 with the names of RFC 7518 and RFC 8037 for the same
@@ -380,9 +375,7 @@ func Header(name, value string) Mutation {
 }
 
 // Bearer returns a mutation that sends a token in the Authorization header, RFC 6750 section 2.1.
-func Bearer(token string) Mutation {
-	return Header("Authorization", "Bearer "+token)
-}
+func Bearer(token string) Mutation { return Header("Authorization", "Bearer "+token) }
 
 // Place returns a mutation that sends pairs in a place: header, query, path, cookie or form. It is for a field whose Enum has such
 // places.

@@ -125,17 +125,23 @@ type Exchange struct {
 type Answers map[string]string
 
 // Time returns the answer of a name, an integer or a time in Unix seconds, and 0 if it was not found.
-func (a Answers) Time(name string) int64 {
-	if a[name] == "" {
-		return 0
-	}
-	return integer(a[name])
-}
+func (a Answers) Time(name string) int64 { return integer(a[name]) }
 
 // Exchange sends a request and returns the status and the parts of the answer that the description lists. It needs
 // [UsesToken].
 func (c *Call) Exchange(e Exchange) (status int, answers Answers) {
-	reply := answersOf(c.env.Exchange(e.document()))
+	var o Members
+	o.String("url", e.URL)
+	o.names("path", e.Path)
+	o.pairs("query", e.Query)
+	o.text("method", e.Method)
+	o.pairs("headers", e.Headers)
+	o.pairs("form", e.Form)
+	if e.JSON != "" {
+		o.Raw("json", e.JSON)
+	}
+	o.names("answers", e.Answers)
+	reply := answersOf(c.env.Exchange([]byte(o.JSON())))
 	return reply.Status, reply.Answers
 }
 
@@ -171,21 +177,6 @@ func answersOf(reply []byte) Challenged {
 	return r
 }
 
-func (e Exchange) document() []byte {
-	var o Members
-	o.String("url", e.URL)
-	o.names("path", e.Path)
-	o.pairs("query", e.Query)
-	o.text("method", e.Method)
-	o.pairs("headers", e.Headers)
-	o.pairs("form", e.Form)
-	if e.JSON != "" {
-		o.Raw("json", e.JSON)
-	}
-	o.names("answers", e.Answers)
-	return []byte(o.JSON())
-}
-
 // Challenged has the parts of the API's answers that a plugin gets.
 type Challenged struct {
 	// Status is the status of the API's answer to this request, if the call runs because of it. Otherwise it is 0.
@@ -208,9 +199,7 @@ type Challenged struct {
 //
 // An answer with Keep may be one of an earlier request: after a 401 without a nonce, Answers holds the nonce that was kept. To
 // see what this request's answer has, name the place a second time without Keep.
-func (c *Call) Challenge() Challenged {
-	return answersOf(c.env.Challenge())
-}
+func (c *Call) Challenge() Challenged { return answersOf(c.env.Challenge()) }
 
 // margin is the time before the end of a token in which it is not used: a request takes time, and clocks differ.
 const margin = 60 * time.Second
