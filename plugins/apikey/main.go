@@ -11,10 +11,7 @@ type plugin struct{}
 
 func (plugin) Describe() sdk.Description {
 	return sdk.Description{
-		ABI:     sdk.ABI,
-		Type:    "api_key",
-		Aliases: []string{"apikey"},
-		Version: "1.1.0",
+		ABI: sdk.ABI, Type: "api_key", Aliases: []string{"apikey"}, Version: "1.1.0",
 		Summary: "A key in a header, a query parameter, the path, a cookie or a form.",
 		Fields: []sdk.Field{
 			{

@@ -25,9 +25,7 @@ func (plugin) Describe() sdk.Description {
 	answers := oauth.Answers(oauth.RefreshAnswer(), oauth.URL())
 	answers[0].State, answers[0].Sinks = accessToken, []sdk.Sink{sdk.ToHeader, sdk.ToDigest, sdk.ToToken} // a state as well, because there may be no other
 	return sdk.Description{
-		ABI:     sdk.ABI,
-		Type:    "oauth_authorization_code",
-		Version: "1.1.0",
+		ABI: sdk.ABI, Type: "oauth_authorization_code", Version: "1.1.0",
 		Summary: "A bearer token that each user grants in a browser, with the OAuth 2.0 authorization code grant and PKCE.",
 		Uses:    []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign, sdk.UsesState},
 		Consent: true,
@@ -35,9 +33,8 @@ func (plugin) Describe() sdk.Description {
 			fields(), pushFields(), client, oauth.Dialect(), []sdk.Field{oauth.RefreshFrom(), oauth.Lifetime()}, oauth.Key(oauth.Signs("")),
 			oauth.Sender(false, oauth.Senders()...), oauth.Bearer(),
 		),
-		State:     []sdk.State{{Name: oauth.RefreshToken}, {Name: accessToken}},
-		Answers:   answers,
-		Challenge: oauth.Challenge(),
+		State:   []sdk.State{{Name: oauth.RefreshToken}, {Name: accessToken}},
+		Answers: answers, Challenge: oauth.Challenge(),
 	}
 }
 

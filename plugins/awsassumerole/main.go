@@ -33,9 +33,7 @@ func (plugin) Describe() sdk.Description {
 	token, digested := []sdk.Sink{sdk.ToToken}, []sdk.Sink{sdk.ToToken, sdk.ToDigest}
 	signed := []sdk.Condition{{Field: "web_identity_token", Absent: true}}
 	return sdk.Description{
-		ABI:     sdk.ABI,
-		Type:    "aws_assume_role",
-		Version: "1.0.0",
+		ABI: sdk.ABI, Type: "aws_assume_role", Version: "1.0.0",
 		Summary: "A signature of AWS, Signature Version 4, with the credentials of an assumed role, cached until a minute before they expire.",
 		Uses:    []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign, sdk.UsesBody},
 		Fields: sdk.Fields([]sdk.Field{

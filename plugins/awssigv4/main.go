@@ -16,9 +16,7 @@ func (plugin) Describe() sdk.Description {
 	// The access key ID and the session token are part of what a signature in the query covers.
 	places := []sdk.Sink{sdk.ToHeader, sdk.ToQuery, sdk.ToDigest}
 	return sdk.Description{
-		ABI:     sdk.ABI,
-		Type:    "aws_sigv4",
-		Version: "1.0.0",
+		ABI: sdk.ABI, Type: "aws_sigv4", Version: "1.0.0",
 		Summary: "A signature of AWS, Signature Version 4, in Authorization or in the query.",
 		Uses:    []sdk.Group{sdk.UsesCache, sdk.UsesSign, sdk.UsesBody},
 		Fields: sdk.Fields([]sdk.Field{

@@ -16,9 +16,7 @@ type plugin struct{}
 func (plugin) Describe() sdk.Description {
 	header := []sdk.Sink{sdk.ToHeader}
 	return sdk.Description{
-		ABI:     sdk.ABI,
-		Type:    "basic",
-		Version: "1.0.0",
+		ABI: sdk.ABI, Type: "basic", Version: "1.0.0",
 		Summary: "A user name and a password in the Authorization header (RFC 7617).",
 		Fields: []sdk.Field{
 			{

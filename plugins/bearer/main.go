@@ -11,9 +11,7 @@ type plugin struct{}
 
 func (plugin) Describe() sdk.Description {
 	return sdk.Description{
-		ABI:     sdk.ABI,
-		Type:    "bearer",
-		Version: "1.0.0",
+		ABI: sdk.ABI, Type: "bearer", Version: "1.0.0",
 		Summary: "A token in the Authorization header, in the query or in a form (RFC 6750).",
 		Fields: []sdk.Field{
 			{

@@ -21,9 +21,7 @@ func (plugin) Describe() sdk.Description {
 	hashed, both := []sdk.Sink{sdk.ToDigest}, []sdk.Sink{sdk.ToHeader, sdk.ToDigest}
 	algorithms := []string{"SHA-256", "SHA-256-sess", "SHA-512-256", "SHA-512-256-sess", "MD5", "MD5-sess"}
 	return sdk.Description{
-		ABI:       sdk.ABI,
-		Type:      "digest",
-		Version:   "1.0.0",
+		ABI: sdk.ABI, Type: "digest", Version: "1.0.0",
 		Summary:   "HTTP Digest (RFC 7616): the answer to the API's challenge, which is also used for later requests.",
 		Uses:      []sdk.Group{sdk.UsesBody, sdk.UsesCache, sdk.UsesTurn},
 		Anonymous: true, // the first request has no challenge to answer

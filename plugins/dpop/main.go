@@ -18,9 +18,7 @@ type plugin struct{}
 func (plugin) Describe() sdk.Description {
 	bearer := sdk.Condition{Field: "grant_type", Values: []string{jwtBearer}}
 	return sdk.Description{
-		ABI:     sdk.ABI,
-		Type:    "dpop",
-		Version: "1.1.0",
+		ABI: sdk.ABI, Type: "dpop", Version: "1.1.0",
 		Summary: "An access token that is bound to a key, and a proof of the key for each request (DPoP, RFC 9449).",
 		Uses:    []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
 		Fields: sdk.Fields(
@@ -32,8 +30,7 @@ func (plugin) Describe() sdk.Description {
 			[]sdk.Field{oauth.Lifetime()},
 			oauth.Sender(true, oauth.DPoP),
 		),
-		Answers:   oauth.Answers(),
-		Challenge: oauth.Challenge(),
+		Answers: oauth.Answers(), Challenge: oauth.Challenge(),
 	}
 }
 

@@ -27,9 +27,7 @@ type plugin struct{}
 func (plugin) Describe() sdk.Description {
 	claim, token := []sdk.Sink{sdk.ToClaim}, []sdk.Sink{sdk.ToToken}
 	return sdk.Description{
-		ABI:     sdk.ABI,
-		Type:    "github_app",
-		Version: "1.0.0",
+		ABI: sdk.ABI, Type: "github_app", Version: "1.0.0",
 		Summary: "An installation access token of a GitHub App, cached until a minute before it expires.",
 		Uses:    []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
 		Fields: []sdk.Field{

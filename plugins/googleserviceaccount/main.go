@@ -31,9 +31,7 @@ func (plugin) Describe() sdk.Description {
 	typeIs := func(kinds ...string) []sdk.Condition { return []sdk.Condition{{Field: "token_type", Values: kinds}} }
 	requested := typeIs(accessToken, idToken)
 	return sdk.Description{
-		ABI:     sdk.ABI,
-		Type:    "google_service_account",
-		Version: "1.0.0",
+		ABI: sdk.ABI, Type: "google_service_account", Version: "1.0.0",
 		Summary: "An access token, ID token or self-signed JWT of a Google service account, cached until a minute before it expires.",
 		Uses:    []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
 		Fields: []sdk.Field{

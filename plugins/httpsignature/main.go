@@ -22,9 +22,7 @@ func (plugin) Describe() sdk.Description {
 		}
 	}
 	return sdk.Description{
-		ABI:     sdk.ABI,
-		Type:    "http_signature",
-		Version: "1.0.0",
+		ABI: sdk.ABI, Type: "http_signature", Version: "1.0.0",
 		Summary: "A signature of parts of each request, by HTTP Message Signatures (RFC 9421).",
 		Uses:    []sdk.Group{sdk.UsesSign, sdk.UsesBody},
 		Fields: []sdk.Field{

@@ -16,9 +16,7 @@ type plugin struct{}
 func (plugin) Describe() sdk.Description {
 	header, claim := []sdk.Sink{sdk.ToHeader}, []sdk.Sink{sdk.ToClaim}
 	return sdk.Description{
-		ABI:     sdk.ABI,
-		Type:    "jws",
-		Version: "1.0.0",
+		ABI: sdk.ABI, Type: "jws", Version: "1.0.0",
 		Summary: "A JWS over the body or other parts of each request, sent without what it signs.",
 		Uses:    []sdk.Group{sdk.UsesSign, sdk.UsesBody},
 		Fields: []sdk.Field{

@@ -18,9 +18,7 @@ func (plugin) Describe() sdk.Description {
 	client[0].RequiredIf, client[0].Doc = []sdk.Condition{signs[0], client[0].RequiredIf[0]}, "The assertion's iss."
 	key := sdk.Field{Name: "private_key", Kind: sdk.Key, RequiredIf: []sdk.Condition{signs[0], oauth.Signs("")}, AlgorithmField: "algorithm", Doc: "Signing key in PEM, or the HMAC secret."}
 	return sdk.Description{
-		ABI:     sdk.ABI,
-		Type:    "oauth_jwt_bearer",
-		Version: "1.2.0",
+		ABI: sdk.ABI, Type: "oauth_jwt_bearer", Version: "1.2.0",
 		Summary: "A bearer token from the JWT bearer grant (RFC 7523), cached until a minute before token_ttl ends.",
 		Uses:    []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
 		Fields: sdk.Fields(client, []sdk.Field{
@@ -39,8 +37,7 @@ func (plugin) Describe() sdk.Description {
 			oauth.TTL(),
 			oauth.Parameters("parameters"),
 		}, oauth.Assertions(oauth.Signs("")), oauth.Dialect(), oauth.Sender(true, oauth.Senders()...), oauth.Bearer()),
-		Answers:   oauth.Answers(oauth.URL()),
-		Challenge: oauth.Challenge(),
+		Answers: oauth.Answers(oauth.URL()), Challenge: oauth.Challenge(),
 	}
 }
 

@@ -26,9 +26,7 @@ func (plugin) Describe() sdk.Description {
 		return sdk.Field{Name: name, Kind: sdk.Object, Sinks: []sdk.Sink{sink}, Composed: true, Values: []string{"token", "extra", "first_answer"}, Doc: doc}
 	}
 	return sdk.Description{
-		ABI:     sdk.ABI,
-		Type:    "login",
-		Version: "1.0.0",
+		ABI: sdk.ABI, Type: "login", Version: "1.0.0",
 		Summary: "A token or session cookie from a login of the API's own, cached until a minute before it ends.",
 		Uses:    []sdk.Group{sdk.UsesToken, sdk.UsesCache},
 		Fields: []sdk.Field{

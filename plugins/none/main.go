@@ -11,9 +11,7 @@ type plugin struct{}
 
 func (plugin) Describe() sdk.Description {
 	return sdk.Description{
-		ABI:       sdk.ABI,
-		Type:      "none",
-		Version:   "1.0.0",
+		ABI: sdk.ABI, Type: "none", Version: "1.0.0",
 		Summary:   "No credentials: the request is sent exactly as configured.",
 		Anonymous: true,
 	}

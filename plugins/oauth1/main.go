@@ -26,9 +26,7 @@ func (plugin) Describe() sdk.Description {
 	}
 	hmac, rsa, plain := with("HMAC-SHA1", "HMAC-SHA256"), with("RSA-SHA1", "RSA-SHA256"), with("PLAINTEXT")
 	return sdk.Description{
-		ABI:     sdk.ABI,
-		Type:    "oauth1",
-		Version: "1.0.0",
+		ABI: sdk.ABI, Type: "oauth1", Version: "1.0.0",
 		Summary: "A signature of OAuth 1.0 (RFC 5849) for each request, in the header, the query or a form.",
 		Uses:    []sdk.Group{sdk.UsesSign, sdk.UsesBody},
 		Fields: []sdk.Field{

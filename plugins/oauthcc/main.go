@@ -14,14 +14,11 @@ type plugin struct{}
 
 func (plugin) Describe() sdk.Description {
 	return sdk.Description{
-		ABI:       sdk.ABI,
-		Type:      "oauth_client_credentials",
-		Version:   "1.2.0",
-		Summary:   "A bearer token from the OAuth 2.0 client credentials grant, cached until a minute before it expires.",
-		Uses:      []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
-		Fields:    oauth.Fields(nil, oauth.Ways(oauth.Post, false), true),
-		Answers:   oauth.Answers(oauth.URL()),
-		Challenge: oauth.Challenge(),
+		ABI: sdk.ABI, Type: "oauth_client_credentials", Version: "1.2.0",
+		Summary: "A bearer token from the OAuth 2.0 client credentials grant, cached until a minute before it expires.",
+		Uses:    []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
+		Fields:  oauth.Fields(nil, oauth.Ways(oauth.Post, false), true),
+		Answers: oauth.Answers(oauth.URL()), Challenge: oauth.Challenge(),
 	}
 }
 

@@ -20,14 +20,11 @@ func (plugin) Describe() sdk.Description {
 		{Name: "password", Kind: sdk.String, Required: true, Sealed: true, Sinks: token, Doc: "Password of the resource owner."},
 	}
 	return sdk.Description{
-		ABI:       sdk.ABI,
-		Type:      "oauth_password",
-		Version:   "1.1.0",
-		Summary:   "A bearer token from the OAuth 2.0 password grant, cached until a minute before it expires.",
-		Uses:      []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
-		Fields:    oauth.Fields(owner, oauth.Ways(oauth.Post, true), true),
-		Answers:   oauth.Answers(oauth.URL()),
-		Challenge: oauth.Challenge(),
+		ABI: sdk.ABI, Type: "oauth_password", Version: "1.1.0",
+		Summary: "A bearer token from the OAuth 2.0 password grant, cached until a minute before it expires.",
+		Uses:    []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
+		Fields:  oauth.Fields(owner, oauth.Ways(oauth.Post, true), true),
+		Answers: oauth.Answers(oauth.URL()), Challenge: oauth.Challenge(),
 	}
 }
 

@@ -24,10 +24,7 @@ func (plugin) Describe() sdk.Description {
 	values := []string{"signature", "signed.*", "parts.*", "counter"}
 	mac, signed := []sdk.Condition{{Field: "algorithm", Values: algorithms[:4]}}, []sdk.Condition{{Field: "algorithm", Values: algorithms[4:]}}
 	return sdk.Description{
-		ABI:     sdk.ABI,
-		Type:    "signature",
-		Aliases: []string{"hmac"},
-		Version: "1.0.0",
+		ABI: sdk.ABI, Type: "signature", Aliases: []string{"hmac"}, Version: "1.0.0",
 		Summary: "An HMAC or a signature over parts of each request, which the configuration describes.",
 		Uses:    []sdk.Group{sdk.UsesSign, sdk.UsesBody, sdk.UsesTurn},
 		Fields: []sdk.Field{

@@ -25,9 +25,7 @@ type plugin struct{}
 
 func (plugin) Describe() sdk.Description {
 	return sdk.Description{
-		ABI:     sdk.ABI,
-		Type:    "token_exchange",
-		Version: "1.1.0",
+		ABI: sdk.ABI, Type: "token_exchange", Version: "1.1.0",
 		Summary: "A bearer token that another token, such as the user's, is exchanged for (RFC 8693), cached until a minute before it expires.",
 		Uses:    []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
 		Fields: sdk.Fields(
