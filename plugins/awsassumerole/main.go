@@ -58,53 +58,36 @@ func (plugin) Describe() sdk.Description {
 			},
 			{Name: "sts_region", Kind: sdk.String, Pattern: sigv4.Name, PatternMessage: sigv4.NotName, Doc: "Region of sts_url; region unless given."},
 		}, sigv4.Fields()),
-		Answers: []sdk.Answer{
-			sealedAnswer("access_key_id", assumeRole, "AccessKeyId"), sealedAnswer("web_access_key_id", withWebIdentity, "AccessKeyId"),
-			keyAnswer("secret_access_key", assumeRole), keyAnswer("web_secret_access_key", withWebIdentity),
-			sealedAnswer("session_token", assumeRole, "SessionToken"), sealedAnswer("web_session_token", withWebIdentity, "SessionToken"),
-			timeAnswer("expiration", assumeRole), timeAnswer("web_expiration", withWebIdentity),
-			{Name: "date", From: "header:Date", Kind: sdk.AnswerTime},
-			{Name: "error", From: "json:/Error/Code", Alternative: "xml:/ErrorResponse/Error/Code", Kind: sdk.AnswerEnum, Enum: []string{
-				"AccessDenied", "ExpiredToken", "ExpiredTokenException", "IDPCommunicationError", "IDPRejectedClaim", "InvalidClientTokenId",
-				"InvalidIdentityToken", "MalformedPolicyDocument", "PackedPolicyTooLarge", "RegionDisabledException", "SignatureDoesNotMatch", "ValidationError",
-			}},
-		},
-		Challenge: sigv4.Challenge(),
+		Answers: answers(), Challenge: sigv4.Challenge(),
 	}
 }
 
 // Actions of STS. The second takes a token in place of a signature
 // (docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRoleWithWebIdentity.html).
-const (
-	assumeRole      = "AssumeRole"
-	withWebIdentity = "AssumeRoleWithWebIdentity"
-)
+const assumeRole, withWebIdentity = "AssumeRole", "AssumeRoleWithWebIdentity"
 
-// places returns the places of a member of the credentials in the answer to an action: as XML, which STS documents, and as the JSON that
-// it sends to who accepts that.
-func places(action, name string) (json, xml string) {
-	path := ":/" + action + "Response/" + action + "Result/Credentials/" + name
-	return "json" + path, "xml" + path
-}
-
-func sealedAnswer(name, action, member string) sdk.Answer {
-	from, alternative := places(action, member)
-	return sdk.Answer{
-		Name: name, From: from, Alternative: alternative, Kind: sdk.AnswerSealed, Required: true,
-		Sinks: []sdk.Sink{sdk.ToHeader, sdk.ToQuery, sdk.ToDigest},
+// answers returns what STS answers with. It documents XML, and sends JSON to who accepts that. The secret access key only signs.
+func answers() []sdk.Answer {
+	used, signs := []sdk.Sink{sdk.ToHeader, sdk.ToQuery, sdk.ToDigest}, []sdk.Sink{sdk.ToSign, sdk.ToHeader, sdk.ToQuery}
+	all := make([]sdk.Answer, 0, 10) // not grown, so that TinyGo can run it while it compiles
+	for _, member := range []sdk.Answer{
+		{Name: "access_key_id", From: "AccessKeyId", Kind: sdk.AnswerSealed, Sinks: used},
+		{Name: "secret_access_key", From: "SecretAccessKey", Kind: sdk.AnswerSealed, Sinks: signs[:1], Derived: signs},
+		{Name: "session_token", From: "SessionToken", Kind: sdk.AnswerSealed, Sinks: used},
+		{Name: "expiration", From: "Expiration", Kind: sdk.AnswerTime},
+	} {
+		for _, action := range []sdk.Pair{{Name: "", Value: assumeRole}, {Name: "web_", Value: withWebIdentity}} {
+			a, path := member, ":/"+action.Value+"Response/"+action.Value+"Result/Credentials/"+member.From
+			a.Name, a.From, a.Alternative, a.Required = action.Name+a.Name, "json"+path, "xml"+path, true
+			all = append(all, a)
+		}
 	}
-}
-
-// keyAnswer returns the secret access key, which only signs.
-func keyAnswer(name, action string) sdk.Answer {
-	a := sealedAnswer(name, action, "SecretAccessKey")
-	a.Sinks, a.Derived = []sdk.Sink{sdk.ToSign}, []sdk.Sink{sdk.ToSign, sdk.ToHeader, sdk.ToQuery}
-	return a
-}
-
-func timeAnswer(name, action string) sdk.Answer {
-	from, alternative := places(action, "Expiration")
-	return sdk.Answer{Name: name, From: from, Alternative: alternative, Kind: sdk.AnswerTime, Required: true}
+	return append(all, sdk.Answer{Name: "date", From: "header:Date", Kind: sdk.AnswerTime}, sdk.Answer{
+		Name: "error", From: "json:/Error/Code", Alternative: "xml:/ErrorResponse/Error/Code", Kind: sdk.AnswerEnum, Enum: []string{
+			"AccessDenied", "ExpiredToken", "ExpiredTokenException", "IDPCommunicationError", "IDPRejectedClaim", "InvalidClientTokenId",
+			"InvalidIdentityToken", "MalformedPolicyDocument", "PackedPolicyTooLarge", "RegionDisabledException", "SignatureDoesNotMatch", "ValidationError",
+		},
+	})
 }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {

@@ -22,13 +22,8 @@ func (plugin) Describe() sdk.Description {
 		Summary: "An access token that is bound to a key, and a proof of the key for each request (DPoP, RFC 9449).",
 		Uses:    []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
 		Fields: sdk.Fields(
-			fields(bearer),
-			oauth.Request(),
-			oauth.Client("", oauth.Ways(oauth.Post, true)...),
-			oauth.Key(bearer, oauth.Signs("")),
-			oauth.Dialect(),
-			[]sdk.Field{oauth.Lifetime()},
-			oauth.Sender(true, oauth.DPoP),
+			fields(bearer), oauth.Request(), oauth.Client("", oauth.Ways(oauth.Post, true)...), oauth.Key(bearer, oauth.Signs("")),
+			oauth.Dialect(), []sdk.Field{oauth.Lifetime()}, oauth.Sender(true, oauth.DPoP),
 		),
 		Answers: oauth.Answers(), Challenge: oauth.Challenge(),
 	}
@@ -47,9 +42,7 @@ func fields(bearer sdk.Condition) []sdk.Field {
 func (plugin) Validate(c *sdk.Config) []sdk.Problem { return oauth.Problems(c, "assertion") }
 
 func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
-	return oauth.Authenticate(c, func() (sdk.Token, error) {
-		return oauth.Redeem(c, oauth.Grant{Request: func() (sdk.TokenRequest, error) { return oauth.TokenRequest(c, grant(c)...) }})
-	})
+	return oauth.Exchange(c, func() []sdk.Pair { return grant(c) })
 }
 
 // grant returns the parameters of the grant.

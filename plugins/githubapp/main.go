@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 	"time"
@@ -90,14 +91,12 @@ func installationToken(c *sdk.Call) (sdk.Answers, error) {
 		return nil, err
 	}
 	status, answers := c.Exchange(sdk.Exchange{
-		URL:  c.Config("api_url"),
-		Path: []string{"app", "installations", c.Config("installation_id"), "access_tokens"},
+		URL: c.Config("api_url"), Path: []string{"app", "installations", c.Config("installation_id"), "access_tokens"}, JSON: body(c),
 		Headers: []sdk.Pair{
 			{Name: "Authorization", Value: "Bearer " + signed},
 			{Name: "Accept", Value: "application/vnd.github+json"},
 			{Name: "X-GitHub-Api-Version", Value: "2022-11-28"},
 		},
-		JSON: body(c),
 	})
 	if status > 399 {
 		return nil, errors.New(advice(status))
@@ -136,15 +135,10 @@ func body(c *sdk.Call) string {
 
 // advice returns what to do about a refusal.
 func advice(status int) string {
-	switch status {
-	case 401:
-		return "check client_id or app_id, private_key, and the host's clock"
-	case 403:
-		return "the installation may be suspended"
-	case 404:
-		return "check installation_id, and api_url"
-	case 422:
-		return "the installation does not have all of repositories or permissions"
-	}
-	return "see the status of GitHub"
+	return cmp.Or(map[int]string{
+		401: "check client_id or app_id, private_key, and the host's clock",
+		403: "the installation may be suspended",
+		404: "check installation_id, and api_url",
+		422: "the installation does not have all of repositories or permissions",
+	}[status], "see the status of GitHub")
 }

@@ -14,11 +14,7 @@ import (
 const lifetime = time.Hour
 
 // Kinds of tokens, in Google's words: the values of the field token_type.
-const (
-	accessToken = "access_token"
-	idToken     = "id_token"
-	selfSigned  = "self_signed_jwt"
-)
+const accessToken, idToken, selfSigned = "access_token", "id_token", "self_signed_jwt"
 
 func init() { sdk.Register(plugin{}) }
 

@@ -100,10 +100,9 @@ func parameters(c *sdk.Call) (all string) {
 	if nonce == "random" {
 		nonce = c.Base64(c.Decode("hex", c.Random(64)))
 	}
-	for _, p := range []sdk.Pair{{Name: "keyid", Value: keyid}, {Name: "alg", Value: algorithm}, {Name: "nonce", Value: nonce}, {Name: "tag", Value: c.Config("tag")}} {
-		if p.Value != "" {
-			all += ";" + p.Name + "=" + c.Quoted(p.Value)
-		}
+	more := []sdk.Pair{{Name: "keyid", Value: keyid}, {Name: "alg", Value: algorithm}, {Name: "nonce", Value: nonce}, {Name: "tag", Value: c.Config("tag")}}
+	for _, p := range sdk.Present(more) {
+		all += ";" + p.Name + "=" + c.Quoted(p.Value)
 	}
 	return all
 }

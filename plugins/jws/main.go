@@ -2,6 +2,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/keywright/keywright/sdk"
@@ -57,15 +58,11 @@ func (plugin) Validate(c *sdk.Config) []sdk.Problem {
 		if name == "typ" && value != `"JOSE"` && value != `"JOSE+JSON"` {
 			problems = append(problems, sdk.Problem{Field: "jwt_headers.typ", Message: "is neither JOSE nor JOSE+JSON, remove it"})
 		}
-		for i := range missing {
-			if missing[i] == name {
-				missing[i] = ""
-			}
-		}
+		missing = slices.DeleteFunc(missing, func(critical string) bool { return critical == name })
 		return nil
 	})
 	for _, name := range missing {
-		if name != "" && name != "b64" {
+		if name != "b64" {
 			problems = append(problems, sdk.Problem{Field: "crit", Message: "has " + name + ", which is no member of jwt_headers"})
 		}
 	}
@@ -82,8 +79,5 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 		Key: "private_key", Header: c.ComposeObject(c.Config("jwt_headers")), Crit: strings.Fields(c.Config("crit")), Unencoded: c.Config("b64") == "false",
 		Payload: c.Compose(c.Config("payload")), Attached: c.Config("detached") == "false", Integers: numbers(),
 	})
-	if prefix := c.Config("prefix"); prefix != "" {
-		jws = prefix + " " + jws
-	}
-	return sdk.Header(c.Config("key"), jws), nil
+	return sdk.Header(c.Config("key"), strings.TrimPrefix(c.Config("prefix")+" "+jws, " ")), nil
 }

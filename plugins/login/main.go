@@ -86,8 +86,7 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	// It is read in any case, so that a template with other statuses is found before the API refuses a request.
 	statuses := c.Config("login_again")
 	if status := c.Challenge().Status; status != 0 { // the API has refused the request
-		over := strings.Contains(statuses, strconv.Itoa(status))
-		if !over || !c.Drop("session") {
+		if !strings.Contains(statuses, strconv.Itoa(status)) || !c.Drop("session") {
 			return sdk.Mutation{Pass: true}, nil
 		}
 	}
@@ -107,21 +106,14 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	if name := c.Config("extra_header"); name != "" {
 		m.Headers = append(m.Headers, sdk.Pair{Name: name, Value: extra})
 	}
-	for _, field := range []string{"headers", "cookies", "query"} {
+	lists := []*[]sdk.Pair{&m.Headers, &m.Cookies, &m.Query}
+	for i, field := range []string{"headers", "cookies", "query"} {
 		pairs, err := sdk.Pairs(c.Config(field))
 		if err != nil {
 			return sdk.Mutation{}, err
 		}
-		for i := range pairs {
-			pairs[i].Value = c.Compose(pairs[i].Value, values...)
-		}
-		switch field {
-		case "headers":
-			m.Headers = append(m.Headers, pairs...)
-		case "cookies":
-			m.Cookies = append(m.Cookies, pairs...)
-		default:
-			m.Query = append(m.Query, pairs...)
+		for _, p := range pairs {
+			*lists[i] = append(*lists[i], sdk.Pair{Name: p.Name, Value: c.Compose(p.Value, values...)})
 		}
 	}
 	return m, nil

@@ -89,12 +89,8 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	} else {
 		value = c.ComposeWith(value, r.out, append(r.values, signature)...)
 	}
-	addition := sdk.Pair{Name: c.Config("key"), Value: value}
-	if c.Config("in") == "query" {
-		r.out.Query = append(r.out.Query, addition)
-	} else {
-		r.out.Headers = append(r.out.Headers, addition)
-	}
+	placed := sdk.Place(c.Config("in"), sdk.Pair{Name: c.Config("key"), Value: value})
+	r.out.Query, r.out.Headers = append(r.out.Query, placed.Query...), append(r.out.Headers, placed.Headers...)
 	return r.out, r.err
 }
 
@@ -118,19 +114,17 @@ func count(c *sdk.Call, texts ...string) []sdk.Pair {
 }
 
 // sign returns the signature of a text in its encoding.
-func (r *signing) sign(text string) string { return r.Encode(r.Config("encoding"), sign(r.Call, text)) }
-
-// sign returns the signature of a text as raw bytes.
-func sign(c *sdk.Call, text string) string {
-	hash, mac := strings.CutPrefix(c.Config("algorithm"), "SHA-")
+func (r *signing) sign(text string) string {
+	encoding := r.Config("encoding")
+	hash, mac := strings.CutPrefix(r.Config("algorithm"), "SHA-")
 	if !mac {
-		return c.SignSealed("private_key", sdk.ForMessage, text)
+		return r.Encode(encoding, r.SignSealed("private_key", sdk.ForMessage, text))
 	}
-	secret := c.Config("secret")
-	if encoding := c.Config("secret_encoding"); encoding != "text" {
-		secret = c.Decode(encoding, secret)
+	secret := r.Config("secret")
+	if written := r.Config("secret_encoding"); written != "text" {
+		secret = r.Decode(written, secret)
 	}
-	return c.MAC(sdk.MACHash("HS"+hash), secret, text)
+	return r.Encode(encoding, r.MAC(sdk.MACHash("HS"+hash), secret, text))
 }
 
 // pairs returns the members of an object with their placeholders replaced. With chain, each is a placeholder of those behind it.

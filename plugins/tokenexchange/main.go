@@ -29,13 +29,8 @@ func (plugin) Describe() sdk.Description {
 		Summary: "A bearer token that another token, such as the user's, is exchanged for (RFC 8693), cached until a minute before it expires.",
 		Uses:    []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign},
 		Fields: sdk.Fields(
-			tokens(),
-			oauth.Request("https://sts.googleapis.com/v1/token"),
-			oauth.Client("", oauth.Ways(oauth.Post, true)...),
-			assertion(),
-			[]sdk.Field{{Name: "impersonation_url", Kind: sdk.URL, Sinks: []sdk.Sink{sdk.ToToken}, Doc: "Google's generateAccessToken for a service account, which gets the token of token_url."}},
-			oauth.Client("assertion_", oauth.Ways(oauth.None, true)...),
-			oauth.Key(oauth.Signs(""), oauth.Signs("assertion_")),
+			tokens(), oauth.Request("https://sts.googleapis.com/v1/token"), oauth.Client("", oauth.Ways(oauth.Post, true)...), secondStep(),
+			oauth.Client("assertion_", oauth.Ways(oauth.None, true)...), oauth.Key(oauth.Signs(""), oauth.Signs("assertion_")),
 			oauth.Dialect(), []sdk.Field{oauth.Lifetime()}, oauth.Sender(true, oauth.Senders()...), oauth.Bearer(),
 		),
 		Answers: oauth.Answers(oauth.URL(),
@@ -68,13 +63,14 @@ func tokens() []sdk.Field {
 	}
 }
 
-// assertion returns the fields of the second step.
-func assertion() []sdk.Field {
+// secondStep returns the fields of the second step.
+func secondStep() []sdk.Field {
 	parameters, sinks := oauth.Parameters("assertion_parameters"), []sdk.Sink{sdk.ToToken, sdk.ToClaim}
 	parameters.OnlyIf = []sdk.Condition{{Field: "assertion_url"}}
 	return []sdk.Field{
 		{Name: "assertion_url", Kind: sdk.URL, Sinks: sinks, Doc: "Second token endpoint, which gets the token of the first as an assertion (RFC 7523)."},
 		parameters,
+		{Name: "impersonation_url", Kind: sdk.URL, Sinks: []sdk.Sink{sdk.ToToken}, Doc: "Google's generateAccessToken for a service account, which gets the token of token_url."},
 	}
 }
 

@@ -62,18 +62,6 @@ func DialectProblems(c *sdk.Config) (problems []sdk.Problem) {
 	return append(problems, c.CheckName("key", "header")...)
 }
 
-// request returns the exchange that a token request is in the server's dialect.
-func request(c *sdk.Call, r sdk.TokenRequest) (sdk.Exchange, error) {
-	headers, err := sdk.Pairs(c.Config("token_headers"))
-	e := sdk.Exchange{URL: r.URL, Headers: append(r.Headers, headers...)}
-	if c.Config("token_request") == jsonRequest {
-		e.JSON = object(r.Form)
-	} else {
-		e.Form = r.Form
-	}
-	return e, err
-}
-
 // object returns a JSON object with a member for each parameter. The values of a parameter that is repeated are a list.
 func object(form []sdk.Pair) string {
 	var o sdk.Members

@@ -86,16 +86,22 @@ func standard(c *sdk.Call) bool {
 		c.Config("expires_at_from") == "" && c.Config("url_from") == ""
 }
 
-func requestToken(c *sdk.Call, g Grant) (sdk.Token, error) {
+// request returns the token request with the headers of the configuration.
+func (g Grant) request(c *sdk.Call) (sdk.TokenRequest, error) {
 	r, err := g.Request()
 	if err != nil {
-		return sdk.Token{}, err
+		return r, err
 	}
 	headers, err := sdk.Pairs(c.Config("token_headers"))
+	r.Headers = append(r.Headers, headers...)
+	return r, err
+}
+
+func requestToken(c *sdk.Call, g Grant) (sdk.Token, error) {
+	r, err := g.request(c)
 	if err != nil {
 		return sdk.Token{}, err
 	}
-	r.Headers = append(r.Headers, headers...)
 	token, err := c.RequestToken(r)
 	token.ExpiresIn = cmp.Or(token.ExpiresIn, c.Seconds("token_ttl"))
 	return token, err
@@ -103,13 +109,13 @@ func requestToken(c *sdk.Call, g Grant) (sdk.Token, error) {
 
 // post sends a token request in the server's dialect, with a proof of the nonce if tokens are bound to a key.
 func post(c *sdk.Call, g Grant, bound bool, nonce string) (sdk.Answers, error) {
-	r, err := g.Request()
+	r, err := g.request(c)
 	if err != nil {
 		return nil, err
 	}
-	e, err := request(c, r)
-	if err != nil {
-		return nil, err
+	e := sdk.Exchange{URL: r.URL, Headers: r.Headers, Form: r.Form}
+	if c.Config("token_request") == jsonRequest {
+		e.Form, e.JSON = nil, object(r.Form)
 	}
 	e.Answers = []string{"access_token", "token_type", "bound", "expires_in", "expires_at", "error", "nonce"}
 	if g.State {
