@@ -86,7 +86,8 @@ func (plugin) Authenticate(c *sdk.Call) (sdk.Mutation, error) {
 	// It is read in any case, so that a template with other statuses is found before the API refuses a request.
 	statuses := c.Config("login_again")
 	if status := c.Challenge().Status; status != 0 { // the API has refused the request
-		if !strings.Contains(statuses, strconv.Itoa(status)) || !c.Drop("session") {
+		over := strings.Contains(statuses, strconv.Itoa(status))
+		if !over || !c.Drop("session") {
 			return sdk.Mutation{Pass: true}, nil
 		}
 	}

@@ -24,11 +24,12 @@ func (plugin) Describe() sdk.Description {
 	}
 	return sdk.Description{
 		ABI: sdk.ABI, Type: "oauth_refresh_token", Version: "1.1.0",
-		Summary: "A bearer token from the OAuth 2.0 refresh token grant, cached until a minute before it expires. The refresh token may rotate.",
-		Uses:    []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign, sdk.UsesState},
-		Fields:  oauth.Fields(own, oauth.Ways(oauth.Post, true), false),
-		Answers: oauth.Answers(oauth.RefreshAnswer(), oauth.URL()), Challenge: oauth.Challenge(),
-		State: []sdk.State{{Name: oauth.RefreshToken, Seed: oauth.RefreshToken}},
+		Summary:   "A bearer token from the OAuth 2.0 refresh token grant, cached until a minute before it expires. The refresh token may rotate.",
+		Uses:      []sdk.Group{sdk.UsesToken, sdk.UsesCache, sdk.UsesSign, sdk.UsesState},
+		Fields:    oauth.Fields(own, oauth.Ways(oauth.Post, true), false),
+		Answers:   oauth.Answers(oauth.RefreshAnswer(), oauth.URL()),
+		Challenge: oauth.Challenge(),
+		State:     []sdk.State{{Name: oauth.RefreshToken, Seed: oauth.RefreshToken}},
 	}
 }
 

@@ -121,8 +121,8 @@ func (r *signing) sign(text string) string {
 		return r.Encode(encoding, r.SignSealed("private_key", sdk.ForMessage, text))
 	}
 	secret := r.Config("secret")
-	if written := r.Config("secret_encoding"); written != "text" {
-		secret = r.Decode(written, secret)
+	if format := r.Config("secret_encoding"); format != "text" {
+		secret = r.Decode(format, secret)
 	}
 	return r.Encode(encoding, r.MAC(sdk.MACHash("HS"+hash), secret, text))
 }
