@@ -186,6 +186,21 @@ func composedAt(t *testing.T, origin, url, template string) string {
 	return got
 }
 
+// A form that a plugin adds changes the length of the body, also if the same headers were listed before.
+func TestListsBesideAForm(t *testing.T) {
+	lists := ""
+	w, c := misuser(t, func(env contract.Env) (string, error) {
+		lists = env.Compose("{header_names:*}", nil) + " " + env.Compose("{header_names:*}", []byte(`{"form":[{"name":"a","value":"b"}]}`))
+		return header("X-Key", value(env, "to_header")), nil
+	})
+	r := must(http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL, strings.NewReader("a=1")))(t)
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	w.send(c, r)
+	if want := "content-length;content-type;host content-type;host"; lists != want {
+		t.Errorf("%s, want %s", lists, want)
+	}
+}
+
 // A port is that of the request, or the default of its scheme.
 func TestPortsOfComposedTexts(t *testing.T) {
 	for _, c := range []struct{ origin, want string }{

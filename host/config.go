@@ -87,7 +87,8 @@ type Config struct {
 	// write to or replace. If it is empty, no code is kept.
 	CodeCache string
 	// NoReuse makes the plugin run for each request. Otherwise the host uses a mutation again while all inputs of its
-	// call are unchanged, unless the plugin read the request, the time or anything random, signed, or logged.
+	// call are unchanged, unless the plugin read the request, the time or anything random, signed, or logged. It repeats a call without the
+	// plugin if that got nothing but references to what is new in each request.
 	NoReuse bool
 	// If not nil, Observe is called once for each attempt to authenticate a request, before the request is sent or
 	// fails. The retry after a 401 is an attempt of its own. If the caller stops waiting while its attempt requests a

@@ -110,7 +110,8 @@ func FormatTime(millis int64, format string) string {
 	seconds := millis / 1000
 	days, rest := seconds/86400, seconds%86400
 	year, month, day := civil(days)
-	b := make([]byte, 0, len(format)+32)
+	var array [48]byte
+	b := array[:0]
 	for i := 0; i < len(format); i++ {
 		literal, n, width := format[i:i+1], int64(0), 0
 		if literal == "%" && i+1 < len(format) {

@@ -754,9 +754,6 @@ static inline struct kw_pairs kw_body_form(void) {
 	return list ? kw_pairs(list) : (struct kw_pairs){0, 0};
 }
 
-// kw_compose returns a text of the outgoing request by a template, such as "{method}\n{target}\n{body|sha256|hex}". kw_compose_with is
-// the same for a request with the headers, query and form of a mutation; values are further placeholders. A call can use the cache and
-// an endpoint as long as no placeholder is of the request. {body}: body.
 // kw_composed is kw_compose_later if later is set.
 static inline kw_text kw_composed(kw_text text, struct kw_mutation changes, struct kw_pairs values, bool later) {
 	struct kw_members o = {0};
@@ -767,6 +764,9 @@ static inline kw_text kw_composed(kw_text text, struct kw_mutation changes, stru
 	kw_flag(&o, KW("later"), later);
 	return kw_take(kw_host_compose(kw_give(text), kw_give(kw_object(&o))));
 }
+// kw_compose returns a text of the outgoing request by a template, such as "{method}\n{target}\n{body|sha256|hex}". kw_compose_with is
+// the same for a request with the headers, query and form of a mutation; values are further placeholders. A call can use the cache and
+// an endpoint as long as no placeholder is of the request. {body}: body.
 static inline kw_text kw_compose_with(kw_text text, struct kw_mutation changes, struct kw_pairs values) { return kw_composed(text, changes, values, false); }
 // kw_compose_later returns a reference in place of the text, so that the host may do the same for the next request without the plugin.
 static inline kw_text kw_compose_later(kw_text text, struct kw_mutation changes, struct kw_pairs values) { return kw_composed(text, changes, values, true); }

@@ -48,6 +48,8 @@ type Call interface {
 	Encode(format, text string) string
 	Random(bytes int64) string
 	TimeMillis() int64
+	// Varies records that a text depends on the clock or on random bytes.
+	Varies()
 }
 
 // Sealer replaces secrets in texts of the request by references.
@@ -67,10 +69,11 @@ type Composer struct {
 	millis int64
 	nonce  string
 	work   int
-	// selected are the headers that selection, the last list, has selected of the request with changes.
+	// selected are the headers that selection, the last list, has selected of the request with changes, and with a form if form is set.
 	selected  []abi.Pair
 	selection string
 	changes   []abi.Pair
+	form      bool
 }
 
 // composition is one call of compose.
@@ -195,6 +198,7 @@ func (t *composition) appendPart(b []byte, word string) (_ []byte, found, valid 
 	case "iso8601":
 		return append(b, contract.FormatTime(t.now(), "%Y-%m-%dT%H:%M:%SZ")...), true, true
 	case "nonce":
+		t.call.Varies()
 		if t.nonce == "" {
 			t.nonce = t.call.Random(nonceBytes)
 		}
@@ -259,6 +263,7 @@ func (t *composition) appendNamed(b []byte, name, argument string) (_ []byte, fo
 
 // now returns the time of the API in Unix milliseconds, the same in all of the call.
 func (k *Composer) now() int64 {
+	k.call.Varies()
 	if k.millis == 0 {
 		k.millis = k.call.TimeMillis() + 1000*k.call.ClockOffset()
 	}

@@ -246,17 +246,16 @@ func (t *composition) header(name string) (value string, found bool) {
 // list returns the headers as they will be sent that a list of names selects, sorted by name. The names are in lower case. The
 // values have no space around them and single spaces in them; those of one name are joined by a comma.
 func (t *composition) list(selection string) []abi.Pair {
-	if t.selected != nil && t.selection == selection && slices.Equal(t.changes, t.Headers) {
+	r, form := t.read(), len(t.Form) > 0
+	if t.selected != nil && t.selection == selection && t.form == form && slices.Equal(t.changes, t.Headers) {
 		return t.selected
 	}
-	r := t.read()
 	fields := r.headers()
 	t.countList(fields, selection)
-	lower := strings.ToLower(selection)
 	all := make([]abi.Pair, 0, len(fields)+len(t.Headers)+2)
 	add := func(name, value string) {
-		if name = strings.ToLower(name); selects(lower, name) {
-			all = append(all, abi.Pair{Name: name, Value: collapseSpace(value)})
+		if name = strings.ToLower(name); selects(selection, name) {
+			all = append(all, abi.Pair{Name: name, Value: CollapseSpace(value)})
 		}
 	}
 	add("host", r.host)
@@ -275,7 +274,7 @@ func (t *composition) list(selection string) []abi.Pair {
 		add(p.Name, p.Value)
 	}
 	slices.SortStableFunc(all, func(a, b abi.Pair) int { return strings.Compare(a.Name, b.Name) })
-	t.selection, t.changes, t.selected = selection, t.Headers, mergePairs(all)
+	t.selection, t.changes, t.form, t.selected = selection, t.Headers, form, mergePairs(all)
 	return t.selected
 }
 
@@ -312,18 +311,18 @@ func mergePairs(pairs []abi.Pair) []abi.Pair {
 	return out
 }
 
-// selects reports whether a list of names, in lower case, selects a header. An item that ends in * is the begin of names. What an
-// item with ! leaves out is so whatever its place in the list.
+// selects reports whether a list of names selects a header. An item that ends in * is the begin of names. What an item with ! leaves out is
+// so whatever its place in the list.
 func selects(list, name string) (is bool) {
 	for rest, more := list, name != ""; more; {
 		var item string
 		item, rest, more = strings.Cut(rest, ";")
 		item, out := strings.CutPrefix(item, "!")
-		if item == "" || item[0] != name[0] && item[0] != '*' { // most of them
+		if item == "" || item[0]|0x20 != name[0]|0x20 && item[0] != '*' { // most of them
 			continue
 		}
 		begin, isPrefix := strings.CutSuffix(item, "*")
-		if item == name || isPrefix && strings.HasPrefix(name, begin) {
+		if strings.EqualFold(item, name) || isPrefix && len(begin) <= len(name) && strings.EqualFold(begin, name[:len(begin)]) {
 			if out {
 				return false
 			}
@@ -333,8 +332,8 @@ func selects(list, name string) (is bool) {
 	return is
 }
 
-// collapseSpace returns the value of a header without space around it, and with single spaces in it.
-func collapseSpace(value string) string {
+// CollapseSpace returns the value of a header without space around it, and with single spaces in it.
+func CollapseSpace(value string) string {
 	if value = strings.Trim(value, " \t"); !strings.Contains(value, "  ") && strings.IndexByte(value, '\t') < 0 {
 		return value
 	}
@@ -342,20 +341,20 @@ func collapseSpace(value string) string {
 }
 
 // parameterNames returns the names of the parameters of the query that a list selects, in their order.
-func (t *composition) parameterNames(selection string) (names string, found bool) {
+func (t *composition) parameterNames(selection string) (text string, found bool) {
+	var names []string
 	query, _ := t.query()
 	t.count(len(query) + len(selection))
-	selection = strings.ToLower(selection)
 	for rest := query; rest != ""; {
 		var p string
 		p, rest, _ = strings.Cut(rest, "&")
 		key, _, _ := strings.Cut(p, "=")
 		t.count(len(selection) + len(p))
-		if key = formDecode(key); selects(selection, strings.ToLower(key)) {
-			names, found = names+";"+queryParam(key), true
+		if key = formDecode(key); selects(selection, key) {
+			names = append(names, queryParam(key))
 		}
 	}
-	return strings.TrimPrefix(names, ";"), found
+	return strings.Join(names, ";"), names != nil
 }
 
 // parameter returns the value of a parameter of the query as RFC 9421 section 2.2.8 writes it. It ends the call if the query has
@@ -363,15 +362,10 @@ func (t *composition) parameterNames(selection string) (names string, found bool
 func (t *composition) parameter(name string) (value string, found bool) {
 	query, _ := t.query()
 	t.count(2 * len(query))
-	encoded := strings.ContainsAny(name, "+%")
-	same := func(key string) bool {
-		return key == name || (encoded || strings.ContainsAny(key, "+%")) && formDecode(key) == formDecode(name)
-	}
-	for rest := query; rest != ""; {
-		var p string
-		p, rest, _ = strings.Cut(rest, "&")
+	name = formDecode(name)
+	for p := range strings.SplitSeq(query, "&") {
 		key, text, _ := strings.Cut(p, "=")
-		if p == "" || !same(key) {
+		if p == "" || formDecode(key) != name {
 			continue
 		}
 		if found {

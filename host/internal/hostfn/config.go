@@ -54,10 +54,8 @@ func (c *rendering) ConfigGet(name string) (string, bool) {
 	if value, ok := c.fixed(field); ok {
 		return value, value != "" || field.Text != nil
 	}
-	r, inStep := renderedField{name: name}, c.sealed.InStep
-	c.sealed.InStep = false // the guest may get the value elsewhere, too
+	r := renderedField{name: name}
 	r.value, r.ok = c.field(field)
-	c.sealed.InStep = inStep
 	if field.Kind == abi.KindURL && r.ok {
 		c.urls = append(c.urls, r.value)
 	}

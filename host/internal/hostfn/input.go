@@ -246,6 +246,7 @@ func (c composing) HasBody() bool {
 	return n != 0
 }
 
+func (c composing) Varies()                           { c.impure = true }
 func (c composing) Sealer(longest int) compose.Sealer { return c.sealer(longest) }
 func (c composing) Plain(text string) bool            { return c.sealed.Plain(text) == nil }
 func (c composing) RejectSealed(where, text string)   { c.rejectSealed(where, text) }

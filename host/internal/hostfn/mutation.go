@@ -82,12 +82,12 @@ func (c *Call) mutation(output []byte) *Mutation {
 	if err != nil {
 		c.endf(StageMutation, "the plugin's output %w", err)
 	}
-	return c.change(document, c.keepPattern(&document))
+	c.keepPattern(document)
+	return c.change(document)
 }
 
-// change checks a mutation and puts the sealed values in. The headers have the array of list, which may be that of the document: each is read
-// before its place is written.
-func (c *Call) change(document contract.Mutation, list []abi.Pair) *Mutation {
+// change checks a mutation and puts the sealed values in.
+func (c *Call) change(document contract.Mutation) *Mutation {
 	total := len(document.Headers) + len(document.Query) + len(document.Cookies) + len(document.Path) + len(document.Form)
 	if total > c.plan.Limits.Mutations {
 		c.endf(StageMutation, "the mutation has %d headers, query parameters and other parts, over the limit of %d", total, c.plan.Limits.Mutations)
@@ -98,7 +98,7 @@ func (c *Call) change(document contract.Mutation, list []abi.Pair) *Mutation {
 		}
 		return &Mutation{Pass: true}
 	}
-	m := &Mutation{Headers: list}
+	m := &Mutation{Headers: make([]abi.Pair, 0, len(document.Headers))}
 	c.openedValues = 0 // do not count the values that went into token requests
 	for _, pair := range document.Headers {
 		name, value, label := c.header("the mutation's headers", pair, seal.Header)
@@ -327,15 +327,18 @@ func (m *Mutation) hasParameter(parameter string) bool {
 // that these came from to c.usedOrigins. pair is the pair with references.
 func (c *Call) recordOpened(m *Mutation, pair abi.Pair, name, value string) {
 	for _, text := range [...][2]string{{pair.Name, name}, {pair.Value, value}} {
-		if text[0] == text[1] || !c.sealed.Secret(text[0]) {
-			continue
+		if text[0] == text[1] {
+			continue // without a sealed value
 		}
-		m.openedTexts = append(slices.Grow(m.openedTexts, 2), text[1])
+		secret := false
 		for v := range c.sealed.In(text[0]) {
 			c.usedOrigins = c.usedOrigins.And(v.From)
 			if !v.Public {
-				m.openedTexts = append(m.openedTexts, v.Text)
+				m.openedTexts, secret = append(m.openedTexts, v.Text), true
 			}
+		}
+		if secret {
+			m.openedTexts = append(m.openedTexts, text[1])
 		}
 	}
 }

@@ -2,7 +2,6 @@ package hostfn
 
 import (
 	"io"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -14,13 +13,15 @@ import (
 	"github.com/keywright/keywright/internal/contract"
 )
 
-// repetition has what the host can do again for the next request, in place of the guest: a guest that has only got references to what is
-// new in each request would call the same functions with the same texts.
+// repetition holds what the host repeats for the next request in place of the guest. A guest that has only got references to what is new in
+// each request would call the same functions with the same texts.
 type repetition struct {
 	*core
 	// Repeatable is set if the call may be repeated. UsesLater is set once it has composed with Later: only then it is.
 	Repeatable, UsesLater bool
 	steps                 []step
+	// unique is set once the call has made what another call would not make by its steps.
+	unique bool
 	// stepBytes is the approximate memory of the steps.
 	stepBytes int
 	// Pattern holds what later calls repeat. It is nil if the guest has to run for each of them, and for a call of which nothing is new in the
@@ -50,15 +51,17 @@ type Pattern struct {
 	Size int
 }
 
-// keepPattern keeps the pattern of a call whose output is the document, and returns the array for the headers of the mutation.
-func (c *Call) keepPattern(document *contract.Mutation) []abi.Pair {
-	if c.impure || c.volatile || c.revealed || c.sealed.Escaped || !slices.ContainsFunc(c.steps, func(s step) bool { return s.result >= 0 }) {
-		return document.Headers[:0]
+// keepPattern keeps the pattern of a call whose output is the document.
+func (c *Call) keepPattern(document contract.Mutation) {
+	if c.impure || c.volatile || c.unique || c.revealed || c.sealed.Escaped || len(c.steps) > maxSteps || !slices.ContainsFunc(c.steps, func(s step) bool { return s.result >= 0 }) {
+		return
 	}
 	forms := c.sealer(seal.MaxText).forms
-	c.Pattern = &Pattern{c.sealed.Keep(), c.steps, *document, c.Used, forms, c.Size() + c.stepBytes + len(strings.Join(forms, ""))}
-	return nil
+	c.Pattern = &Pattern{c.sealed.Keep(), c.steps, document, c.Used, forms, c.Size() + c.stepBytes + len(strings.Join(forms, ""))}
 }
+
+// maxSteps bounds what a repeated call costs, which no fuel does. A step reads and makes a text of [seal.MaxText] bytes at most.
+const maxSteps = 64
 
 // stepSize is the approximate memory of a step without its texts, in bytes.
 const stepSize = 512
@@ -70,12 +73,13 @@ func (c *repetition) do(size int, function func() string, compute func(*repeatin
 	c.impure, c.sealed.InStep = false, true
 	text := function()
 	c.sealed.InStep = false
+	isNew := c.sealed.Len() > values
 	result := c.sealed.LaterAt(text)
 	switch {
-	case compute != nil && (result >= 0 || c.impure && c.sealed.Len() == values): // no guest may compare new references
+	case compute != nil && (isNew && result >= 0 || !isNew && c.impure && c.sealed.Plain(text) == nil): // no guest may compare references
 		c.steps, c.stepBytes, c.impure = append(c.steps, step{compute, result, text}), c.stepBytes+stepSize+size+len(text), impure
 	default:
-		c.impure = c.impure || impure || result >= 0
+		c.impure, c.unique = c.impure || impure, c.unique || isNew
 	}
 	return text
 }
@@ -89,25 +93,28 @@ func (c *repetition) repeats(text string) bool {
 type repeating struct {
 	composing
 	*Pattern
+	// body is the reference to the body, if it was read.
+	body string
 }
 
 // Repeat does what the call of a pattern has done, and returns the mutation. It is nil if the guest has to run: if it would see another
 // text, if a function would fail, or if the call has a Restart.
 func (c *Call) Repeat(p *Pattern) (m *Mutation) {
-	r := &repeating{composing{c}, p}
+	r := &repeating{composing: composing{c}, Pattern: p}
 	_ = c.try(func() {
 		c.sealed.Reuse(p.values)
 		c.composer, c.Used, c.repeating = compose.New(r), p.used, true
 		for i := range p.steps {
 			s := &p.steps[i]
 			text := s.compute(r)
-			if s.result >= 0 {
-				c.sealed.SetText(s.result, text)
-			} else if text != s.text {
+			switch {
+			case s.result < 0 && text != s.text, len(text) > seal.MaxText:
 				return
+			case s.result >= 0:
+				c.sealed.SetText(s.result, text)
 			}
 		}
-		m = c.change(p.document, make([]abi.Pair, 0, len(p.document.Headers)))
+		m = c.change(p.document)
 	})
 	c.impure = true // this call is not kept
 	return m
@@ -116,30 +123,22 @@ func (c *Call) Repeat(p *Pattern) (m *Mutation) {
 // stop ends the repetition: the guest has to run.
 func (r *repeating) stop() { r.runAgain(Restart{}) }
 
-// bodyMark stands for the body in a template of a call that is repeated. No text of a request may have it.
-const bodyMark = contract.SealedPrefix + "body"
-
 func (r *repeating) Body() string {
-	r.requireGroup(contract.UserBody)
-	r.needRequest(contract.UserBody)
-	return bodyMark
+	if n, ok := r.contentLength(); n == 0 && ok {
+		r.requireGroup(contract.UserBody)
+		r.needRequest(contract.UserBody)
+		return ""
+	}
+	r.body = r.composing.Body()
+	return r.body
 }
 
 func (r *repeating) Digest(algorithm, data string) string {
-	h := hashes[algorithm]()
-	switch {
-	case data == bodyMark:
-		if n, ok := r.contentLength(); n == 0 && ok {
-			break
-		}
-		if err := seal.Copy(h, r.openBody()); err != nil {
-			r.stop()
-		}
-	case strings.Contains(data, bodyMark):
-		r.stop()
-	default:
-		_, _ = io.WriteString(h, data)
+	if r.body != "" && data == r.body {
+		return r.report.Digest(algorithm, data)
 	}
+	h := hashes[algorithm]()
+	_, _ = io.WriteString(h, data)
 	return string(h.Sum(nil))
 }
 
@@ -162,12 +161,16 @@ func (r *repeating) Text(text string) string {
 
 func (r *repeating) ConfigGet(name string) (string, bool) {
 	value, ok := r.composing.ConfigGet(name)
-	return r.sealed.Fill(r.sealed.Divide(value)), ok
+	return r.fill(r.sealed.Divide(value)), ok
 }
 
-func (r *repeating) Request() *http.Request {
-	r.needRequest(contract.UserCompose)
-	return r.inputs.Request
+// fill returns the text of parts.
+func (r *repeating) fill(parts seal.Parts) string {
+	text, ok := r.sealed.Fill(parts)
+	if !ok {
+		r.stop()
+	}
+	return text
 }
 
 // Compose returns a text of the outgoing request by a template. with is a contract.Composition, or empty.
@@ -188,16 +191,11 @@ func (c *Call) Compose(template string, with []byte) string {
 	return c.do(len(template)+len(with), function, c.composeAgain(template, &composition))
 }
 
-// composeAgain returns a step that composes with the values of secrets. It is nil if a secret is in a place where what it holds could be
-// taken for a placeholder.
+// composeAgain returns a step that composes with the values of secrets. It is nil if it could compose another text than with references.
 func (c *repetition) composeAgain(template string, with *contract.Composition) func(*repeating) string {
-	if c.sealed.Plain(template) != nil {
-		return nil
-	}
-	lists := [...][]abi.Pair{with.Headers, with.Query, with.Form, with.Values}
 	var values []seal.Parts
 	sealed := false
-	for _, list := range lists {
+	for _, list := range [...][]abi.Pair{with.Headers, with.Query, with.Form, with.Values} {
 		for _, p := range list {
 			if c.sealed.Plain(p.Name) != nil {
 				return nil
@@ -205,25 +203,39 @@ func (c *repetition) composeAgain(template string, with *contract.Composition) f
 			values, sealed = append(values, c.sealed.Divide(p.Value)), sealed || c.sealed.Plain(p.Value) != nil
 		}
 	}
+	if c.sealed.Plain(template) != nil || len(with.Query) > 0 && strings.Contains(template, "{query_param:") { // which encodes in another way
+		return nil
+	}
 	return func(r *repeating) string {
-		filled := with
+		changes := with
 		if sealed {
-			pairs := make([]abi.Pair, 0, len(values))
-			fill := func(list []abi.Pair) []abi.Pair {
-				from := len(pairs)
-				for _, p := range list {
-					pairs = append(pairs, abi.Pair{Name: p.Name, Value: r.sealed.Fill(values[len(pairs)])})
-				}
-				return pairs[from:]
-			}
-			filled = &contract.Composition{Headers: fill(lists[0]), Query: fill(lists[1]), Form: fill(lists[2]), Values: fill(lists[3])}
+			changes = r.filled(with, values)
 		}
-		text := r.compose(template, filled)
-		if strings.Contains(text, bodyMark) {
+		text := r.compose(template, changes)
+		if r.body != "" && strings.Contains(text, r.body) {
 			r.stop()
 		}
 		return text
 	}
+}
+
+// filled returns a composition with the values in the parts of its texts.
+func (r *repeating) filled(with *contract.Composition, values []seal.Parts) *contract.Composition {
+	pairs := make([]abi.Pair, 0, len(values))
+	fill := func(list []abi.Pair) []abi.Pair {
+		from := len(pairs)
+		for _, p := range list {
+			pairs = append(pairs, abi.Pair{Name: p.Name, Value: r.fill(values[len(pairs)])})
+		}
+		return pairs[from:]
+	}
+	filled := &contract.Composition{Headers: fill(with.Headers), Query: fill(with.Query), Form: fill(with.Form), Values: fill(with.Values)}
+	for i, p := range filled.Headers {
+		if p.Value != with.Headers[i].Value && compose.CollapseSpace(p.Value) != p.Value { // of a reference, compose leaves the spaces
+			r.stop()
+		}
+	}
+	return filled
 }
 
 // publicSinks are the places of a composed text without secrets. As the key of a MAC it would make no credential, and as a URL it would be
@@ -245,8 +257,7 @@ func (c *Call) Digest(algorithm, data string) string {
 	if !c.repeats(data) {
 		return c.report.Digest(algorithm, data)
 	}
-	parts := c.sealed.Divide(data)
-	return c.do(len(data), func() string { return c.report.Digest(algorithm, data) }, func(r *repeating) string { return r.Digest(algorithm, r.sealed.Fill(parts)) })
+	return c.textStep(algorithm, data, c.report.Digest, (*repeating).Digest)
 }
 
 // Encode implements [contract.Env].
@@ -254,8 +265,13 @@ func (c *Call) Encode(format, text string) string {
 	if !c.repeats(text) {
 		return c.core.Encode(format, text)
 	}
+	return c.textStep(format, text, c.core.Encode, (*repeating).Encode)
+}
+
+// textStep calls a function of a name and a text as a step.
+func (c *repetition) textStep(name, text string, function func(name, text string) string, compute func(r *repeating, name, text string) string) string {
 	parts := c.sealed.Divide(text)
-	return c.do(len(text), func() string { return c.core.Encode(format, text) }, func(r *repeating) string { return r.Encode(format, r.sealed.Fill(parts)) })
+	return c.do(len(text), func() string { return function(name, text) }, func(r *repeating) string { return compute(r, name, r.fill(parts)) })
 }
 
 // MAC implements [contract.Env].
@@ -265,11 +281,11 @@ func (c *Call) MAC(algorithm, key, data string) string {
 	}
 	keyParts, parts := c.sealed.Divide(key), c.sealed.Divide(data)
 	return c.do(len(key)+len(data), func() string { return c.keyUse.MAC(algorithm, key, data) }, func(r *repeating) string {
-		mac, err := signing.NewMAC(algorithm, []byte(r.sealed.Fill(keyParts)))
+		mac, err := signing.NewMAC(algorithm, []byte(r.fill(keyParts)))
 		if err != nil {
 			r.stop()
 		}
-		_, _ = io.WriteString(mac, r.sealed.Fill(parts))
+		_, _ = io.WriteString(mac, r.fill(parts))
 		return string(mac.Sum(nil))
 	})
 }

@@ -316,6 +316,7 @@ func (s *sealer) reference(text string) string {
 		if s.references == nil {
 			s.references = map[string]string{}
 		}
+		s.call.volatile = true // the next request may have no secret, and then the text has other sinks
 		s.references[text] = s.call.seal(seal.Value{Text: text, Sinks: requestSinks | seal.Digest, Derived: requestSinks | seal.Digest})
 	}
 	return s.references[text]

@@ -70,6 +70,11 @@ func (rn *Runner) repeat(ctx context.Context, in *hostfn.Inputs, earlier *Outcom
 	if earlier == nil || earlier.pattern == nil {
 		return nil, nil
 	}
+	for _, used := range earlier.used { // again, since the body may have been read meanwhile
+		if in.Body != nil && !rn.Tokens.Live(used) {
+			return nil, nil
+		}
+	}
 	call := hostfn.New(ctx, rn.Plan.Plan, in, hostfn.Inline)
 	switch m := call.Repeat(earlier.pattern); {
 	case m != nil:

@@ -25,7 +25,7 @@ const (
 	refLength = len(contract.SealedPrefix) + contract.SealedLength
 	entrySize = 128      // approximate memory of an entry without its texts, in bytes
 	copied    = 32 << 10 // bytes that Copy copies at once
-	inline    = 4        // values that fit into the Table itself
+	usual     = 4        // values for which there is room at first
 	linear    = 16       // values up to which a linear search is faster than a map
 )
 
@@ -44,8 +44,6 @@ type Table struct {
 	Escaped bool
 
 	random source
-	// first is the memory of the first entries.
-	first [inline]entry
 }
 
 type entry struct {
@@ -56,10 +54,7 @@ type entry struct {
 
 // Init prepares an unused Table. It makes its references from random, which must be a cryptographically secure source. It reads up to
 // 64 bytes ahead.
-func (t *Table) Init(random io.Reader) {
-	t.random = source{reader: random}
-	t.entries = t.first[:0]
-}
+func (t *Table) Init(random io.Reader) { t.random = source{reader: random} }
 
 // Format prints the number of values, whatever the verb.
 func (t *Table) Format(f fmt.State, _ rune) {
@@ -82,6 +77,9 @@ func (t *Table) Seal(v Value) (string, error) {
 		return "", errors.New("making a sealed value: the source of randomness repeats itself")
 	}
 	t.size += size
+	if t.entries == nil {
+		t.entries = make([]entry, 0, usual)
+	}
 	t.entries = append(t.entries, entry{ref, v, t.InStep})
 	switch n := len(t.entries); {
 	case n <= linear:
@@ -144,27 +142,37 @@ type part struct {
 
 // Divide returns the parts of a text.
 func (t *Table) Divide(text string) (parts Parts) {
-	for plain, v := range t.parts(text) {
-		p := part{plain, -1}
-		if v != nil && v != dead {
-			p.value = slices.IndexFunc(t.entries, func(e entry) bool { return e.ref == plain })
-		}
-		parts = append(parts, p)
+	for plain := range t.parts(text) {
+		parts = append(parts, part{plain, t.find(plain)})
 	}
 	return parts
 }
 
-// Fill returns the text of parts, with the values put in.
-func (t *Table) Fill(parts Parts) (text string) {
-	for i, p := range parts {
-		if p.value >= 0 {
-			p.text = t.entries[p.value].value.Text
-		}
-		if text += p.text; i == 0 {
-			text = p.text
-		}
+// Fill returns the text of parts, with the values put in. ok is false if it is longer than MaxText.
+func (t *Table) Fill(parts Parts) (text string, ok bool) {
+	size := 0
+	for _, p := range parts {
+		size += len(t.text(p))
 	}
-	return text
+	switch {
+	case size > MaxText:
+		return "", false
+	case len(parts) == 1:
+		return t.text(parts[0]), true
+	}
+	var b strings.Builder
+	b.Grow(size)
+	for _, p := range parts {
+		b.WriteString(t.text(p))
+	}
+	return b.String(), true
+}
+
+func (t *Table) text(p part) string {
+	if p.value < 0 {
+		return p.text
+	}
+	return t.entries[p.value].value.Text
 }
 
 // Len returns the number of values.
@@ -178,28 +186,28 @@ func (t *Table) Later(text string) (later bool) {
 	return later
 }
 
-// Secret reports whether text has a value that is secret, or dead.
-func (t *Table) Secret(text string) (secret bool) {
-	for _, v := range t.parts(text) {
-		secret = secret || v != nil && !v.Public
-	}
-	return secret
-}
-
 // lookup returns the value of a reference, or nil. The pointer is valid until the next Seal.
 func (t *Table) lookup(ref string) *Value {
+	if i := t.find(ref); i >= 0 {
+		return &t.entries[i].value
+	}
+	return nil
+}
+
+// find returns the index of the value of a reference, or -1.
+func (t *Table) find(ref string) int {
 	if t.index != nil {
 		if i, ok := t.index[ref]; ok {
-			return &t.entries[i].value
+			return i
 		}
-		return nil
+		return -1
 	}
 	for i := range t.entries {
 		if t.entries[i].ref == ref {
-			return &t.entries[i].value
+			return i
 		}
 	}
-	return nil
+	return -1
 }
 
 // Replace sets the text of each value that has the text old.
@@ -409,6 +417,10 @@ func (t *Table) Split(text string) (pieces []Piece, err error) {
 		case dead:
 			return nil, &Error{Reason: Dead}
 		default:
+			if v.Public && !v.Raw { // other calls need no reference to it
+				pieces = append(pieces, Piece{Text: v.Text})
+				continue
+			}
 			pieces = append(pieces, Piece{Sealed: true, Value: *v})
 		}
 	}

@@ -289,6 +289,15 @@ func TestCutSecret(t *testing.T) {
 	}
 }
 
+// Other calls get the text of a public value, which is no secret.
+func TestSplitOfPublicValues(t *testing.T) {
+	table := newTable()
+	text := testworld.Must(table.Seal(seal.Value{Text: "GET", Sinks: seal.All, Public: true, Later: true}))(t)
+	if pieces, err := table.Split("a " + text); err != nil || len(pieces) != 2 || pieces[1].Sealed || pieces[1].Text != "GET" {
+		t.Errorf("%+v, %v, want plain text", pieces, err)
+	}
+}
+
 // Pieces from one call are joined in another call with references of the latter (threats.md 29).
 func TestSplitAndJoinAcrossCalls(t *testing.T) {
 	first, second := newTable(), newTable()

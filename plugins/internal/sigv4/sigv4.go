@@ -137,7 +137,7 @@ const signatureParts = "{header:X-Amz-Content-Sha256}\n{query_names:" +
 func payload(c *sdk.Call, leftOut bool) (string, error) {
 	stated, presigned, _ := strings.Cut(c.Compose(signatureParts), "\n")
 	switch {
-	case presigned != "":
+	case strings.Contains(";"+presigned, ";X-Amz-"):
 		return "", errors.New("the request's query has " + presigned + ": the type signs requests, send it one that is not presigned")
 	case isDigest(stated), stated == unsigned, stated == trailer:
 		return stated, nil

@@ -32,8 +32,11 @@ const (
 	AnnotationLicenses      = "org.opencontainers.image.licenses"
 )
 
-// MaxManifest and MaxDescription bound what comes from a registry, in bytes.
-const MaxManifest, MaxDescription = 64 << 10, 512 << 10
+// Bounds of what comes from a registry, in bytes.
+const (
+	MaxManifest    = 64 << 10
+	MaxDescription = 512 << 10
+)
 
 // Digest returns the digest of bytes.
 func Digest(content []byte) string { return digest.FromBytes(content).String() }

@@ -23,8 +23,11 @@ import (
 	"github.com/keywright/keywright/server/internal/registry/artifact"
 )
 
-// Minisign and Cosign are the kinds of signatures.
-const Minisign, Cosign = "minisign", "cosign"
+// Kinds of signatures.
+const (
+	Minisign = "minisign"
+	Cosign   = "cosign"
+)
 
 // MaxBytes limits a signature or its payload.
 const MaxBytes = 64 << 10
