@@ -55,6 +55,8 @@ func laterGuest() *guest {
 			read = later(env, "{header:X-Extra}", contract.Composition{})
 		case "a header alone":
 			return header("X-Copy", later(env, "{header:X-Kind}", contract.Composition{})), nil
+		case "a raw text":
+			return header("X-Copy", env.MAC(contract.MACSHA256, key, stamp)), nil
 		case "many texts":
 			for range 70 {
 				later(env, "{method}", contract.Composition{})
@@ -237,5 +239,15 @@ func TestRefusedRepetition(t *testing.T) {
 	attempts, closed = 0, true
 	if code, err := w.try(c, get(t.Context())); code != http.StatusForbidden || err != nil || attempts != 1 {
 		t.Errorf("a refusal for another reason: status %d, %v after %d attempts, want one", code, err, attempts)
+	}
+}
+
+// A mutation that is refused when the plugin runs is refused each time: threats.md 561.
+func TestRefusedMutationsNotRepeated_threats_561(t *testing.T) {
+	w := newWorld(t, withoutBuiltIns, withGuest(laterGuest()))
+	c := w.connectAs("c", "custom", laterAuth("a raw text"))
+	for range 500 { // of which some have bytes that a header may have
+		w.Advance(time.Second)
+		w.refuse(c, get(t.Context()), host.StagePlugin, "raw bytes")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/answers"
@@ -212,8 +213,9 @@ func (c *call) timing() string {
 		answered = c.gateway.config.Clock()
 	}
 	auth, key := max(0, answered.Sub(e.Began)-e.API-e.Attempt.TokenTime-e.Attempt.KeyTime), ""
+	duration := func(d time.Duration) string { return strconv.FormatFloat(milliseconds(d), 'f', -1, 64) }
 	if e.Attempt.KeyRequests > 0 {
-		key = fmt.Sprintf(", key;dur=%v", milliseconds(e.Attempt.KeyTime))
+		key = ", key;dur=" + duration(e.Attempt.KeyTime)
 	}
-	return fmt.Sprintf("auth;dur=%v, token;dur=%v%s, upstream;dur=%v", milliseconds(auth), milliseconds(e.Attempt.TokenTime), key, milliseconds(e.API))
+	return "auth;dur=" + duration(auth) + ", token;dur=" + duration(e.Attempt.TokenTime) + key + ", upstream;dur=" + duration(e.API)
 }

@@ -124,12 +124,15 @@ func (rn *Runner) lookup(values []string, subject *inputs.Subject) *Outcome {
 
 // store keeps the outcome of a call for later requests, if it is not too large and the same inputs would have the same outcome.
 func (rn *Runner) store(values []string, subject inputs.Subject, call *hostfn.Call, out *Outcome) {
+	if out.Err != nil || !rn.reuses() { // what a mutation may not hold is checked when the plugin runs
+		return
+	}
 	pattern, size := call.Pattern, call.Size()
 	if pattern != nil {
 		size = pattern.Size
 		out = &Outcome{runner: rn, pattern: pattern, used: out.used, Entries: out.Entries, expires: out.expires}
 	}
-	if !rn.reuses() || pattern == nil && !call.Cacheable() || size > maxMutation || out.Err != nil {
+	if pattern == nil && !call.Cacheable() || size > maxMutation {
 		return
 	}
 	if pattern == nil {
