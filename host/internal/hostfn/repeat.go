@@ -53,7 +53,8 @@ type Pattern struct {
 
 // keepPattern keeps the pattern of a call whose output is the document.
 func (c *Call) keepPattern(document contract.Mutation) {
-	if c.impure || c.volatile || c.unique || c.revealed || c.sealed.Escaped || len(c.steps) > maxSteps || !slices.ContainsFunc(c.steps, func(s step) bool { return s.result >= 0 }) {
+	isLater := func(s step) bool { return s.result >= 0 }
+	if c.impure || c.volatile || c.unique || c.revealed || c.sealed.Escaped || len(c.steps) > maxSteps || !slices.ContainsFunc(c.steps, isLater) {
 		return
 	}
 	forms := c.sealer(seal.MaxText).forms
@@ -180,15 +181,21 @@ func (c *Call) Compose(template string, with []byte) string {
 	if len(with) > 0 {
 		composition = c.composition(with)
 	}
-	function := func() string { return c.compose(template, &composition) }
-	if composition.Later {
-		c.UsesLater = true
-		function = func() string { return c.sealLater(c.compose(template, &composition)) }
-	}
+	c.UsesLater = c.UsesLater || composition.Later
 	if !c.Repeatable {
-		return function()
+		return c.composeText(template, &composition)
 	}
+	function := func() string { return c.composeText(template, &composition) }
 	return c.do(len(template)+len(with), function, c.composeAgain(template, &composition))
+}
+
+// composeText returns a text, or a reference to it.
+func (c *Call) composeText(template string, with *contract.Composition) string {
+	text := c.compose(template, with)
+	if with.Later {
+		text = c.sealLater(text)
+	}
+	return text
 }
 
 // composeAgain returns a step that composes with the values of secrets. It is nil if it could compose another text than with references.
