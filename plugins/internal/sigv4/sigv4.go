@@ -197,23 +197,25 @@ func (s *signer) authorize(signsToken, sendsPayload bool) sdk.Mutation {
 		headers = append([]sdk.Pair{{Name: "X-Amz-Content-Sha256", Value: s.ComposeLater(s.payload, sdk.Mutation{})}}, headers...)
 		s.payload = "{header:X-Amz-Content-Sha256}"
 	}
-	names, canonical := s.canonical(selection, sdk.Mutation{Headers: headers})
-	return sdk.Mutation{Headers: append(headers, s.authorization(names, canonical))}
+	changes := sdk.Mutation{Headers: headers}
+	names := s.ComposeLater("{header_names:"+selection+"}", changes)
+	return sdk.Mutation{Headers: append(headers, s.authorization(names, s.canonical(names, selection, changes)))}
 }
 
 // presign signs a request with parameters of the query, and returns them.
 func (s *signer) presign(signsToken bool) sdk.Mutation {
+	names := s.ComposeLater("{header_names:"+signable+"}", sdk.Mutation{})
 	own, token := []sdk.Pair{
 		{Name: "X-Amz-Algorithm", Value: algorithm},
 		{Name: "X-Amz-Credential", Value: s.ID + "/" + s.scope},
 		{Name: "X-Amz-Date", Value: s.stamp},
 		{Name: "X-Amz-Expires", Value: s.Config("expires_seconds")},
-		{Name: "X-Amz-SignedHeaders", Value: s.ComposeLater("{header_names:"+signable+"}", sdk.Mutation{})},
+		{Name: "X-Amz-SignedHeaders", Value: names},
 	}, sdk.Present([]sdk.Pair{{Name: tokenName, Value: s.Token}})
 	if signsToken {
 		own, token = append(own, token...), nil
 	}
-	_, canonical := s.canonical(signable, sdk.Mutation{Query: own})
+	canonical := s.canonical(names, signable, sdk.Mutation{Query: own})
 	own = append(own, sdk.Pair{Name: "X-Amz-Signature", Value: s.sign(canonical)})
 	return sdk.Mutation{Query: append(own, token...)}
 }
@@ -222,10 +224,9 @@ func (s *signer) presign(signsToken bool) sdk.Mutation {
 const signable = "*;!accept-encoding;!connection;!expect;!keep-alive;!te;!trailer;!transfer-encoding;!upgrade;!user-agent;!baggage;!forwarded;" +
 	"!traceparent;!tracestate;!via;!x-amzn-trace-id;!x-forwarded-*;!proxy-*;!sec-*"
 
-// canonical returns the names of the headers that selection lists, and the canonical request, with the changes so far.
-func (s *signer) canonical(selection string, changes sdk.Mutation) (names, request string) {
-	names = s.ComposeLater("{header_names:"+selection+"}", changes)
-	return names, s.ComposeLater(strings.Join([]string{
+// canonical returns the canonical request, with the changes so far. selection lists the headers that have these names.
+func (s *signer) canonical(names, selection string, changes sdk.Mutation) string {
+	return s.ComposeLater(strings.Join([]string{
 		"{method}\n", s.path, "\n{query|query_sorted}\n{headers:", selection, "}\n\n{names}\n", s.payload,
 	}, ""), changes, sdk.Pair{Name: "names", Value: names})
 }
