@@ -95,7 +95,7 @@ func (a *app) root() *cobra.Command {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetVersionTemplate("{{.Version}}")
 	root.SetHelpFunc(a.help)
-	root.CompletionOptions.DisableDefaultCmd = true
+	root.CompletionOptions.DisableDefaultCmd = true // it has a command for each shell
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
@@ -139,7 +139,7 @@ func (a *app) addCommands(root *cobra.Command) {
 		}},
 		{"Other commands:", []*cobra.Command{
 			group("content", contentServeCommand(a), contentImportCommand(a), contentExportCommand(a), contentStatusCommand(a)),
-			demoCommand(a), schemaCommand(a), versionCommand(a),
+			demoCommand(a), schemaCommand(a), completionCommand(a), versionCommand(a),
 		}},
 	} {
 		root.AddGroup(&cobra.Group{ID: part.title, Title: part.title})
@@ -165,16 +165,18 @@ func command(name string, args cobra.PositionalArgs, run func(*cobra.Command, []
 	return &cobra.Command{Use: name, Args: args, RunE: run, DisableFlagsInUseLine: true}
 }
 
-// complete sets the words of all commands, from the sections of help.txt. It is an error to repeat a flag, unless the flag takes several
-// values. Otherwise pflag would use the last one without an error.
+// complete sets the words of all commands, from the sections of help.txt, and how their arguments are completed. It is an error to repeat a
+// flag, unless the flag takes several values. Otherwise pflag would use the last one without an error.
 func complete(c *cobra.Command, sections map[string]string) {
 	usage, text, _ := strings.Cut(sections[c.CommandPath()], "\n")
 	c.Short, c.Long, _ = strings.Cut(strings.TrimSpace(text), "\n\n")
 	c.Use = strings.TrimSpace(c.Use + " " + usage)
+	c.ValidArgsFunction = matching(argumentValues)
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		if _, many := f.Value.(pflag.SliceValue); !many {
-			f.Value = &once{Value: f.Value}
+			f.Value = &once{Value: f.Value, command: c}
 		}
+		_ = c.RegisterFlagCompletionFunc(f.Name, matching(flagValues(f))) // it fails for a flag that is registered already
 	})
 	for _, below := range c.Commands() {
 		complete(below, sections)
@@ -184,11 +186,12 @@ func complete(c *cobra.Command, sections map[string]string) {
 // once is the value of a flag that can be set once.
 type once struct {
 	pflag.Value
-	set bool
+	command *cobra.Command
+	set     bool
 }
 
 func (o *once) Set(text string) error {
-	if o.set {
+	if o.set && o.command.CalledAs() != "" { // completion parses a command line twice, and calls no command
 		return errors.New("it is given twice, and only one can count")
 	}
 	o.set = true

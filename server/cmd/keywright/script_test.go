@@ -31,7 +31,7 @@ var update = flag.Bool("update", false, "write what commands put out into the sc
 // start. Scripts find in $API a server that responds with the request it received, at $API_HOST, in $DEMO and $TOKEN the servers of the demo,
 // in $KEYS their keys and three client certificates, and in $CLOSED an address on which nothing listens.
 // Among them: a new connector goes to the directory of connectors (specification.md "a new connector"), and a link in place of the directory
-// of plugins is refused (threats.md 431).
+// of plugins is refused (threats.md 431). Completion leaves out a name that a shell runs (threats.md 570).
 func TestScripts(t *testing.T) {
 	keys := testworld.Must(demo.NewKeys())(t)
 	bin := filepath.Dir(build(t))
