@@ -140,7 +140,7 @@ $(GREMLINS)/gremlins:
 	go -C tools/gremlins build -o $(CURDIR)/$(GREMLINS)/ github.com/go-gremlins/gremlins/cmd/gremlins
 
 deps: tinygo npm ## install what the tests need: Debian packages, TinyGo, npm packages
-	@tools/debian gcc libc6-dev clang-19 lld-19 python3-jose python3-jwt python3-cryptography python3-botocore python3-oauthlib rustc libstd-rust-dev-wasm32 lld-14 lighttpd apache2-bin wabt chromium docker-registry pgbouncer prometheus $(MEASURED)
+	@tools/debian gcc libc6-dev clang-19 lld-19 python3-jose python3-jwt python3-cryptography python3-botocore python3-oauthlib rustc libstd-rust-dev-wasm32 lld-14 lighttpd apache2-bin wabt chromium docker-registry pgbouncer prometheus bash-completion fish zsh man-db mandoc $(MEASURED)
 
 npm:
 	@command -v npm >/dev/null || tools/debian npm

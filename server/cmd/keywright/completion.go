@@ -55,7 +55,7 @@ func argumentValues(c *cobra.Command, args []string) (values []string, isFile bo
 		}
 	case "plugin inspect", "plugin conform", "plugin test", "plugin diff":
 		return plugins.Types(), true
-	case "connector import", "audit verify", "plugin new", "plugin build", "plugin push", "content import":
+	case "connector import", "audit verify", "plugin new", "plugin build", "plugin push", "content import", "man":
 		return nil, true
 	case "completion":
 		return []string{"bash", "zsh", "fish", "powershell"}, false

@@ -139,7 +139,7 @@ func (a *app) addCommands(root *cobra.Command) {
 		}},
 		{"Other commands:", []*cobra.Command{
 			group("content", contentServeCommand(a), contentImportCommand(a), contentExportCommand(a), contentStatusCommand(a)),
-			demoCommand(a), schemaCommand(a), completionCommand(a), versionCommand(a),
+			demoCommand(a), schemaCommand(a), completionCommand(a), manCommand(), versionCommand(a),
 		}},
 	} {
 		root.AddGroup(&cobra.Group{ID: part.title, Title: part.title})
