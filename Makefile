@@ -3,7 +3,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help screenshots tinygo plugins languages check lint format hook test test-all test-busy bench soak load sizing mutants unit race plain others modules tidy rebuild deps npm clean
+.PHONY: help screenshots fips tinygo plugins languages check lint format hook test test-all test-busy bench soak load sizing mutants unit race plain others modules tidy rebuild deps npm clean
 
 PLUGINS := $(patsubst %/main.go,%,$(sort $(wildcard plugins/*/main.go)))
 EXAMPLES := $(sort $(shell find examples -name go.mod -printf "%h\n" 2>/dev/null))
@@ -76,6 +76,9 @@ soak: deps ## 1,000 rounds of faults at nodes with one store of state, and its s
 
 load: deps ## new tokens beside 1,000 callers of slow servers, tokens beside 100,000 users, 1,000 crawls while replies arrive, and a million requests without a secret
 	cd server/bench && go test -count=1 -timeout 0 -v -run 'TestNewTokensBesideSlowServers$$|TestManyUsersBesideOthers$$|TestCrawls$$|TestWithoutSecrets$$' . -callers 1000 -users 100000 -crawls 1000 -requests 1000000
+
+fips: ## test with Go's module for FIPS 140-3, where no other cryptography is allowed: some minutes, once
+	cd server/test/fips && GOFIPS140=v1.0.0 $(TEST) .
 
 sizing: deps ## the memory of connectors, users and callers, for docs/operating.md
 	cd server/bench && go test -count=1 -v -run 'TestSizing$$' .

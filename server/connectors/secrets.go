@@ -3,6 +3,7 @@ package connectors
 import (
 	"cmp"
 	"context"
+	"crypto/fips140"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -308,7 +309,10 @@ type ageFile struct {
 	Identity string `file:",required,path"`
 }
 
-func (f *ageFile) open(_ context.Context, d *definer, _ *node, _ string) host.Secrets {
+func (f *ageFile) open(_ context.Context, d *definer, n *node, path string) host.Secrets {
+	if fips140.Enforced() {
+		d.report(n.Place, path, "age is not allowed with fips140=only: keep these secrets in a store of another type")
+	}
 	return secretstore.Age(f.File, f.Identity, d.options.Host.Clock)
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/keywright/keywright/host/internal/describe"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/host/internal/signing"
 	"github.com/keywright/keywright/host/internal/template"
 	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/expr"
@@ -79,6 +80,10 @@ func (k *checker) fields() {
 				usual = " (usual: " + strings.Join(f.Suggested, ", ") + ")"
 			}
 			k.wrongField(field, "is missing%s: %s%s", reason, hint(describe.About(f)), usual)
+		}
+		name, _ := value.(string)
+		if err := signing.CheckFIPS(cmp.Or(name, f.Default)); err != nil && len(f.Enum) > 0 {
+			k.wrongField(field, "%v", err)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(k.plan.Values)) {

@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"crypto/fips140"
 	"crypto/x509"
 	"errors"
 	"slices"
@@ -72,6 +73,8 @@ func (k *checker) tls() {
 		k.Wrong("tls.pkcs12", "takes the place of certificate and key: leave them out, or this")
 	case t.PKCS12 != "" && !k.in.PKCS12:
 		k.Wrong("tls.pkcs12", "needs Config.PKCS12, which reads such files")
+	case t.PKCS12 != "" && fips140.Enforced():
+		k.Wrong("tls.pkcs12", "is not allowed with fips140=only: write certificate and key, in PEM")
 	case t.PKCS12 == "" && t.Passphrase != "":
 		k.Wrong("tls.passphrase", "has no effect without pkcs12: leave it out")
 	case t.Certificate == "" && t.Key != "":

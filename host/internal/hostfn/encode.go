@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/host/internal/compose"
+	"github.com/keywright/keywright/host/internal/signing"
 	"github.com/keywright/keywright/internal/contract"
 )
 
@@ -82,6 +83,9 @@ func (c *report) Digest(algorithm, data string) string {
 	newHash := hashes[algorithm]
 	if newHash == nil {
 		c.endf(StagePlugin, "digest knows %s, not the algorithm it was given", strings.Join(contract.Digests, ", "))
+	}
+	if err := signing.CheckFIPS(algorithm); err != nil {
+		c.end(StageSign, err)
 	}
 	h := newHash()
 	v, sealed := c.hash("the data of digest", data, h)

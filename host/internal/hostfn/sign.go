@@ -261,7 +261,7 @@ func (c *keyUse) MAC(algorithm, key, data string) string {
 	} else {
 		mac, err := signing.NewMAC(algorithm, []byte(k.Text))
 		if err != nil {
-			c.end(StageSign, err)
+			c.end(StageSign, fmt.Errorf("%s: %w", k.Mask, err))
 		}
 		v, _ = c.hash("the data of mac", data, mac)
 		sum = mac.Sum(nil)

@@ -63,7 +63,7 @@ type Config struct {
 	Lease time.Duration
 	// StoreTimeout bounds each call of the store except Wait. The default is 2 seconds.
 	StoreTimeout time.Duration
-	// Random is the source of nonces and of the name key. The default is crypto/rand.
+	// Random is the source of the name key and of names of grants. The default is crypto/rand.
 	Random io.Reader
 	// Unwritten is the most grants that may wait for the store to confirm what became of their token. If there are as many, no
 	// token is sent: it might get lost. The default is 1024.
@@ -118,7 +118,7 @@ func NewNode(ctx context.Context, c Config) (*Node, error) {
 	if c.Sleep == nil {
 		c.Sleep = sleep
 	}
-	ring, err := newKeyring(c.Keys, c.Random)
+	ring, err := newKeyring(c.Keys)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"io"
 	"sync"
 	"time"
 
@@ -141,10 +140,7 @@ func (n *Node) claim(ctx context.Context, id state.ID, row reading) (lease state
 }
 
 func (n *Node) put(ctx context.Context, lease state.Lease, value []byte, expires time.Duration, release bool) (ok bool, err error) {
-	sealed, err := n.ring.seal(lease.ID, lease.Generation+1, value)
-	if err != nil {
-		return false, err
-	}
+	sealed := n.ring.seal(lease.ID, lease.Generation+1, value)
 	previous, _ := n.highest.Peek(lease.ID)
 	ok, err = n.change(ctx, func(ctx context.Context) (bool, error) { return n.c.Store.Put(ctx, lease, sealed, expires, release) })
 	if ok {
@@ -193,19 +189,13 @@ func (n *Node) wait(ctx context.Context, id state.ID, row reading) error {
 	return ctx.Err()
 }
 
-const (
-	keyIDSize = 8
-	nonceSize = 12
-)
+const keyIDSize = 8
 
 // errSealed says that a value does not open: its key is not there, or it was changed or moved.
 var errSealed = errors.New("a value in the store of state does not open: its state key is missing, so add the key that other nodes have; or else somebody changed or moved the value")
 
 // keyring seals with its first key and opens with each. Its keys are made from state keys.
-type keyring struct {
-	keys   []sealKey
-	random io.Reader
-}
+type keyring struct{ keys []sealKey }
 
 type sealKey struct {
 	id   [keyIDSize]byte
@@ -213,11 +203,11 @@ type sealKey struct {
 }
 
 // newKeyring makes a keyring of state keys, which have 32 bytes each. Errors do not hold them.
-func newKeyring(stateKeys [][]byte, random io.Reader) (*keyring, error) {
+func newKeyring(stateKeys [][]byte) (*keyring, error) {
 	if len(stateKeys) == 0 {
 		return nil, errors.New("no state key: set one of 32 random bytes")
 	}
-	ring := &keyring{random: random}
+	ring := &keyring{}
 	for _, stateKey := range stateKeys {
 		if len(stateKey) != 32 {
 			return nil, errors.New("a state key has not 32 bytes: make one of 32 random bytes")
@@ -234,7 +224,7 @@ func newKeyring(stateKeys [][]byte, random io.Reader) (*keyring, error) {
 		if err != nil {
 			return nil, err
 		}
-		aead, err := cipher.NewGCM(block)
+		aead, err := cipher.NewGCMWithRandomNonce(block) // in FIPS 140-3 mode, no nonce may come from elsewhere
 		if err != nil {
 			return nil, err
 		}
@@ -249,22 +239,16 @@ func bound(id state.ID, generation int64) []byte {
 }
 
 // seal seals a value for a row that will have a generation: the ID of the key, a nonce, and the sealed text.
-func (r *keyring) seal(id state.ID, generation int64, value []byte) ([]byte, error) {
+func (r *keyring) seal(id state.ID, generation int64, value []byte) []byte {
 	first := r.keys[0]
-	sealed := make([]byte, keyIDSize+nonceSize, keyIDSize+nonceSize+len(value)+first.aead.Overhead())
-	copy(sealed, first.id[:])
-	nonce := sealed[keyIDSize:]
-	if _, err := io.ReadFull(r.random, nonce); err != nil {
-		return nil, err
-	}
-	return first.aead.Seal(sealed, nonce, value, bound(id, generation)), nil
+	return first.aead.Seal(first.id[:len(first.id):len(first.id)], nil, value, bound(id, generation))
 }
 
 // open opens what seal has sealed for the same row and generation.
 func (r *keyring) open(id state.ID, generation int64, sealed []byte) ([]byte, error) {
 	for _, key := range r.keys {
-		if rest, ok := bytes.CutPrefix(sealed, key.id[:]); ok && len(rest) >= nonceSize {
-			if value, err := key.aead.Open(nil, rest[:nonceSize], rest[nonceSize:], bound(id, generation)); err == nil {
+		if rest, ok := bytes.CutPrefix(sealed, key.id[:]); ok {
+			if value, err := key.aead.Open(nil, nil, rest, bound(id, generation)); err == nil {
 				return value, nil
 			}
 		}
@@ -353,11 +337,7 @@ func (n *Node) rekey(ctx context.Context, id state.ID, row state.Row, counts *Re
 		counts.Unopened++
 		return true, nil
 	}
-	sealed, err := n.ring.seal(id, row.Generation, value)
-	if err != nil {
-		return false, err
-	}
-	if done, err = n.reseal(ctx, id, row.Generation, sealed); done {
+	if done, err = n.reseal(ctx, id, row.Generation, n.ring.seal(id, row.Generation, value)); done {
 		counts.Sealed++
 	}
 	return done, err

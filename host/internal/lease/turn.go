@@ -90,11 +90,7 @@ func (n *Node) patience(ctx context.Context, id state.ID, row reading, rec recor
 	}
 	if rec.SeenAge == 0 || row.Age < rec.SeenAge { // the clock of the store was set back
 		rec.SeenAge = max(1, row.Age)
-		sealed, err := n.ring.seal(id, row.Generation, rec.encode())
-		if err == nil {
-			same, err = n.reseal(ctx, id, row.Generation, sealed)
-		}
-		if err != nil {
+		if same, err = n.reseal(ctx, id, row.Generation, n.ring.seal(id, row.Generation, rec.encode())); err != nil {
 			return 0, false, fmt.Errorf("note in the grant that its attempt is over: %w", err)
 		}
 		return total, same, nil

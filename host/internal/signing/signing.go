@@ -5,6 +5,7 @@
 package signing
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/hmac"
 	"crypto/sha1"
@@ -90,8 +91,12 @@ func (s *Signer) Key(algorithm, text string) (k *Key, warning string, err error)
 	if method == nil {
 		return nil, "", ErrAlgorithm
 	}
+	if err := CheckFIPS(algorithm); err != nil {
+		return nil, "", err
+	}
 	if method, ok := method.(*jwt.SigningMethodHMAC); ok {
 		secret, warning, err := hmacKey(method, text)
+		err = cmp.Or(err, checkLength(algorithm, secret))
 		return &Key{method: method, private: secret}, warning, err // not parsed, so not kept
 	}
 	id := fingerprint{method.Alg(), sha256.Sum256([]byte(text))}
@@ -132,6 +137,9 @@ func NewMAC(algorithm string, key []byte) (hash.Hash, error) {
 	}
 	if blank(string(key)) {
 		return nil, &KeyError{algorithm, problemBlank}
+	}
+	if err := cmp.Or(CheckFIPS(algorithm), checkLength(algorithm, key)); err != nil {
+		return nil, err
 	}
 	return hmac.New(newHash, key), nil
 }

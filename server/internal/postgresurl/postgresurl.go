@@ -2,6 +2,7 @@
 package postgresurl
 
 import (
+	"crypto/fips140"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -67,6 +68,9 @@ func Parse(address string) (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(address)
 	if err != nil {
 		return nil, fmt.Errorf("the URL of the PostgreSQL database: %w", err)
+	}
+	if fips140.Enforced() && config.RequireAuth == "" {
+		config.RequireAuth = "!md5" // for which pgx would panic
 	}
 	return config, nil
 }

@@ -4,6 +4,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"crypto/fips140"
 	"crypto/tls"
 	"database/sql"
 	"errors"
@@ -120,6 +121,8 @@ func explain(err error) (detail string, kind error) {
 		return number.Error(), statedb.ErrUnreachable
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return "it does not answer in time", statedb.ErrUnreachable
+	case fips140.Enforced(): // pgx has no type for it
+		return "the connection is broken, or the server asks for the password by md5, which is not allowed with fips140=only", statedb.ErrUnreachable
 	}
 	return "the connection is broken", statedb.ErrUnreachable
 }
