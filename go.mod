@@ -22,5 +22,3 @@ require (
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 )
-
-exclude golang.org/x/exp v0.0.0-20261011100332-faecfb24eb49

@@ -102,6 +102,4 @@ require (
 	modernc.org/memory v1.12.1 // indirect
 )
 
-exclude golang.org/x/exp v0.0.0-20261011100332-faecfb24eb49
-
 replace github.com/keywright/keywright => ../

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A file is one of an archive.
+type file struct {
+	name string
+	mode fs.FileMode
+	data []byte
+}
+
+// writeTar writes an archive whose bytes depend on nothing but its files and the date.
+func writeTar(w io.Writer, files []file, date time.Time) error {
+	archive := tar.NewWriter(w)
+	for _, f := range files {
+		header := &tar.Header{
+			Typeflag: tar.TypeReg, Name: f.name, Mode: int64(f.mode.Perm()), Size: int64(len(f.data)), ModTime: date, Format: tar.FormatUSTAR,
+		}
+		if f.mode.IsDir() {
+			header.Typeflag = tar.TypeDir
+		}
+		if err := archive.WriteHeader(header); err != nil {
+			return err
+		}
+		if _, err := archive.Write(f.data); err != nil {
+			return err
+		}
+	}
+	return archive.Close()
+}
+
+// writeZipFiles is like writeTar, for a zip archive.
+func writeZipFiles(w io.Writer, files []file, date time.Time) error {
+	archive := zip.NewWriter(w)
+	for _, f := range files {
+		header := &zip.FileHeader{Name: f.name, Method: zip.Deflate, Modified: date}
+		header.SetMode(f.mode)
+		entry, err := archive.CreateHeader(header)
+		if err != nil {
+			return err
+		}
+		if _, err := entry.Write(f.data); err != nil {
+			return err
+		}
+	}
+	return archive.Close()
+}
+
+// packed returns an archive in tar and gzip.
+func packed(files []file, date time.Time) ([]byte, error) {
+	var all bytes.Buffer
+	compressor, err := gzip.NewWriterLevel(&all, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if err := writeTar(compressor, files, date); err != nil {
+		return nil, err
+	}
+	return all.Bytes(), compressor.Close()
+}
+
+// writeArchives writes an archive for each target, and one of the chart.
+func (r *release) writeArchives(ctx context.Context) error {
+	for _, t := range targets {
+		if t.fips {
+			continue // images alone have it
+		}
+		files, err := r.files(ctx, t)
+		if err != nil {
+			return err
+		}
+		name := "keywright_" + r.version[1:] + "_" + t.String()
+		for i := range files {
+			files[i].name = name + "/" + files[i].name
+		}
+		var all bytes.Buffer
+		if suffix := ".tar.gz"; t.os != "windows" {
+			data, err := packed(files, r.date)
+			if err := write(filepath.Join(r.dir, name+suffix), data, err); err != nil {
+				return err
+			}
+			continue
+		}
+		err = writeZipFiles(&all, files, r.date)
+		if err := write(filepath.Join(r.dir, name+".zip"), all.Bytes(), err); err != nil {
+			return err
+		}
+	}
+	chart, err := r.tree(ctx, "deploy/chart")
+	if err != nil || len(chart) == 0 {
+		return err
+	}
+	for i := range chart {
+		chart[i].name = "keywright/" + chart[i].name
+	}
+	data, err := packed(chart, r.date)
+	return write(filepath.Join(r.dir, "keywright-chart_"+r.version[1:]+".tgz"), data, err)
+}
+
+// files returns what the archive of a target has.
+func (r *release) files(ctx context.Context, t target) ([]file, error) {
+	program, err := os.ReadFile(r.program(t))
+	if err != nil {
+		return nil, err
+	}
+	files := []file{{filepath.Base(r.program(t)), 0o755, program}}
+	for _, dir := range []string{"completion", "man"} {
+		err := fs.WalkDir(os.DirFS(r.work), dir, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			data, err := os.ReadFile(filepath.Join(r.work, path))
+			files = append(files, file{path, 0o644, data})
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, path := range []string{"LICENSE", "NOTICE", "deploy/keywright.service", "deploy/keywright-content.service", "deploy/connectors.yaml"} {
+		data, err := r.source(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, file{path, 0o644, data})
+	}
+	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.name, b.name) })
+	return files, nil
+}
+
+// source returns a file of the commit.
+func (r *release) source(ctx context.Context, path string) ([]byte, error) {
+	text, err := git(ctx, r.repo, "show", r.commit+":"+path)
+	return []byte(text + "\n"), err
+}
+
+// tree returns the files of the commit in a directory, by their paths in it.
+func (r *release) tree(ctx context.Context, dir string) ([]file, error) {
+	list, err := git(ctx, r.repo, "ls-tree", "-r", "--name-only", r.commit, dir+"/")
+	if err != nil || list == "" {
+		return nil, err
+	}
+	var files []file
+	for path := range strings.SplitSeq(list, "\n") {
+		data, err := r.source(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, file{strings.TrimPrefix(path, dir+"/"), 0o644, data})
+	}
+	return files, nil
+}
+
+// write writes a file of the release, unless its contents could not be made.
+func write(path string, data []byte, err error) error {
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, data, 0o644)
+}

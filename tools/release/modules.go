@@ -1,0 +1,175 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
+	"golang.org/x/mod/sumdb/dirhash"
+	"golang.org/x/mod/zip"
+)
+
+// topPath is the path of the module of the library. That of the command is in its directory server.
+const topPath = "github.com/keywright/keywright"
+
+// writeCommit makes the commit of both tags. It has the tree of a revision, but its server/go.mod requires the library by version instead of
+// replacing it, since `go install` refuses a module that replaces, and its server/go.sum has the hashes of that version. The archive of
+// the library has nothing of server/, so its hash does not depend on the change.
+func (r *release) writeCommit(ctx context.Context, rev string) error {
+	sums, err := r.hashes(ctx, rev)
+	if err != nil {
+		return err
+	}
+	edited, err := r.requirement(ctx, rev)
+	if err != nil {
+		return err
+	}
+	old, err := git(ctx, r.repo, "show", rev+":server/go.sum")
+	if err != nil {
+		return err
+	}
+	index := []string{"GIT_INDEX_FILE=" + filepath.Join(r.work, "index")}
+	if _, err := command(ctx, r.repo, index, nil, "git", "read-tree", rev); err != nil {
+		return err
+	}
+	for path, text := range map[string][]byte{"server/go.mod": edited, "server/go.sum": []byte(old + "\n" + sums)} {
+		blob, err := command(ctx, r.repo, nil, bytes.NewReader(text), "git", "hash-object", "-w", "--stdin")
+		if err != nil {
+			return err
+		}
+		if _, err := command(ctx, r.repo, index, nil, "git", "update-index", "--cacheinfo", "100644,"+blob+","+path); err != nil {
+			return err
+		}
+	}
+	tree, err := command(ctx, r.repo, index, nil, "git", "write-tree")
+	if err != nil {
+		return err
+	}
+	date, err := git(ctx, r.repo, "show", "-s", "--format=%cI", rev)
+	if err != nil {
+		return err
+	}
+	if r.date, err = time.Parse(time.RFC3339, date); err != nil {
+		return err
+	}
+	r.date = r.date.UTC()
+	author := []string{
+		"GIT_AUTHOR_NAME=Keywright", "GIT_AUTHOR_EMAIL=release@keywright.dev", "GIT_AUTHOR_DATE=" + date,
+		"GIT_COMMITTER_NAME=Keywright", "GIT_COMMITTER_EMAIL=release@keywright.dev", "GIT_COMMITTER_DATE=" + date,
+	}
+	r.commit, err = command(ctx, r.repo, author, nil, "git", "commit-tree", tree, "-p", rev, "-m", "Keywright "+r.version)
+	return err
+}
+
+// requirement returns server/go.mod with a requirement in place of the replacement.
+func (r *release) requirement(ctx context.Context, rev string) ([]byte, error) {
+	text, err := git(ctx, r.repo, "show", rev+":server/go.mod")
+	if err != nil {
+		return nil, err
+	}
+	file, err := modfile.Parse("server/go.mod", []byte(text), nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := file.DropReplace(topPath, ""); err != nil {
+		return nil, err
+	}
+	if err := file.AddRequire(topPath, r.version); err != nil {
+		return nil, err
+	}
+	file.Cleanup()
+	if len(file.Replace)+len(file.Exclude) > 0 {
+		return nil, fmt.Errorf("server/go.mod replaces or excludes other modules, so that `go install` would refuse it: remove that")
+	}
+	return file.Format()
+}
+
+// hashes returns the lines of go.sum for the library. They are what the go command writes once the version is published.
+func (r *release) hashes(ctx context.Context, rev string) (string, error) {
+	path := filepath.Join(r.work, "top.zip")
+	if err := r.writeZip(path, rev, ""); err != nil {
+		return "", err
+	}
+	all, err := dirhash.HashZip(path, dirhash.Hash1)
+	if err != nil {
+		return "", err
+	}
+	text, err := git(ctx, r.repo, "show", rev+":go.mod")
+	if err != nil {
+		return "", err
+	}
+	mod, err := dirhash.Hash1([]string{"go.mod"}, func(string) (io.ReadCloser, error) {
+		return io.NopCloser(strings.NewReader(text + "\n")), nil
+	})
+	return fmt.Sprintf("%[1]s %[2]s %[3]s\n%[1]s %[2]s/go.mod %[4]s\n", topPath, r.version, all, mod), err
+}
+
+// writeZip writes the archive of a module as the go command does.
+func (r *release) writeZip(path, rev, dir string) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	m := module.Version{Path: strings.TrimSuffix(topPath+"/"+dir, "/"), Version: r.version}
+	if err := zip.CreateFromVCS(file, m, r.repo, rev, dir); err != nil {
+		return err
+	}
+	return file.Close()
+}
+
+// writeProxy writes both modules in the layout of a GOPROXY (https://go.dev/ref/mod#goproxy-protocol).
+func (r *release) writeProxy(ctx context.Context) error {
+	for _, dir := range []string{"", "server"} {
+		base := filepath.Join(r.dir, "proxy", filepath.FromSlash(topPath), dir, "@v")
+		if err := os.MkdirAll(base, 0o755); err != nil {
+			return err
+		}
+		if err := r.writeZip(filepath.Join(base, r.version+".zip"), r.commit, dir); err != nil {
+			return err
+		}
+		mod, err := git(ctx, r.repo, "show", r.commit+":"+strings.TrimPrefix(dir+"/go.mod", "/"))
+		if err != nil {
+			return err
+		}
+		info, err := json.Marshal(struct {
+			Version string
+			Time    time.Time
+		}{r.version, r.date})
+		if err != nil {
+			return err
+		}
+		for name, text := range map[string]string{r.version + ".mod": mod + "\n", r.version + ".info": string(info), "list": r.version + "\n"} {
+			if err := os.WriteFile(filepath.Join(base, name), []byte(text), 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// git returns what a command of git prints, without the newline at its end.
+func git(ctx context.Context, dir string, args ...string) (string, error) {
+	return command(ctx, dir, nil, nil, "git", args...)
+}
+
+// command returns what a program prints, without the newline at its end. The environment has env, too.
+func command(ctx context.Context, dir string, env []string, input io.Reader, name string, args ...string) (string, error) {
+	var problems bytes.Buffer
+	c := exec.CommandContext(ctx, name, args...)
+	c.Dir, c.Env, c.Stdin, c.Stderr = dir, append(os.Environ(), env...), input, &problems
+	output, err := c.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w\n%s", strings.Join(c.Args, " "), err, problems.Bytes())
+	}
+	return strings.TrimSuffix(string(output), "\n"), nil
+}
