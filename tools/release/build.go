@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"time"
 )
 
 // toolchain is the compiler of releases. Another one gives other bytes.
@@ -99,7 +102,22 @@ func (r *release) environment(ctx context.Context) ([]string, error) {
 	}, nil
 }
 
-// describe runs the program for the files of completion, and writes the man pages.
+// describe runs the program of this machine for its man pages and the files of completion.
 func (r *release) describe(ctx context.Context) error {
+	program := r.program(target{os: runtime.GOOS, arch: runtime.GOARCH})
+	man := filepath.Join(r.work, "man")
+	completion := filepath.Join(r.work, "completion")
+	if err := errors.Join(os.Mkdir(man, 0o755), os.Mkdir(completion, 0o755)); err != nil {
+		return err
+	}
+	if _, err := command(ctx, r.work, nil, nil, program, "man", "--date", r.date.Format(time.DateOnly), man); err != nil {
+		return err
+	}
+	for shell, name := range map[string]string{"bash": "keywright.bash", "zsh": "_keywright", "fish": "keywright.fish", "powershell": "keywright.ps1"} {
+		script, err := command(ctx, r.work, nil, nil, program, "completion", shell)
+		if err := write(filepath.Join(completion, name), []byte(script+"\n"), err); err != nil {
+			return err
+		}
+	}
 	return nil
 }

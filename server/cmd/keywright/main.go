@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	_ "golang.org/x/crypto/x509roots/fallback" // root certificates for a system without any, such as an image of the program alone
 )
 
 func main() {
