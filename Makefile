@@ -3,7 +3,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help screenshots fips tinygo plugins languages check lint format hook test test-all test-busy bench soak load sizing mutants unit race plain others modules tidy rebuild deps npm clean
+.PHONY: help screenshots release tinygo plugins languages check lint format hook test test-all test-busy bench soak load sizing mutants unit race plain others modules tidy rebuild deps npm clean
 
 PLUGINS := $(patsubst %/main.go,%,$(sort $(wildcard plugins/*/main.go)))
 EXAMPLES := $(sort $(shell find examples -name go.mod -printf "%h\n" 2>/dev/null))
@@ -11,7 +11,7 @@ GUESTS   := server/bench/guest server/bench/peer
 # The two modules of Keywright.
 MAIN    := . server
 # The test modules. Each has a go.mod of its own, so that its dependencies stay out of those two.
-MODULES := $(sort $(shell find test examples server/test server/bench host/internal/signing/wycheproof -name go.mod -not -path '*/node_modules/*' -not -path '*/testdata/*' -printf '%h\n' 2>/dev/null))
+MODULES := $(sort $(shell find test examples server/test server/bench host/internal/signing/wycheproof tools/release -name go.mod -not -path '*/node_modules/*' -not -path '*/testdata/*' -printf '%h\n' 2>/dev/null))
 NPM     := $(sort $(shell find test server/test examples -name package-lock.json -not -path '*/node_modules/*' -printf '%h\n' 2>/dev/null))
 LINT    := .build/lint-$(shell cat tools/lint/go.mod tools/lint/go.sum | cksum | cut -d' ' -f1)
 # The Debian packages that server/bench compares Keywright with, or measures it on.
@@ -87,6 +87,11 @@ screenshots: deps ## make the pictures of docs/console.md again
 	@mkdir -p docs/images
 	cd server/test/console && go test -count=1 -run TestScreenshots . -screenshots $(CURDIR)/docs/images
 
+release: ## make the files of a release VERSION=v0.1.0 in .build/release, from the last commit, and try each; publish nothing
+	rm -rf .build/release
+	go -C tools/release run . $(or $(VERSION),v0.0.0) $(CURDIR)/.build/release
+	tools/release/smoke .build/release
+
 mutants: $(GREMLINS)/gremlins ## change the code of PKG=./host/internal/seal, one thing at a time, and list what none of its tests notices
 	$< unleash --threshold-efficacy 90 --timeout-coefficient 5 $(PKG)
 
@@ -123,10 +128,11 @@ rebuild: tinygo
 	go run ./tools/plugin check $(PLUGINS) $(EXAMPLES)
 	go run ./tools/plugin check -guest $(GUESTS)
 
-lint: $(LINT)/golangci-lint ## golangci-lint and gofumpt, on all packages or on those in DIRS
+lint: $(LINT)/golangci-lint ## golangci-lint and gofumpt, on all packages or on those in DIRS, and actionlint
 	@# All modules at once, as one workspace: a run for each would analyse what they depend on anew.
 	@mkdir -p .build && rm -f $(WORK) && GOWORK=$(WORK) go work init $(MAIN) $(MODULES)
 	@GOWORK=$(WORK) $< run --allow-parallel-runners -c .golangci.yml $(if $(DIRS),$(DIRS:%=./%),$(patsubst %,./%/...,$(MAIN) $(MODULES)))
+	@$(LINT)/actionlint
 	@unformatted=$$($(SOURCES) | xargs -r $(LINT)/gofumpt -l); \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run make format:" $$unformatted >&2; exit 1; fi
 
@@ -137,7 +143,7 @@ hook: ## let git check each commit as tools/hooks/pre-commit says
 	git config core.hooksPath tools/hooks
 
 $(LINT)/golangci-lint:
-	go -C tools/lint build -o $(CURDIR)/$(LINT)/ mvdan.cc/gofumpt github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	go -C tools/lint build -o $(CURDIR)/$(LINT)/ mvdan.cc/gofumpt github.com/rhysd/actionlint/cmd/actionlint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 $(GREMLINS)/gremlins:
 	go -C tools/gremlins build -o $(CURDIR)/$(GREMLINS)/ github.com/go-gremlins/gremlins/cmd/gremlins

@@ -63,8 +63,8 @@ func (r *release) writeCommit(ctx context.Context, rev string) error {
 	}
 	r.date = r.date.UTC()
 	author := []string{
-		"GIT_AUTHOR_NAME=Keywright", "GIT_AUTHOR_EMAIL=release@keywright.dev", "GIT_AUTHOR_DATE=" + date,
-		"GIT_COMMITTER_NAME=Keywright", "GIT_COMMITTER_EMAIL=release@keywright.dev", "GIT_COMMITTER_DATE=" + date,
+		"GIT_AUTHOR_NAME=Keywright", "GIT_AUTHOR_EMAIL=keywright@users.noreply.github.com", "GIT_AUTHOR_DATE=" + date,
+		"GIT_COMMITTER_NAME=Keywright", "GIT_COMMITTER_EMAIL=keywright@users.noreply.github.com", "GIT_COMMITTER_DATE=" + date,
 	}
 	r.commit, err = command(ctx, r.repo, author, nil, "git", "commit-tree", tree, "-p", rev, "-m", "Keywright "+r.version)
 	return err

@@ -18,7 +18,7 @@ import (
 	"github.com/goreleaser/nfpm/v2/rpm"
 )
 
-const maintainer = "Keywright maintainers <release@keywright.dev>"
+const maintainer = "Keywright maintainers <keywright@users.noreply.github.com>"
 
 // lintianOverrides says what lintian is to leave out, and why.
 const lintianOverrides = `# Programs in Go have all they need, so that they run on each distribution.
@@ -59,7 +59,7 @@ func (r *release) writePackages(ctx context.Context) error {
 func (r *release) info(t target, contents files.Contents) *nfpm.Info {
 	info := nfpm.WithDefaults(&nfpm.Info{
 		Name: "keywright", Arch: t.arch, Platform: "linux", Version: r.version, Release: "1", Section: "net", Priority: "optional",
-		Maintainer: maintainer, Vendor: "Keywright", Homepage: "https://keywright.dev", License: "Apache-2.0", MTime: r.date,
+		Maintainer: maintainer, Vendor: "Keywright", Homepage: "https://keywright.github.io/keywright", License: "Apache-2.0", MTime: r.date,
 		Description: "Gateway that authenticates requests to external APIs\n" +
 			"Keywright adds credentials to the requests of other programs. Each auth type is\n" +
 			"a plugin in a sandbox, which never sees a secret.",
