@@ -128,11 +128,10 @@ rebuild: tinygo
 	go run ./tools/plugin check $(PLUGINS) $(EXAMPLES)
 	go run ./tools/plugin check -guest $(GUESTS)
 
-lint: $(LINT)/golangci-lint ## golangci-lint and gofumpt, on all packages or on those in DIRS, and actionlint
+lint: $(LINT)/golangci-lint ## golangci-lint and gofumpt, on all packages or on those in DIRS
 	@# All modules at once, as one workspace: a run for each would analyse what they depend on anew.
 	@mkdir -p .build && rm -f $(WORK) && GOWORK=$(WORK) go work init $(MAIN) $(MODULES)
 	@GOWORK=$(WORK) $< run --allow-parallel-runners -c .golangci.yml $(if $(DIRS),$(DIRS:%=./%),$(patsubst %,./%/...,$(MAIN) $(MODULES)))
-	@$(LINT)/actionlint
 	@unformatted=$$($(SOURCES) | xargs -r $(LINT)/gofumpt -l); \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run make format:" $$unformatted >&2; exit 1; fi
 
@@ -143,7 +142,7 @@ hook: ## let git check each commit as tools/hooks/pre-commit says
 	git config core.hooksPath tools/hooks
 
 $(LINT)/golangci-lint:
-	go -C tools/lint build -o $(CURDIR)/$(LINT)/ mvdan.cc/gofumpt github.com/rhysd/actionlint/cmd/actionlint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	go -C tools/lint build -o $(CURDIR)/$(LINT)/ mvdan.cc/gofumpt github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 $(GREMLINS)/gremlins:
 	go -C tools/gremlins build -o $(CURDIR)/$(GREMLINS)/ github.com/go-gremlins/gremlins/cmd/gremlins

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -23,14 +24,26 @@ const topPath = "github.com/keywright/keywright"
 
 // writeCommit makes the commit of both tags. It has the tree of a revision, but its server/go.mod requires the library by version instead of
 // replacing it, since `go install` refuses a module that replaces, and its server/go.sum has the hashes of that version. The archive of
-// the library has nothing of server/, so its hash does not depend on the change.
+// the library has nothing of server/, so its hash does not depend on the change. A revision with that requirement is the commit itself.
 func (r *release) writeCommit(ctx context.Context, rev string) error {
 	sums, err := r.hashes(ctx, rev)
 	if err != nil {
 		return err
 	}
-	edited, err := r.requirement(ctx, rev)
+	date, err := git(ctx, r.repo, "show", "-s", "--format=%cI", rev)
 	if err != nil {
+		return err
+	}
+	if r.date, err = time.Parse(time.RFC3339, date); err != nil {
+		return err
+	}
+	r.date = r.date.UTC()
+	mod, edited, err := r.requirement(ctx, rev)
+	if err != nil {
+		return err
+	}
+	if mod == string(edited) {
+		r.commit, err = git(ctx, r.repo, "rev-parse", rev)
 		return err
 	}
 	old, err := git(ctx, r.repo, "show", rev+":server/go.sum")
@@ -54,14 +67,6 @@ func (r *release) writeCommit(ctx context.Context, rev string) error {
 	if err != nil {
 		return err
 	}
-	date, err := git(ctx, r.repo, "show", "-s", "--format=%cI", rev)
-	if err != nil {
-		return err
-	}
-	if r.date, err = time.Parse(time.RFC3339, date); err != nil {
-		return err
-	}
-	r.date = r.date.UTC()
 	author := []string{
 		"GIT_AUTHOR_NAME=Keywright", "GIT_AUTHOR_EMAIL=keywright@users.noreply.github.com", "GIT_AUTHOR_DATE=" + date,
 		"GIT_COMMITTER_NAME=Keywright", "GIT_COMMITTER_EMAIL=keywright@users.noreply.github.com", "GIT_COMMITTER_DATE=" + date,
@@ -70,27 +75,26 @@ func (r *release) writeCommit(ctx context.Context, rev string) error {
 	return err
 }
 
-// requirement returns server/go.mod with a requirement in place of the replacement.
-func (r *release) requirement(ctx context.Context, rev string) ([]byte, error) {
-	text, err := git(ctx, r.repo, "show", rev+":server/go.mod")
+// requirement returns server/go.mod, and the same with a requirement in place of the replacement.
+func (r *release) requirement(ctx context.Context, rev string) (mod string, edited []byte, err error) {
+	mod, err = git(ctx, r.repo, "show", rev+":server/go.mod")
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	file, err := modfile.Parse("server/go.mod", []byte(text), nil)
+	mod += "\n"
+	file, err := modfile.Parse("server/go.mod", []byte(mod), nil)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	if err := file.DropReplace(topPath, ""); err != nil {
-		return nil, err
-	}
-	if err := file.AddRequire(topPath, r.version); err != nil {
-		return nil, err
+	if err := errors.Join(file.DropReplace(topPath, ""), file.AddRequire(topPath, r.version)); err != nil {
+		return "", nil, err
 	}
 	file.Cleanup()
 	if len(file.Replace)+len(file.Exclude) > 0 {
-		return nil, fmt.Errorf("server/go.mod replaces or excludes other modules, so that `go install` would refuse it: remove that")
+		return "", nil, errors.New("server/go.mod replaces or excludes other modules, so that `go install` would refuse it: remove that")
 	}
-	return file.Format()
+	edited, err = file.Format()
+	return mod, edited, err
 }
 
 // hashes returns the lines of go.sum for the library. They are what the go command writes once the version is published.
