@@ -62,14 +62,24 @@ func writeZipFiles(w io.Writer, files []file, date time.Time) error {
 // packed returns an archive in tar and gzip.
 func packed(files []file, date time.Time) ([]byte, error) {
 	var all bytes.Buffer
-	compressor, err := gzip.NewWriterLevel(&all, gzip.BestCompression)
+	if err := writeTar(&all, files, date); err != nil {
+		return nil, err
+	}
+	return compress(all.Bytes())
+}
+
+// compress compresses a file without its name and date.
+func compress(data []byte) ([]byte, error) {
+	var compressed bytes.Buffer
+	w, err := gzip.NewWriterLevel(&compressed, gzip.BestCompression)
 	if err != nil {
 		return nil, err
 	}
-	if err := writeTar(compressor, files, date); err != nil {
+	if _, err := w.Write(data); err != nil {
 		return nil, err
 	}
-	return all.Bytes(), compressor.Close()
+	err = w.Close()
+	return compressed.Bytes(), err
 }
 
 // writeArchives writes an archive for each target, and one of the chart.

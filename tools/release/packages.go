@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"fmt"
 	"io/fs"
@@ -157,17 +156,4 @@ func place(format, name string) string {
 // unit returns a unit for a package: the program is in /usr/bin, and no secret is named that is not there.
 func unit(text []byte) []byte {
 	return []byte(strings.NewReplacer("/usr/local/bin/", "/usr/bin/", "\nLoadCredential=", "\n#LoadCredential=").Replace(string(text)))
-}
-
-// compress compresses a file without its name and date.
-func compress(data []byte) ([]byte, error) {
-	var compressed bytes.Buffer
-	w, err := gzip.NewWriterLevel(&compressed, gzip.BestCompression)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := w.Write(data); err != nil {
-		return nil, err
-	}
-	return compressed.Bytes(), w.Close()
 }
