@@ -15,7 +15,7 @@ import (
 )
 
 // site is the address of the documents, which are in docs/ of the repository.
-const site = "https://keywright.dev/0.1/"
+const site = "https://keywright.github.io/keywright/0.1/"
 
 func manCommand() *cobra.Command {
 	var date string
