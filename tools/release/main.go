@@ -1,9 +1,9 @@
 // Command release makes the files of a release from a commit of this repository, and publishes nothing:
 //
-//	release [-rev REV] [-key FILE] VERSION DIR
+//	release [-rev REV] [-key FILE] [-modules] VERSION DIR
 //
 // VERSION is a version such as v0.1.0, REV the commit (HEAD by default), and FILE an unencrypted key of minisign, which is a new one by
-// default. DIR is a new directory, and gets:
+// default. With -modules, it makes the first item alone. DIR is a new directory, and gets:
 //
 //   - proxy: both modules, as a GOPROXY of files;
 //   - archives for six targets, with the command, man pages, completion, units and an example file;
@@ -31,14 +31,15 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	rev := flag.String("rev", "HEAD", "the commit")
 	key := flag.String("key", "", "the file with the private key of minisign")
+	modules := flag.Bool("modules", false, "make the modules alone")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: release [-rev REV] [-key FILE] VERSION DIR")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: release [-rev REV] [-key FILE] [-modules] VERSION DIR")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
 	err := errors.New("two arguments are needed, VERSION and DIR: release v0.1.0 dist")
 	if flag.NArg() == 2 {
-		err = run(ctx, *rev, *key, flag.Arg(0), flag.Arg(1))
+		err = run(ctx, *rev, *key, *modules, flag.Arg(0), flag.Arg(1))
 	}
 	stop()
 	if err != nil {
@@ -48,7 +49,7 @@ func main() {
 }
 
 // run makes the files of a release in a new directory.
-func run(ctx context.Context, rev, key, version, dir string) error {
+func run(ctx context.Context, rev, key string, modules bool, version, dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return err
@@ -84,7 +85,11 @@ func run(ctx context.Context, rev, key, version, dir string) error {
 			return fmt.Errorf("%s: %w", step.name, err)
 		}
 		fmt.Printf("%-20s %5.1f s\n", step.name, time.Since(began).Seconds())
+		if modules {
+			break
+		}
 	}
+	fmt.Printf("\nThe commit of the tags %[1]s and server/%[1]s is %[2]s.\n", r.version, r.commit)
 	return nil
 }
 

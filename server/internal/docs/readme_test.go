@@ -34,6 +34,7 @@ func TestREADME(t *testing.T) {
 	r := &reader{checkout: checkout, dir: checkout}
 	r.copy(t)
 	r.modules(t)
+	r.publish(t)
 	all := blocks(t, "README.md")
 	for _, b := range all {
 		if b.section != r.section && r.dir != r.checkout {
@@ -84,6 +85,7 @@ type reader struct {
 	section  string
 	dir      string // the current directory of the shell
 	output   string // the output of the last block of commands
+	proxy    string // where the go command finds published modules
 }
 
 // copy copies the checkout without what was installed or built. It shares TinyGo with the original.
@@ -129,6 +131,19 @@ func (r *reader) modules(t *testing.T) {
 	}
 }
 
+// publish publishes the last commit as a version, for this reader alone. The modules of others come from the module cache.
+func (r *reader) publish(t *testing.T) {
+	t.Helper()
+	dir := filepath.Join(filepath.Dir(r.checkout), "release")
+	cmd := exec.CommandContext(t.Context(), "go", "run", ".", "-modules", "v0.1.0", dir)
+	cmd.Dir = filepath.Join(root, "tools", "release")
+	if output, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("err = %v\noutput = %s", err, output)
+	}
+	cache := testworld.Must(exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE").Output())(t)
+	r.proxy = "file://" + filepath.Join(dir, "proxy") + ",file://" + filepath.Join(strings.TrimSpace(string(cache)), "cache", "download") + ","
+}
+
 func (r *reader) write(t *testing.T, file, text string) {
 	t.Helper()
 	if strings.HasSuffix(file, ".go") {
@@ -158,9 +173,9 @@ func (r *reader) run(t *testing.T, b block) {
 	cmd.Dir = r.dir
 	bin := filepath.Join(filepath.Dir(r.checkout), "bin") // the directory of go install
 	cmd.Env = append(os.Environ(), "GOBIN="+bin, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"),
-		"GOFLAGS=-trimpath -buildvcs=false", // so that the build cache serves every copy
+		"GOFLAGS=-trimpath -buildvcs=false -modcacherw", // so that the build cache serves every copy
 		// All modules are in the module cache. They were verified with the checkout's go.sum when they were downloaded.
-		"GOPROXY=off", "GOSUMDB=off", "GOWORK=off", "NO_COLOR=1")
+		"GOMODCACHE="+filepath.Join(filepath.Dir(r.checkout), "modules"), "GOPROXY="+r.proxy+"off", "GOSUMDB=off", "GOWORK=off", "NO_COLOR=1")
 	where, end, err := os.Pipe()
 	testworld.Check(t, err)
 	defer where.Close()
