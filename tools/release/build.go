@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// toolchain is the compiler of releases. Another one gives other bytes.
+// toolchain is the compiler of releases. With another one, the bytes differ.
 const toolchain = "go1.26.8"
 
 // fips is the version of Go's cryptographic module in programs for FIPS 140-3.
 const fips = "v1.0.0"
 
-// A target is what a program is built for.
+// A target is a system that a program is built for.
 type target struct {
 	os, arch string
 	// fips reports whether the program has a validated version of Go's cryptographic module.

@@ -40,11 +40,11 @@ func (r *release) writeImages(ctx context.Context) error {
 			index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: descriptor})
 		}
 		dir := filepath.Join(r.work, "layout"+suffix)
-		at, err := layout.Write(dir, empty.Index)
+		path, err := layout.Write(dir, empty.Index)
 		if err != nil {
 			return err
 		}
-		if err := at.AppendIndex(index, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": tag})); err != nil {
+		if err := path.AppendIndex(index, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": tag})); err != nil {
 			return err
 		}
 		files, err := readTree(dir)

@@ -93,7 +93,7 @@ func run(ctx context.Context, rev, key string, modules bool, version, dir string
 	return nil
 }
 
-// A release is what its files are made from.
+// A release has the commit and the directories of its files.
 type release struct {
 	// version has the v of a tag. Names of files have it without.
 	version string

@@ -97,7 +97,7 @@ func (r *release) requirement(ctx context.Context, rev string) (mod string, edit
 	return mod, edited, err
 }
 
-// hashes returns the lines of go.sum for the library. They are what the go command writes once the version is published.
+// hashes returns the lines of go.sum for the library. The go command writes the same once the version is published.
 func (r *release) hashes(ctx context.Context, rev string) (string, error) {
 	path := filepath.Join(r.work, "top.zip")
 	if err := r.writeZip(path, rev, ""); err != nil {
