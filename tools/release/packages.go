@@ -25,7 +25,7 @@ keywright: statically-linked-binary [usr/bin/keywright]
 `
 
 // writePackages writes a deb and an rpm for each architecture of Linux. Neither starts a service: a gateway without connectors is of no use.
-// After removal, /etc/keywright and the state stay.
+// The files in /etc/keywright are the operator's, and stay after removal.
 func (r *release) writePackages(ctx context.Context) error {
 	for _, t := range targets {
 		if t.os != "linux" || t.fips {
@@ -81,10 +81,10 @@ func (r *release) changelog(dir string) (string, error) {
 // stage writes the files of a package into a directory, and returns what the package has.
 func (r *release) stage(dir, format string, all []file) (files.Contents, error) {
 	var contents files.Contents
-	add := func(to, kind string, mode fs.FileMode, data []byte) error {
+	add := func(to string, mode fs.FileMode, data []byte) error {
 		from := filepath.Join(dir, filepath.FromSlash(to))
 		contents = append(contents, &files.Content{
-			Source: from, Destination: to, Type: kind, FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: mode, MTime: r.date},
+			Source: from, Destination: to, FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: mode, MTime: r.date},
 		})
 		if err := os.MkdirAll(filepath.Dir(from), 0o700); err != nil {
 			return err
@@ -95,7 +95,7 @@ func (r *release) stage(dir, format string, all []file) (files.Contents, error) 
 		return nil, err
 	}
 	for _, f := range all {
-		to, kind := place(format, f.name), files.TypeFile
+		to := place(format, f.name)
 		if to == "" {
 			continue
 		}
@@ -106,12 +106,10 @@ func (r *release) stage(dir, format string, all []file) (files.Contents, error) 
 				return nil, err
 			}
 			to, f.data = to+".gz", compressed
-		case ".yaml":
-			kind = files.TypeConfigNoReplace
 		case ".service":
 			f.data = unit(f.data)
 		}
-		if err := add(to, kind, f.mode, f.data); err != nil {
+		if err := add(to, f.mode, f.data); err != nil {
 			return nil, err
 		}
 	}
@@ -120,7 +118,7 @@ func (r *release) stage(dir, format string, all []file) (files.Contents, error) 
 		FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: 0o700, MTime: r.date},
 	})
 	if format == "deb" {
-		return contents, add("/usr/share/lintian/overrides/keywright", files.TypeFile, 0o644, []byte(lintianOverrides))
+		return contents, add("/usr/share/lintian/overrides/keywright", 0o644, []byte(lintianOverrides))
 	}
 	return contents, nil
 }
@@ -136,7 +134,7 @@ func place(format, name string) string {
 	case path.Ext(base) == ".service":
 		return "/usr/lib/systemd/system/" + base
 	case path.Ext(base) == ".yaml":
-		return "/etc/keywright/" + base
+		return "/usr/share/doc/keywright/examples/" + base
 	case base == "keywright.bash":
 		return "/usr/share/bash-completion/completions/keywright"
 	case base == "_keywright":
