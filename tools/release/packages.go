@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -19,9 +20,25 @@ import (
 
 const maintainer = "Keywright maintainers <keywright@users.noreply.github.com>"
 
-// lintianOverrides says what lintian is to leave out, and why.
-const lintianOverrides = `# Programs in Go have all they need, so that they run on each distribution.
+// overrides says what lintian is to leave out, and why.
+const overrides = `# Programs in Go have all they need, so that they run on each distribution.
 keywright: statically-linked-binary [usr/bin/keywright]
+# Secrets are for root alone.
+keywright: non-standard-dir-perm 0700 != 0755 [etc/keywright/secrets/]
+# The package is not one of Debian.
+keywright: initial-upload-closes-no-bugs [usr/share/doc/keywright/changelog.Debian.gz:1]
+`
+
+// copyright is the file about the licence in a deb. NOTICE has the works of others.
+const copyright = `Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
+Upstream-Name: Keywright
+Source: https://github.com/keywright/keywright
+
+Files: *
+Copyright: 2026 The Keywright authors
+License: Apache-2.0
+ The license is in /usr/share/common-licenses/Apache-2.0. The file NOTICE beside
+ this one names the works of others.
 `
 
 // writePackages writes a deb and an rpm for each architecture of Linux. Neither starts a service: a gateway without connectors is of no use.
@@ -118,7 +135,8 @@ func (r *release) stage(dir, format string, all []file) (files.Contents, error) 
 		FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: 0o700, MTime: r.date},
 	})
 	if format == "deb" {
-		return contents, add("/usr/share/lintian/overrides/keywright", 0o644, []byte(lintianOverrides))
+		err := errors.Join(add("/usr/share/lintian/overrides/keywright", 0o644, []byte(overrides)), add("/usr/share/doc/keywright/copyright", 0o644, []byte(copyright)))
+		return contents, err
 	}
 	return contents, nil
 }
@@ -141,9 +159,7 @@ func place(format, name string) string {
 		return functions[format] + "/_keywright"
 	case base == "keywright.fish":
 		return "/usr/share/fish/vendor_completions.d/keywright.fish"
-	case name == "LICENSE" && format == "deb":
-		return "/usr/share/doc/keywright/copyright"
-	case name == "LICENSE":
+	case name == "LICENSE" && format == "rpm":
 		return "/usr/share/licenses/keywright/LICENSE"
 	case name == "NOTICE":
 		return "/usr/share/doc/keywright/NOTICE"
