@@ -47,8 +47,9 @@ type site struct {
 	// names are the names of the nodes, another one at each start.
 	names  [2]string
 	starts int
-	client http.Client
-	api    *api
+	// clients are by method. Those of GETs use a connection once: on another one, net/http would itself repeat a GET that failed.
+	clients map[string]*http.Client
+	api     *api
 }
 
 // api answers requests with the name of the node that has sent them. Requests for /held wait for the release.
@@ -149,11 +150,13 @@ func (s *site) configuration(name string, replacements ...string) string {
 	replacements = append(replacements, "10.0.0.", s.network,
 		"/etc/haproxy/gateway.pem", s.write("gateway.pem", string(public)+string(private)),
 		"/etc/nginx/gateway.crt", s.write("gateway.crt", string(public)), "/etc/nginx/gateway.key", s.write("gateway.key", string(private)))
-	s.client.Transport = &http.Transport{
-		TLSClientConfig: &tls.Config{RootCAs: authority.Pool(), ServerName: "localhost"}, MaxIdleConnsPerHost: 20,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "tcp", s.network+"10:8443")
-		},
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", s.network+"10:8443")
+	}
+	trusted := &tls.Config{RootCAs: authority.Pool(), ServerName: "localhost"}
+	s.clients = map[string]*http.Client{
+		http.MethodGet:  {Transport: &http.Transport{DialContext: dial, TLSClientConfig: trusted, DisableKeepAlives: true}},
+		http.MethodPost: {Transport: &http.Transport{DialContext: dial, TLSClientConfig: trusted, MaxIdleConnsPerHost: 20}},
 	}
 	text := testworld.Must(os.ReadFile("../../../deploy/" + name))(s.t)
 	return strings.NewReplacer(replacements...).Replace(string(text))
@@ -193,7 +196,7 @@ func (s *site) send(method, path string) error {
 	if err != nil {
 		return err
 	}
-	response, err := s.client.Do(r)
+	response, err := s.clients[method].Do(r)
 	if err != nil {
 		return err
 	}
@@ -207,7 +210,7 @@ func (s *site) send(method, path string) error {
 	return nil
 }
 
-// call has four callers send requests with these methods until end is called, which reports requests that failed.
+// call has four callers send requests with these methods until end is called or the test ends. A request that fails is an error.
 func (s *site) call(methods ...string) (end func()) {
 	var callers sync.WaitGroup
 	var stop atomic.Bool
@@ -217,18 +220,21 @@ func (s *site) call(methods ...string) (end func()) {
 			for !stop.Load() {
 				for _, method := range methods {
 					requests.Add(1)
-					if err := s.send(method, "/now"); err != nil {
+					if err := s.send(method, "/now"); err != nil && s.t.Context().Err() == nil {
 						s.t.Error(err)
+						return
 					}
 				}
 			}
 		})
 	}
-	return func() {
+	end = sync.OnceFunc(func() {
 		stop.Store(true)
 		callers.Wait()
 		s.t.Logf("%d requests", requests.Load())
-	}
+	})
+	s.t.Cleanup(end)
+	return end
 }
 
 // restart ends a node, starts it again, and waits until the proxy uses it.
@@ -247,9 +253,7 @@ func (s *site) await(i int) {
 		if _, found := s.api.nodes.Load(s.names[i]); found {
 			return
 		}
-		if err := s.send(http.MethodGet, "/now"); err != nil {
-			s.t.Error(err)
-		}
+		testworld.Check(s.t, s.send(http.MethodGet, "/now"))
 	}
 }
 
@@ -258,13 +262,14 @@ func (s *site) crash(i int) {
 	s.t.Helper()
 	name := s.names[i]
 	var callers sync.WaitGroup
+	failures := make(chan error, 100)
 	counts := map[arrival]int{}
 	var posts int
 	for counts[arrival{http.MethodGet, name}] == 0 || counts[arrival{http.MethodPost, name}] == 0 {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
 			callers.Go(func() {
 				if err := s.send(method, "/held"); err != nil && method == http.MethodGet {
-					s.t.Error(err)
+					failures <- err
 				}
 			})
 			counts[<-s.api.arrivals]++
@@ -274,7 +279,12 @@ func (s *site) crash(i int) {
 	testworld.Check(s.t, s.nodes[i].Process.Kill())
 	_ = s.nodes[i].Wait()
 	for range counts[arrival{http.MethodGet, name}] {
-		counts[<-s.api.arrivals]++
+		select {
+		case a := <-s.api.arrivals:
+			counts[a]++
+		case err := <-failures:
+			s.t.Error(err)
+		}
 	}
 	close(s.api.release)
 	callers.Wait()
