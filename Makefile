@@ -3,7 +3,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help screenshots release tinygo plugins languages check lint format hook test test-all test-busy bench soak load sizing mutants unit race plain others modules tidy rebuild deps npm clean
+.PHONY: help screenshots release tinygo plugins languages check lint format hook test test-all test-busy bench soak load sizing mutants unit race plain others modules tidy rebuild deps npm chart clean
 
 PLUGINS := $(patsubst %/main.go,%,$(sort $(wildcard plugins/*/main.go)))
 EXAMPLES := $(sort $(shell find examples -name go.mod -printf "%h\n" 2>/dev/null))
@@ -21,6 +21,8 @@ HANGS   := 60m
 # The workspace of all modules, for lint.
 WORK    := $(CURDIR)/.build/go.work
 GREMLINS := .build/gremlins-$(shell cat tools/gremlins/go.mod tools/gremlins/go.sum | cksum | cut -d' ' -f1)
+# What make chart runs. .build keeps each version.
+KUBERNETES := .build/kubernetes-$(shell cat tools/kubernetes/go.mod tools/kubernetes/go.sum | cksum | cut -d' ' -f1)
 # The files of a module with tests that the race detector leaves out, because it would take minutes for them.
 WITHOUT_RACE := grep -rl --include='*_test.go' --exclude-dir=server --exclude-dir=node_modules '^//go:build !race' .
 # The packages of a module whose code or tests start goroutines, serve HTTP, or have locks. The others are tested without the race detector,
@@ -92,6 +94,10 @@ release: ## make the files of a release VERSION=v0.1.0 in .build/release, from t
 	go -C tools/release run . $(or $(VERSION),v0.0.0) $(CURDIR)/.build/release
 	tools/release/smoke .build/release
 
+chart: $(KUBERNETES)/kube-apiserver ## install, upgrade and roll back the chart of deploy/chart with the API server of Kubernetes
+	@tools/debian etcd-server
+	cd server/test/chart && $(TEST) -count=1 -tags cluster -v -run 'TestCluster$$' . -kubernetes $(CURDIR)/$(KUBERNETES)
+
 mutants: $(GREMLINS)/gremlins ## change the code of PKG=./host/internal/seal, one thing at a time, and list what none of its tests notices
 	$< unleash --threshold-efficacy 90 --timeout-coefficient 5 $(PKG)
 
@@ -146,6 +152,12 @@ $(LINT)/golangci-lint:
 
 $(GREMLINS)/gremlins:
 	go -C tools/gremlins build -o $(CURDIR)/$(GREMLINS)/ github.com/go-gremlins/gremlins/cmd/gremlins
+
+# Helm asks the API server for its version, and refuses one that has none.
+$(KUBERNETES)/kube-apiserver:
+	cd tools/kubernetes && go build -o $(CURDIR)/$(KUBERNETES)/ \
+		-ldflags "-s -X k8s.io/component-base/version.gitVersion=$$(go list -m -f '{{.Version}}' k8s.io/kubernetes)" \
+		k8s.io/kubernetes/cmd/kubectl k8s.io/kubernetes/cmd/kube-apiserver
 
 deps: tinygo npm ## install what the tests need: Debian packages, TinyGo, npm packages
 	@tools/debian gcc libc6-dev clang-19 lld-19 python3-jose python3-jwt python3-cryptography python3-botocore python3-oauthlib rustc libstd-rust-dev-wasm32 lld-14 lighttpd apache2-bin wabt chromium docker-registry pgbouncer prometheus bash-completion fish zsh man-db mandoc $(MEASURED)

@@ -28,13 +28,22 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
-{{- /* With autoscaling, the number that runs. Without it, an upgrade or a rollback would set one of its own until the autoscaler acts. */ -}}
+{{- /*
+With autoscaling, the number is the autoscaler's: a release that has one could not be rolled back to. But until the autoscaler has set it, a
+release without it would leave one pod of those that run.
+*/ -}}
 {{- define "keywright.replicas" -}}
-{{- if .Values.autoscaling.enabled -}}
-{{- $running := lookup "apps/v1" "Deployment" .Release.Namespace (include "keywright.fullname" .) -}}
-{{- max .Values.autoscaling.minReplicas (dig "spec" "replicas" 0 $running) -}}
-{{- else -}}
+{{- if not .Values.autoscaling.enabled -}}
 {{- .Values.replicas -}}
+{{- else -}}
+{{- $running := lookup "apps/v1" "Deployment" .Release.Namespace (include "keywright.fullname" .) -}}
+{{- $scaled := not $running -}}
+{{- range dig "metadata" "managedFields" list $running -}}
+{{- $scaled = or $scaled (eq (default "" .subresource) "scale") -}}
+{{- end -}}
+{{- if not $scaled -}}
+{{- max .Values.autoscaling.minReplicas (dig "spec" "replicas" 1 $running) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 

@@ -104,10 +104,11 @@ func kinds(t *testing.T, text string) (all []string) {
 
 // releases has values of users, and what the chart makes of them.
 var releases = []struct {
-	name        string
-	flags       []string
-	kinds       string
-	image       string
+	name  string
+	flags []string
+	kinds string
+	image string
+	// replicas is 0 if an autoscaler sets them.
 	replicas    int32
 	memory      string
 	gracePeriod int64
@@ -125,12 +126,12 @@ var releases = []struct {
 	{
 		"autoscaling", append([]string{"--set", "autoscaling.enabled=true,autoscaling.minReplicas=4,networkPolicy.enabled=false"}, config...),
 		"ConfigMap Deployment HorizontalPodAutoscaler PodDisruptionBudget Service Service ServiceAccount",
-		"ghcr.io/keywright/keywright:0.1.0", 4, "3686MiB", 60,
+		"ghcr.io/keywright/keywright:0.1.0", 0, "3686MiB", 60,
 	},
 	{
 		"all values", append([]string{"-f", "testdata/all.yaml"}, config...),
 		"ConfigMap Deployment HorizontalPodAutoscaler NetworkPolicy PodDisruptionBudget Service Service ServiceAccount ServiceMonitor",
-		"registry.example.com/keywright@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", 4, "900MiB", 70,
+		"registry.example.com/keywright@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", 0, "900MiB", 70,
 	},
 }
 
@@ -152,8 +153,12 @@ func TestReleases(t *testing.T) {
 				t.Error(problem)
 			}
 			gateway := pods.Template.Spec.Containers[0]
-			if gateway.Image != release.image || *pods.Replicas != release.replicas || *pods.Template.Spec.TerminationGracePeriodSeconds != release.gracePeriod {
-				t.Errorf("%s, %d replicas, %d seconds, want %s, %d, %d", gateway.Image, *pods.Replicas, *pods.Template.Spec.TerminationGracePeriodSeconds,
+			replicas := int32(0)
+			if pods.Replicas != nil {
+				replicas = *pods.Replicas
+			}
+			if gateway.Image != release.image || replicas != release.replicas || *pods.Template.Spec.TerminationGracePeriodSeconds != release.gracePeriod {
+				t.Errorf("%s, %d replicas, %d seconds, want %s, %d, %d", gateway.Image, replicas, *pods.Template.Spec.TerminationGracePeriodSeconds,
 					release.image, release.replicas, release.gracePeriod)
 			}
 			if len(gateway.Env) != 1 || gateway.Env[0].Name != "GOMEMLIMIT" || gateway.Env[0].Value != release.memory {

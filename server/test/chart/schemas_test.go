@@ -23,10 +23,10 @@ type openAPIDocument struct {
 	Definitions map[string]definition `json:"definitions"`
 }
 
-// openAPI reads the OpenAPI document of the version of Kubernetes whose API server is in tools/apiserver.
+// openAPI reads the OpenAPI document of the version of Kubernetes whose API server is in tools/kubernetes.
 var openAPI = sync.OnceValues(func() (document openAPIDocument, err error) {
 	download := exec.Command("go", "mod", "download", "-json", "k8s.io/kubernetes")
-	download.Dir = "../../../tools/apiserver"
+	download.Dir = "../../../tools/kubernetes"
 	out, err := download.Output()
 	var module struct{ Dir string }
 	if err == nil {
