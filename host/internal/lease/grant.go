@@ -157,7 +157,7 @@ func (n *Node) Standings(ctx context.Context) (map[Standing]int, error) {
 		if id == nameKeyRow || row.ExpiresIn > 0 { // a grant has no end
 			return nil
 		}
-		if text, err := n.ring.open(id, row.Generation, row.Value); err == nil && json.Unmarshal(text, &rec) == nil {
+		if text, err := n.ring.open(id, row.Generation, row.Value); err == nil && json.Unmarshal(text, &rec) == nil && rec.Mark <= rejected {
 			all[rec.standing(row.LeasedFor > 0)]++
 		}
 		return nil
@@ -248,7 +248,7 @@ func (n *Node) record(id state.ID, row reading) (rec record, err error) {
 		return record{}, nil
 	}
 	text, err := n.open(id, row)
-	if err == nil && json.Unmarshal(text, &rec) != nil {
+	if err == nil && (json.Unmarshal(text, &rec) != nil || rec.Mark > rejected) { // a newer version may have marks of its own
 		err = errForm
 	}
 	return rec, err

@@ -165,15 +165,27 @@ func TestHeldExpires(t *testing.T) {
 	}
 }
 
-// A grant that another version has written in another form is an error that a new consent ends.
+// A grant that another version has written in another form, or with another mark, is an error that a new consent ends.
 func TestUnknownGrantForm(t *testing.T) {
-	node, ctx := newNode(t, state.NewMemory(time.Now), stateKey()), t.Context()
-	testworld.Check(t, node.Overwrite(ctx, grantKey, []byte(`["another form"]`)))
-	if sent, err := redeem(ctx, node, grantKey, "", "next"); err == nil || !lease.Permanent(err) {
-		t.Errorf("a node sends %q, %v", sent, err)
+	for _, text := range []string{`["another form"]`, `{"Mark":3,"Token":"c2VlZA=="}`} {
+		node, ctx := newNode(t, state.NewMemory(time.Now), stateKey()), t.Context()
+		testworld.Check(t, node.Overwrite(ctx, grantKey, []byte(text)))
+		if sent, err := redeem(ctx, node, grantKey, "", "next"); err == nil || !lease.Permanent(err) {
+			t.Errorf("a node sends %q, %v", sent, err)
+		}
+		if all, err := node.Standings(ctx); len(all) > 0 || err != nil {
+			t.Errorf("the grants of %s are %v, %v", text, all, err)
+		}
+		testworld.Check(t, node.Renew(ctx, grantKey, []byte("renewed")))
+		sends(t, node, grantKey, "", "renewed", "next")
 	}
-	testworld.Check(t, node.Renew(ctx, grantKey, []byte("renewed")))
-	sends(t, node, grantKey, "", "renewed", "next")
+}
+
+// A grant of a newer version has a member that this one does not know, and is sent as any other.
+func TestUnknownGrantMember(t *testing.T) {
+	node, ctx := newNode(t, state.NewMemory(time.Now), stateKey()), t.Context()
+	testworld.Check(t, node.Overwrite(ctx, grantKey, []byte(`{"Token":"c2VlZA==","Newer":[1]}`)))
+	sends(t, node, grantKey, "", "seed", "next")
 }
 
 // Each consent has a name of its own, for all nodes, which the grant keeps while its tokens rotate. So what was got with one

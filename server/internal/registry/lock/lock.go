@@ -162,12 +162,12 @@ func parse(text []byte) (*Lock, error) {
 	if len(text) > maxBytes {
 		return nil, fmt.Errorf("%s is larger than %d KiB", Name, maxBytes>>10)
 	}
-	if err := json.Unmarshal(text, l, json.RejectUnknownMembers(true)); err != nil {
-		return nil, fmt.Errorf("%s cannot be read: %s: take it from version control; without it, `keywright plugin update` accepts whatever the registries have", Name, host.Printable(err.Error()))
-	}
+	err := json.Unmarshal(text, l, json.RejectUnknownMembers(true)) // a member that this version does not know may be a right
 	switch {
-	case l.Format != format:
+	case l.Format > format, err == nil && l.Format != format: // a newer form, the first member, may have other members as well
 		return nil, fmt.Errorf("%s has form %d, and this version reads %d: run `keywright plugin update` with the version that is to serve", Name, l.Format, format)
+	case err != nil:
+		return nil, fmt.Errorf("%s cannot be read: %s: take it from version control; without it, `keywright plugin update` accepts whatever the registries have", Name, host.Printable(err.Error()))
 	case len(l.Plugins) > maxPlugins:
 		return nil, fmt.Errorf("%s has more than %d plugins", Name, maxPlugins)
 	}

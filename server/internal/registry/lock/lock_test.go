@@ -275,6 +275,7 @@ func TestInvalidLock(t *testing.T) {
 	good := text(func(*Plugin) {})
 	for name, c := range map[string]struct{ text, want string }{
 		"of another form":   {strings.Replace(good, `"keywright_lock":1`, `"keywright_lock":2`, 1), "has form 2"},
+		"of a newer form":   {strings.NewReplacer(`"keywright_lock":1`, `"keywright_lock":2`, `"name"`, `"newer":true,"name"`).Replace(good), "has form 2"},
 		"an unknown member": {strings.Replace(good, `"name"`, `"trusted":true,"name"`, 1), "cannot be read"},
 		"a member twice":    {strings.Replace(good, `"name"`, `"version":"0","name"`, 1), "cannot be read"},
 		"something behind":  {good + good, "cannot be read"},

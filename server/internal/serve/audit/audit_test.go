@@ -1,6 +1,7 @@
 package audit_test
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -201,6 +202,22 @@ func TestRestart(t *testing.T) {
 	w.check("6 2 0 true: x:7 says that the line before it was not written whole, and it is: a line was taken out", "x")
 	w.write("x", strings.Replace(w.read("audit.log"), `{"n":7,"time":"2026-05-04T12`+"\n", `{"n":7,"time"`+"\n", 1))
 	w.check("6 2 0 true: x:7 is no line of an audit log, or not all of one", "x")
+}
+
+// A log that a newer version has written, with a member and a use of its own, fits, and this version continues it.
+func TestLogOfANewerVersion(t *testing.T) {
+	w, hash := newDirectory(t), make([]byte, sha256.Size)
+	var text strings.Builder
+	for i, members := range []string{`"use":"begin","newer":{"a":[1]}`, `"use":"newer","newer":true`} {
+		line := fmt.Sprintf(`{"n":%d,"time":"2026-05-04T12:00:00.000000Z",%s`, i+1, members)
+		sum := sha256.Sum256(append(hash, line...))
+		hash = sum[:]
+		fmt.Fprintf(&text, `%s,"hash":"%x"}`+"\n", line, sum)
+	}
+	w.write("audit.log", text.String())
+	w.check("2 1 0 false", "audit.log")
+	w.record("audit.log", "ann")
+	w.check("5 2 0 true", "audit.log")
 }
 
 // When the file is moved away, the next one goes on with the chain, also if the process was not running then.
