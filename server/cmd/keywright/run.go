@@ -130,7 +130,7 @@ func (a *app) addCommands(root *cobra.Command) {
 		{"Commands for the gateway:", []*cobra.Command{
 			serveCommand(a), testCommand(a),
 			group("audit", auditVerifyCommand(a)),
-			group("state", stateStatusCommand(a), stateRekeyCommand(a)),
+			group("state", stateStatusCommand(a), stateRekeyCommand(a), stateMigrateCommand(a)),
 		}},
 		{"Commands for plugins:", []*cobra.Command{
 			group("plugin", pluginNewCommand(a), pluginBuildCommand(a), pluginTestCommand(a), pluginConformCommand(a), pluginListCommand(a),
@@ -138,7 +138,7 @@ func (a *app) addCommands(root *cobra.Command) {
 				pluginUpdateCommand(a), pluginVerifyCommand(a), pluginVendorCommand(a), pluginAuditCommand(a)),
 		}},
 		{"Other commands:", []*cobra.Command{
-			group("content", contentServeCommand(a), contentImportCommand(a), contentExportCommand(a), contentStatusCommand(a)),
+			group("content", contentServeCommand(a), contentImportCommand(a), contentExportCommand(a), contentStatusCommand(a), contentMigrateCommand(a)),
 			demoCommand(a), schemaCommand(a), completionCommand(a), manCommand(), versionCommand(a),
 		}},
 	} {

@@ -31,7 +31,7 @@ type Options struct {
 
 // Open connects to the database at address, postgres://user:password@host:port/database, and creates missing tables. The address may have
 // the parameters of libpq, such as sslmode. ctx limits only the call of Open. It returns an error if the address is malformed, or if the
-// database cannot be reached, does not have the encoding UTF8 or has a newer schema. Errors do not contain the password.
+// database cannot be reached, does not have the encoding UTF8 or is for newer programs. Errors do not contain the password.
 func Open(ctx context.Context, address string, options Options) (content.Database, error) {
 	config, err := postgresurl.Config(address, nil, options.Pooler)
 	if err != nil {
@@ -51,7 +51,7 @@ func open(ctx context.Context, db *sql.DB, connections int, pooler bool) (*sqlst
 		return nil, errors.Join(err, db.Close())
 	}
 	return sqlstore.New(ctx, sqlstore.Config{
-		Reads: db, Writes: db, Readers: connections, Away: away, Unprepared: pooler, Snapshot: &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
+		Reads: db, Writes: db, Dialect: migrate.Postgres, Readers: connections, Away: away, Unprepared: pooler, Snapshot: &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
 		Lock: `SELECT articles FROM article_chunks WHERE activity = '~' FOR UPDATE`,
 	})
 }

@@ -70,11 +70,11 @@ func TestOpenErrors(t *testing.T) {
 	newer := postgrestest.Database(t)
 	store := testworld.Must(postgres.Open(t.Context(), newer, postgres.Options{}))(t)
 	_ = store.Close()
-	exec(t, newer, `INSERT INTO content_migrations (version_id, is_applied) VALUES (1000, true)`)
+	exec(t, newer, `INSERT INTO content_migrations (version_id, is_applied, oldest) VALUES (1000, true, 1000)`)
 	latin, _ := url.Parse(newer)
 	latin.Path = "/latin"
 	exec(t, newer, `CREATE DATABASE latin ENCODING 'LATIN1' LOCALE_PROVIDER libc LOCALE 'C' TEMPLATE template0`)
-	for address, want := range map[string]string{newer: "use the newer program", latin.String(): "ENCODING 'UTF8'"} {
+	for address, want := range map[string]string{newer: "use a newer program", latin.String(): "ENCODING 'UTF8'"} {
 		testworld.WantError(t, "", testworld.ErrorOf(postgres.Open(t.Context(), address, postgres.Options{})), want)
 	}
 }

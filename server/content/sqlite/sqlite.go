@@ -24,7 +24,7 @@ import (
 
 // Open opens the database in the file path. If the file does not exist, Open creates it with mode 0600. While the
 // database is open, SQLite has two more files with the same name and the suffixes -wal and -shm. ctx limits only the
-// call of Open. It returns an error if the file cannot be opened, is not an SQLite database or has a newer schema.
+// call of Open. It returns an error if the file cannot be opened, is not an SQLite database or is for newer programs.
 func Open(ctx context.Context, path string) (content.Database, error) {
 	store, err := open(ctx, path, maxLog)
 	if err != nil {
@@ -139,7 +139,7 @@ func open(ctx context.Context, path string, maxLog int64) (*sqlstore.Store, erro
 		return nil, errors.Join(err, writes.Close())
 	}
 	reads := openReads(f.path, url.Values{})
-	return sqlstore.New(ctx, sqlstore.Config{Reads: reads, Writes: writes, Away: away, Present: f.present, BeforeWrite: func(ctx context.Context) error {
+	return sqlstore.New(ctx, sqlstore.Config{Reads: reads, Writes: writes, Dialect: migrate.SQLite, Away: away, Present: f.present, BeforeWrite: func(ctx context.Context) error {
 		if info, err := os.Stat(f.path + "-wal"); err == nil && info.Size() >= maxLog {
 			return beginLog(ctx, writes)
 		}

@@ -55,14 +55,14 @@ func TestOpenRejectsOtherFiles(t *testing.T) {
 	store := testworld.Must(sqlite.Open(t.Context(), newer))(t)
 	_ = store.Close()
 	raw := testworld.Must(sql.Open("sqlite", newer))(t)
-	testworld.Must(raw.ExecContext(t.Context(), `INSERT INTO content_migrations (version_id, is_applied) VALUES (1000, 1)`))(t)
+	testworld.Must(raw.ExecContext(t.Context(), `INSERT INTO content_migrations (version_id, is_applied, oldest) VALUES (1000, 1, 1000)`))(t)
 	_ = raw.Close()
 	for path, want := range map[string]string{
 		directory:                                "it is a directory",
 		filepath.Join(directory, "missing", "x"): "its directory does not exist: make it first",
 		text:                                     "not a database of SQLite",
 		filepath.Join(text, "x"):                 "not a directory",
-		newer:                                    "use the newer program",
+		newer:                                    "use a newer program",
 	} {
 		err := testworld.ErrorOf(sqlite.Open(t.Context(), path))
 		if testworld.WantError(t, path, err, want); err != nil && strings.Count(err.Error(), path) != 1 {

@@ -12,12 +12,15 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/server/internal/migrate"
+	"github.com/keywright/keywright/server/statedb/internal/sqlstate"
 )
 
 // channel is the channel on which the ids of changed rows are sent.
 const channel = "keywright_state"
 
-// listener has the connection of a process that waits for changes, and connects again. It sends LISTEN alone.
+// listener has the connection of a process that waits for changes, and connects again. It sends
+// LISTEN and [migrate.Hold] alone.
 type listener struct {
 	dial func(context.Context) (*pgx.ConnConfig, error)
 	log  *slog.Logger
@@ -122,7 +125,7 @@ func (l *listener) connect() (*pgx.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := connection.Exec(ctx, `LISTEN `+channel); err != nil {
+	if _, err := connection.Exec(ctx, `LISTEN `+channel+`; `+migrate.Hold(sqlstate.Schema)); err != nil {
 		return nil, errors.Join(err, connection.Close(ctx))
 	}
 	return connection, nil

@@ -86,7 +86,7 @@ func start(ctx context.Context, db *sql.DB, dial func(context.Context) (*pgx.Con
 	}
 	log := cmp.Or(options.Logger, slog.New(slog.DiscardHandler))
 	config := sqlstate.Config{
-		Reads: db, Writes: db,
+		Reads: db, Writes: db, Dialect: migrate.Postgres,
 		Now: `COALESCE($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)`, Clock: times.clock,
 		Changed: `pg_notify('` + channel + `', encode(id, 'hex'))::text`,
 		Explain: explain, Logger: log,

@@ -35,7 +35,7 @@ type tuning struct{ poll, sweep, limit time.Duration }
 
 // Open opens the database in the file path. If the file does not exist, Open creates it with mode 0600. While the database is open, SQLite
 // has two more files with the same name and the suffixes -wal and -shm. A change is on the disk when it is reported. ctx limits only the
-// call of Open. It returns an error if the file cannot be opened, is not an SQLite database or has a newer schema.
+// call of Open. It returns an error if the file cannot be opened, is not an SQLite database or is for newer programs.
 func Open(ctx context.Context, path string, options Options) (statedb.Database, error) {
 	return open(ctx, path, options, tuning{poll: 200 * time.Millisecond, sweep: 10 * time.Minute, limit: 10 * time.Second})
 }
@@ -62,7 +62,7 @@ func open(ctx context.Context, path string, options Options, times tuning) (stat
 		clock = time.Now
 	}
 	store, err := sqlstate.New(ctx, sqlstate.Config{
-		Reads: reads, Writes: writes, Now: `$1`, Clock: clock, Changed: `1`, Prepare: true,
+		Reads: reads, Writes: writes, Dialect: migrate.SQLite, Now: `$1`, Clock: clock, Changed: `1`, Prepare: true,
 		Explain: explain, Logger: cmp.Or(options.Logger, slog.New(slog.DiscardHandler)),
 		Poll: times.poll, Sweep: times.sweep, Limit: times.limit,
 	})

@@ -209,7 +209,7 @@ func TestMigrationFromFirstVersion(t *testing.T) {
 		withHidden(t, store, 3)
 		testworld.Check(t, store.Close())
 		for _, statement := range []string{
-			"DROP INDEX product_updates_shown", "DROP INDEX articles_shown", "DROP INDEX replies_shown", "DELETE FROM content_migrations WHERE version_id = 2",
+			"DROP INDEX product_updates_shown", "DROP INDEX articles_shown", "DROP INDEX replies_shown", "DELETE FROM content_migrations WHERE version_id > 1", "ALTER TABLE content_migrations DROP COLUMN oldest",
 		} {
 			testworld.Must(db.raw.ExecContext(t.Context(), statement))(t)
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/keywright/keywright/server/internal/migrate"
 )
 
-//go:embed migrations/*.sql
+//go:embed migrations
 var migrations embed.FS
 
 // Schema is the schema of a database. Its lock is an arbitrary number that other programs are unlikely to use.
@@ -29,6 +29,8 @@ type Config struct {
 	// Reads and Writes are connections to one database, whose schema is [Schema]. They may be the same. Writes may be nil if the
 	// database can only be read.
 	Reads, Writes *sql.DB
+	// Dialect is that of the database.
+	Dialect migrate.Dialect
 	// Lock is the first statement of each writing transaction. It waits until no other transaction writes. It is "" if
 	// the transactions of Writes wait when they begin.
 	Lock string
@@ -135,6 +137,17 @@ func (s *Store) Close() error {
 	// Writes is closed last: SQLite cleans up when the last connection is closed, which should be the one that writes.
 	return errors.Join(s.config.Reads.Close(), s.config.Writes.Close())
 }
+
+// Contract is [migrate.Contract].
+func (s *Store) Contract(ctx context.Context, dry bool) (migrate.Status, error) {
+	if s.config.Writes == nil {
+		return migrate.Status{}, errReadOnly
+	}
+	status, err := migrate.Contract(ctx, s.config.Writes, s.config.Dialect, Schema, dry)
+	return status, s.failed("contract the schema", err)
+}
+
+var errReadOnly = errors.New("the database can only be read")
 
 // reader returns the context for a reading statement, and a function to call when the statement has ended. If
 // Config.Readers is set, it waits until the statement may run.

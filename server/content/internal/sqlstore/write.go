@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,7 +22,7 @@ func (s *Store) Write(ctx context.Context, records []content.Record) error {
 
 func (s *Store) write(ctx context.Context, b *batch) error {
 	if s.config.Writes == nil {
-		return errors.New("the database can only be read")
+		return errReadOnly
 	}
 	if err := s.present(); err != nil {
 		return err

@@ -80,6 +80,15 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	return int(n), nil
 }
 
+// Contract is [migrate.Contract].
+func (s *Store) Contract(ctx context.Context, dry bool) (migrate.Status, error) {
+	status, err := migrate.Contract(ctx, s.config.Writes, s.config.Dialect, Schema, dry)
+	if err != nil {
+		err = s.fault(ctx, "contract the schema", err)
+	}
+	return status, err
+}
+
 // sweepNowAndThen sweeps until the store is closed. It goes on at once while there is much to delete.
 func (s *Store) sweepNowAndThen() {
 	const swept = 1000 // rows that one statement deletes
@@ -110,7 +119,7 @@ func Fault(ctx context.Context, op string, err error, explain func(error) (strin
 	case errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil:
 		return &statedb.Error{Op: op, Kind: statedb.ErrUnreachable, Detail: "it does not answer in time", Timeout: true}
 	case errors.Is(err, migrate.ErrNewer):
-		return &statedb.Error{Op: op, Kind: statedb.ErrSchema, Detail: migrate.ErrNewer.Error() + "; use the newer program, or another database"}
+		return &statedb.Error{Op: op, Kind: statedb.ErrSchema, Detail: err.Error()} // in words and numbers of migrate alone
 	case errors.Is(err, errID):
 		return &statedb.Error{Op: op, Kind: statedb.ErrSchema, Detail: errID.Error()}
 	case errors.Is(err, sql.ErrConnDone):

@@ -19,7 +19,7 @@ import (
 	"github.com/keywright/keywright/server/statedb"
 )
 
-//go:embed migrations/*.sql
+//go:embed migrations
 var migrations embed.FS
 
 // Schema is the schema of a store. Its lock is an arbitrary number that other programs are unlikely to use.
@@ -29,6 +29,8 @@ var Schema = migrate.Schema{Files: migrations, Versions: "state_migrations", Loc
 type Config struct {
 	// Reads and Writes are connections to one database, whose schema is [Schema]. They may be the same.
 	Reads, Writes *sql.DB
+	// Dialect is that of the database.
+	Dialect migrate.Dialect
 	// Now is the expression for the time of the database in microseconds. It may use $1, which is the time of Clock.
 	Now string
 	// Clock is the clock of the database, if the program has it. It is nil otherwise.

@@ -181,7 +181,8 @@ func TestErrors(t *testing.T) {
 	})
 }
 
-// An empty database can be opened several times at once, and one of a newer version not at all.
+// An empty database can be opened several times at once, and one of a newer schema unless that is only for newer programs. One that
+// is open goes on. A database that says otherwise than it has been made is an error of the calls (threats.md 563).
 func TestOpening(t *testing.T) {
 	onBoth(t, func(t *testing.T, db database) {
 		var opens sync.WaitGroup
@@ -199,8 +200,21 @@ func TestOpening(t *testing.T) {
 		}
 		opens.Wait()
 		db.exec(t, `INSERT INTO state_migrations (version_id, is_applied) VALUES (1000, true)`)
-		if _, err := db.store(t); !errors.Is(err, statedb.ErrSchema) || !strings.Contains(err.Error(), "use the newer program") {
+		store := db.open(t)
+		db.exec(t, `UPDATE state_migrations SET oldest = 999`)
+		get(t, store, id("0"))
+		if _, err := db.store(t); !errors.Is(err, statedb.ErrSchema) || !strings.Contains(err.Error(), "they have to know schema 999, and this program knows those up to ") {
 			t.Errorf("err = %v", err)
+		}
+		db.exec(t, `UPDATE state_migrations SET oldest = 1`)
+		db.exec(t, `ALTER TABLE state_rows DROP COLUMN leased`)
+		store, err := db.store(t)
+		if err == nil {
+			defer store.Close()
+			_, _, err = store.Acquire(t.Context(), id("new"), 0, time.Hour)
+		}
+		if !errors.Is(err, statedb.ErrSchema) {
+			t.Errorf("without a column: %v", err)
 		}
 	})
 }

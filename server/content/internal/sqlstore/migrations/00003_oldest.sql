@@ -1,0 +1,4 @@
+-- The oldest schema whose programs may use the database. A program of an older schema than the database's own reads it.
+
+-- +goose Up
+ALTER TABLE content_migrations ADD COLUMN oldest BIGINT NOT NULL DEFAULT 2;
