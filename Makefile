@@ -3,7 +3,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help screenshots release tinygo plugins languages check lint format hook test test-all test-busy bench soak load sizing mutants unit race plain others modules tidy rebuild deps npm chart clean
+.PHONY: help screenshots release tinygo plugins languages check lint format hook test test-all test-busy bench soak load sizing mutants unit race plain others modules tidy rebuild deps npm chart site clean
 
 PLUGINS := $(patsubst %/main.go,%,$(sort $(wildcard plugins/*/main.go)))
 EXAMPLES := $(sort $(shell find examples -name go.mod -printf "%h\n" 2>/dev/null))
@@ -11,8 +11,9 @@ GUESTS   := server/bench/guest server/bench/peer
 # The two modules of Keywright.
 MAIN    := . server
 # The test modules. Each has a go.mod of its own, so that its dependencies stay out of those two.
-MODULES := $(sort $(shell find test examples server/test server/bench host/internal/signing/wycheproof tools/release -name go.mod -not -path '*/node_modules/*' -not -path '*/testdata/*' -printf '%h\n' 2>/dev/null))
-NPM     := $(sort $(shell find test server/test examples -name package-lock.json -not -path '*/node_modules/*' -printf '%h\n' 2>/dev/null))
+MODULES := $(sort $(shell find test examples server/test server/bench host/internal/signing/wycheproof tools/release tools/site -name go.mod -not -path '*/node_modules/*' -not -path '*/testdata/*' -printf '%h\n' 2>/dev/null))
+
+NPM     := $(sort $(shell find test server/test examples tools/site -name package-lock.json -not -path '*/node_modules/*' -printf '%h\n' 2>/dev/null))
 LINT    := .build/lint-$(shell cat tools/lint/go.mod tools/lint/go.sum | cksum | cut -d' ' -f1)
 # The Debian packages that server/bench compares Keywright with, or measures it on.
 MEASURED := caddy haproxy nginx postgresql
@@ -97,6 +98,9 @@ release: ## make the files of a release VERSION=v0.1.0 in .build/release, from t
 chart: $(KUBERNETES)/kube-apiserver ## install, upgrade and roll back the chart of deploy/chart with the API server of Kubernetes
 	@tools/debian etcd-server
 	cd server/test/chart && $(TEST) -count=1 -tags cluster -v -run 'TestCluster$$' . -kubernetes $(CURDIR)/$(KUBERNETES)
+
+site: npm ## write the documents as web pages into .build/site, or those of VERSION=0.2
+	go -C tools/site run . $(or $(VERSION),0.1) $(CURDIR)/.build/site
 
 mutants: $(GREMLINS)/gremlins ## change the code of PKG=./host/internal/seal, one thing at a time, and list what none of its tests notices
 	$< unleash --threshold-efficacy 90 --timeout-coefficient 5 $(PKG)
