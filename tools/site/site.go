@@ -167,17 +167,17 @@ func (s *site) index() error {
 	if out, err := exec.Command(found[0], "--quiet", "--site", at).CombinedOutput(); err != nil {
 		return fmt.Errorf("pagefind: %w: %s", err, out)
 	}
-	unused, err := filepath.Glob(filepath.Join(at, "pagefind", "pagefind-*ui.*"))
-	for _, name := range append(unused, filepath.Join(at, "pagefind", "pagefind-highlight.js")) {
+	unused, err := filepath.Glob(filepath.Join(at, "pagefind", "pagefind-[^e]*")) // its interfaces and its worker, not its entry
+	for _, name := range unused {
 		err = errors.Join(err, os.Remove(name))
 	}
 	return err
 }
 
+// finish makes tables and code scroll, with the keyboard too, and leaves out empty headings.
 var finish = strings.NewReplacer(
-	"<table>", `<div class="wide">`+"\n<table>", "</table>", "</table>\n</div>",
-	"<th></th>", "<td></td>", // a heading is not empty
-	"<pre>", `<pre tabindex="0">`, // it scrolls, with the keyboard too
+	"<table>", `<div class="wide" tabindex="0">`+"\n<table>", "</table>", "</table>\n</div>",
+	"<th></th>", "<td></td>", "<pre>", `<pre tabindex="0">`,
 )
 
 // write writes a page of a document.

@@ -1,6 +1,7 @@
-// The search. It loads the index when somebody types.
+// The search. It loads pagefind when somebody types, without its worker, to which the policy of the page would not apply.
 const form = document.querySelector("[role=search]"), input = form.querySelector("input"), found = document.querySelector("#found")
 const most = 8
+let pagefind
 
 form.hidden = false
 form.addEventListener("submit", event => event.preventDefault())
@@ -10,8 +11,8 @@ input.addEventListener("input", async () => {
 		found.hidden = true
 		return
 	}
-	const pagefind = await import("./pagefind/pagefind.js")
-	const search = await pagefind.debouncedSearch(words, {}, 120)
+	pagefind ??= load()
+	const search = await (await pagefind).debouncedSearch(words, {}, 120)
 	if (!search) return // there is more input
 	const pages = await Promise.all(search.results.slice(0, most).map(result => result.data()))
 	if (input.value.trim() === words) show(words, search.results.length, pages)
@@ -22,6 +23,12 @@ document.addEventListener("keydown", event => {
 		input.focus()
 	}
 })
+
+async function load() {
+	const module = await import("./pagefind/pagefind.js")
+	await module.options({noWorker: true})
+	return module
+}
 
 // show lists the best section of each page.
 function show(words, total, pages) {
