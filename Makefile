@@ -12,7 +12,6 @@ GUESTS   := server/bench/guest server/bench/peer
 MAIN    := . server
 # The test modules. Each has a go.mod of its own, so that its dependencies stay out of those two.
 MODULES := $(sort $(shell find test examples server/test server/bench host/internal/signing/wycheproof tools/release tools/site -name go.mod -not -path '*/node_modules/*' -not -path '*/testdata/*' -printf '%h\n' 2>/dev/null))
-
 NPM     := $(sort $(shell find test server/test examples tools/site -name package-lock.json -not -path '*/node_modules/*' -printf '%h\n' 2>/dev/null))
 LINT    := .build/lint-$(shell cat tools/lint/go.mod tools/lint/go.sum | cksum | cut -d' ' -f1)
 # The Debian packages that server/bench compares Keywright with, or measures it on.
@@ -90,17 +89,18 @@ screenshots: deps ## make the pictures of docs/console.md again
 	@mkdir -p docs/images
 	cd server/test/console && go test -count=1 -run TestScreenshots . -screenshots $(CURDIR)/docs/images
 
-release: ## make the files of a release VERSION=v0.1.0 in .build/release, from the last commit, and try each; publish nothing
+release: ## make the files of a release VERSION=v0.1.0 from the last commit in .build/release, and the site, and try each; publish nothing
 	rm -rf .build/release
 	go -C tools/release run . $(or $(VERSION),v0.0.0) $(CURDIR)/.build/release
 	tools/release/smoke .build/release
+	$(MAKE) chart site
 
 chart: $(KUBERNETES)/kube-apiserver ## install, upgrade and roll back the chart of deploy/chart with the API server of Kubernetes
 	@tools/debian etcd-server
 	cd server/test/chart && $(TEST) -count=1 -tags cluster -v -run 'TestCluster$$' . -kubernetes $(CURDIR)/$(KUBERNETES)
 
-site: npm ## write the documents as web pages into .build/site, or those of VERSION=0.2
-	go -C tools/site run . $(or $(VERSION),0.1) $(CURDIR)/.build/site
+site: npm ## write the documents as web pages into .build/site, or those of VERSION=v0.2.0
+	go -C tools/site run . $(or $(shell sed -n 's/^v\([0-9]*\.[0-9]*\)\..*/\1/p' <<<'$(VERSION)'),0.1) $(CURDIR)/.build/site
 
 mutants: $(GREMLINS)/gremlins ## change the code of PKG=./host/internal/seal, one thing at a time, and list what none of its tests notices
 	$< unleash --threshold-efficacy 90 --timeout-coefficient 5 $(PKG)
