@@ -28,10 +28,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
-{{- /*
-With autoscaling, the number is the autoscaler's: a release that has one could not be rolled back to. But until the autoscaler has set it, a
-release without it would leave one pod of those that run.
-*/ -}}
+{{- /* RATIONALE.md says why there is a number with autoscaling until the autoscaler has set one. */ -}}
 {{- define "keywright.replicas" -}}
 {{- if not .Values.autoscaling.enabled -}}
 {{- .Values.replicas -}}

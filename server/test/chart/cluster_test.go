@@ -151,13 +151,14 @@ func TestCluster(t *testing.T) {
 	c := newCluster(t)
 	secret := canaries.Secret("a secret of connectors.yaml")
 	c.write("secrets/orders", secret)
-	connectors := string(testworld.Must(os.ReadFile("testdata/connectors.yaml"))(t))
-	c.write("connectors.yaml", connectors)
-	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(testworld.Must(os.ReadFile(directory+"/README.md"))(t)), -1)
-	if len(blocks) != 4 {
-		t.Fatalf("README.md has %d blocks of commands, want 4: install, change, restart, upgrade", len(blocks))
+	c.write("secrets/state-key", canaries.Hide("the state key", base64.StdEncoding.EncodeToString([]byte(testworld.RandomSecret())[:32])))
+	blocks := regexp.MustCompile("(?s)```(?:sh|yaml)\n(.*?)```").FindAllStringSubmatch(string(testworld.Must(os.ReadFile(directory+"/README.md"))(t)), -1)
+	if len(blocks) != 5 {
+		t.Fatalf("README.md has %d blocks, want 5: install, state, change, restart, upgrade", len(blocks))
 	}
-	install, change, restart, upgrade := blocks[0][1], blocks[1][1], blocks[2][1], blocks[3][1]
+	install, state, change, restart, upgrade := blocks[0][1], blocks[1][1], blocks[2][1], blocks[3][1], blocks[4][1]
+	connectors := string(testworld.Must(os.ReadFile("testdata/connectors.yaml"))(t)) + state
+	c.write("connectors.yaml", connectors)
 
 	c.do(install)
 	installed := get[appsv1.Deployment](c, "deployment/keywright")
