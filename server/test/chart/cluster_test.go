@@ -235,7 +235,13 @@ func (c *cluster) monitor() {
 	const flags = " outgoing deploy/chart -n keywright --set-file config=connectors.yaml -f "
 	c.do("helm install --dry-run=server" + flags + all)
 	c.do("helm install" + flags + all)
-	c.do("kubectl get -n keywright servicemonitor/outgoing horizontalpodautoscaler/outgoing networkpolicy/outgoing poddisruptionbudget/outgoing")
+	// The server drops members of a ServiceMonitor that its schema does not have.
+	endpoint := "{.spec.endpoints[0]['port', 'scheme', 'authorization.credentials.name', 'authorization.credentials.key', 'tlsConfig.serverName']}"
+	const want = "operators https admins metrics-token gateway.example.com"
+	if got := testworld.Must(c.output("kubectl get -n keywright servicemonitor/outgoing -o jsonpath=\"" + endpoint + "\""))(c.t); got != want {
+		c.t.Errorf("the ServiceMonitor has %s, want %s", got, want)
+	}
+	c.do("kubectl get -n keywright horizontalpodautoscaler/outgoing networkpolicy/outgoing poddisruptionbudget/outgoing")
 }
 
 // search looks for a secret in everything that etcd has. It is in the Secret that the user has made, and nowhere else.
