@@ -3,7 +3,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help screenshots release tinygo plugins languages check lint format hook test test-all test-busy bench soak load sizing mutants unit race plain others modules tidy rebuild deps npm chart site clean
+.PHONY: help screenshots release tinygo plugins languages check lint format hook test test-all test-busy bench soak load sizing mutants unit race plain others modules tidy rebuild deps npm chart site fips clean
 
 PLUGINS := $(patsubst %/main.go,%,$(sort $(wildcard plugins/*/main.go)))
 EXAMPLES := $(sort $(shell find examples -name go.mod -printf "%h\n" 2>/dev/null))
