@@ -3,7 +3,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help screenshots release tinygo plugins languages check lint format hook test test-all test-busy bench soak load sizing mutants unit race plain others modules tidy rebuild deps npm chart site fips clean
+.PHONY: help screenshots release tinygo plugins languages check lint format hook test test-all test-busy bench soak load sizing mutants unit race plain others modules tidy rebuild deps npm chart site fips upgrade clean
 
 PLUGINS := $(patsubst %/main.go,%,$(sort $(wildcard plugins/*/main.go)))
 EXAMPLES := $(sort $(shell find examples -name go.mod -printf "%h\n" 2>/dev/null))
@@ -75,6 +75,9 @@ bench: ## measure against others and against the goals, or ROWS='^jwt' only; doc
 
 soak: deps ## 1,000 rounds of faults at nodes with one store of state, and its size: an hour, or ROUNDS=100, or SEED=2
 	cd server/test/nodes && go test -count=1 -timeout 0 -v -run 'TestFaults$$|TestSizeOfGrants$$' . -rounds $(or $(ROUNDS),1000) -seed $(or $(SEED),1) -users 10000
+
+upgrade: deps ## a million requests while nodes go to the next version and back, or REQUESTS=100000, or PREVIOUS=commit
+	cd server/test/nodes && go test -count=1 -timeout 0 -v -run 'TestUpgrades$$' . -requests $(or $(REQUESTS),1000000) $(if $(PREVIOUS),-previous $(PREVIOUS))
 
 load: deps ## new tokens beside 1,000 callers of slow servers, tokens beside 100,000 users, 1,000 crawls while replies arrive, and a million requests without a secret
 	cd server/bench && go test -count=1 -timeout 0 -v -run 'TestNewTokensBesideSlowServers$$|TestManyUsersBesideOthers$$|TestCrawls$$|TestWithoutSecrets$$' . -callers 1000 -users 100000 -crawls 1000 -requests 1000000

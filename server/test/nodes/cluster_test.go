@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -44,18 +45,21 @@ type cluster struct {
 	judge    *judge
 	database *postgrestest.Server
 	// direct is the URL of the database, which the proxy does not fail.
-	direct  string
-	proxy   *toxiproxy.Proxy
-	program string
-	file    string
-	secrets string
-	running [nodes]*process
-	started int
+	direct string
+	proxy  *toxiproxy.Proxy
+	// programs are the commands of the nodes. Without one, a node is a process of this test with a clock that is wrong.
+	programs [nodes]string
+	file     string
+	secrets  string
+	running  [nodes]*process
+	started  int
 	// skewed counts the starts of the node whose clock is wrong.
 	skewed int
 	// lost is set for the grants that a node has reported lost since their last consent.
 	lost   [grants]bool
 	client http.Client
+	// drainDelay is the time for which a node serves after SIGTERM.
+	drainDelay time.Duration
 }
 
 // The policies of grants: what a node and the provider do with a token whose answer was lost.
@@ -78,7 +82,8 @@ var owners = [grants]struct{ user, tenant, seed, file, policy string }{
 // process is a running node.
 type process struct {
 	command *exec.Cmd
-	address string
+	// address is the URL for callers, and operators that for operators.
+	address, operators string
 	// log is the path of the log.
 	log string
 	// read is the number of bytes of the log that readLogs has read.
@@ -89,15 +94,43 @@ type process struct {
 // newCluster starts the nodes. more has further connectors of their file, which may have the secret exchange.
 func newCluster(t *testing.T, more string) *cluster {
 	t.Helper()
+	c := prepare(t, more)
+	program := filepath.Join(t.TempDir(), "keywright")
+	testworld.Check(t, build(program, "../..", nil))
+	for i := range c.running {
+		if i != wrong {
+			c.programs[i] = program
+		}
+	}
+	for i := range c.running {
+		c.start(i)
+	}
+	return c
+}
+
+// build builds the command of the module in dir. overlay has the files that stand for others of it, or "" for those that are not there.
+func build(program, dir string, overlay map[string]string) error {
+	text, err := json.Marshal(map[string]any{"Replace": overlay})
+	if err == nil {
+		err = os.WriteFile(program+".json", text, 0o600)
+	}
+	if err != nil {
+		return err
+	}
+	command := exec.Command("go", "build", "-overlay", program+".json", "-o", program, "./cmd/keywright")
+	command.Dir = dir
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
+}
+
+// prepare starts all but the nodes.
+func prepare(t *testing.T, more string) *cluster {
+	t.Helper()
 	dir := t.TempDir()
 	c := &cluster{t: t, judge: newJudge(t), file: filepath.Join(dir, "connectors.yaml"), secrets: filepath.Join(dir, "secrets")}
 	c.client.Timeout = time.Minute
-	c.program = filepath.Join(dir, "keywright")
-	build := exec.Command("go", "build", "-o", c.program, "./cmd/keywright")
-	build.Dir = "../.." // the module of the command
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: out = %s", err, out)
-	}
 	address := c.startDatabase()
 	testworld.Check(t, os.Mkdir(c.secrets, 0o700))
 	c.write("client", c.judge.Hide("the client secret", clientSecret))
@@ -123,9 +156,6 @@ func newCluster(t *testing.T, more string) *cluster {
 	}
 	text += fmt.Sprintf(`state: {type: postgres, url: "{{ get_secret('state-url') }}", keys: "{{ get_secret('state-key') }}", lease: %s}`+"\n", lease)
 	testworld.Check(t, os.WriteFile(c.file, []byte(text), 0o600))
-	for i := range c.running {
-		c.start(i)
-	}
 	return c
 }
 
@@ -199,9 +229,12 @@ func (c *cluster) start(i int) {
 		out := testworld.Must(p.command.StdoutPipe())(c.t)
 		testworld.Check(c.t, p.command.Start())
 		lines := bufio.NewScanner(out)
-		for p.address == "" && lines.Scan() {
-			if name, address, _ := strings.Cut(lines.Text(), ": "); name == "callers" {
+		for p.operators == "" && lines.Scan() {
+			switch name, address, _ := strings.Cut(lines.Text(), ": "); name {
+			case "callers":
 				p.address = strings.TrimSuffix(address, "/connectors/")
+			case "operators":
+				p.operators = strings.TrimSuffix(address, "/readyz")
 			}
 		}
 		go func() {
@@ -210,7 +243,7 @@ func (c *cluster) start(i int) {
 			_ = log.Close()
 			close(p.ended)
 		}()
-		if p.address != "" {
+		if p.operators != "" {
 			c.running[i] = p
 			c.t.Cleanup(func() { _ = p.command.Process.Kill(); <-p.ended })
 			return
@@ -250,22 +283,28 @@ func (c *cluster) signal(i int, s syscall.Signal) {
 
 // call sends a request to a node. It returns the status, which is 0 if there was no answer, and the body.
 func (c *cluster) call(address string, grant int) (status int, body string) {
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, address+"/connectors/"+connectorOf(grant), nil)
+	status, body, err := c.get(address, grant)
 	if err != nil {
 		return 0, err.Error()
+	}
+	return status, body
+}
+
+// get is call with the error if there was no answer.
+func (c *cluster) get(address string, grant int) (status int, body string, err error) {
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, address+"/connectors/"+connectorOf(grant), nil)
+	if err != nil {
+		return 0, "", err
 	}
 	r.Header.Set("X-User", owners[grant].user)
 	r.Header.Set("X-Tenant", owners[grant].tenant)
 	response, err := c.client.Do(r)
 	if err != nil {
-		return 0, err.Error()
+		return 0, "", err
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		return 0, err.Error()
-	}
-	return response.StatusCode, string(text)
+	return response.StatusCode, string(text), err
 }
 
 // crowd sends requests of some callers for each grant to each node, and returns a function that waits for their answers.
@@ -303,8 +342,8 @@ func TestMain(m *testing.M) {
 // command returns the command that runs a node. A Go program takes the time from the kernel, where nothing but the kernel can
 // change it for a single process. So the node whose clock is wrong is this test, with the daemon that keywright serve runs.
 func (c *cluster) command(i int) (*exec.Cmd, error) {
-	if i != wrong {
-		return exec.Command(c.program, "serve", "-c", c.file, "--secrets-dir", c.secrets, "--dev", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"), nil
+	if program := c.programs[i]; program != "" {
+		return exec.Command(program, "serve", "-c", c.file, "--secrets-dir", c.secrets, "--dev", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--drain-delay", c.drainDelay.String()), nil
 	}
 	program, err := os.Executable()
 	if err != nil {
@@ -333,7 +372,9 @@ func serve(off, file, secrets string) error {
 		Options: connectors.Options{First: files, Host: host.Config{
 			Secrets: files, Clock: clock, Logger: logger, Egress: host.Egress{AllowHTTP: true, AllowPrivate: true},
 		}},
-		Started: func(callers, _ string) { fmt.Println("callers: " + callers + "/connectors/") },
+		Started: func(callers, operators string) {
+			fmt.Printf("callers: %s/connectors/\noperators: %s/readyz\n", callers, operators)
+		},
 	})
 }
 

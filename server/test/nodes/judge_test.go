@@ -53,12 +53,16 @@ type judge struct {
 
 	mu   sync.Mutex
 	mode mode
-	// redeemed counts the redemptions, which the provider has answered with tokens.
-	redeemed int
+	// redeemed counts the redemptions, which the provider has answered with tokens, and reused those that it has taken for theft.
+	redeemed, reused int
 	// faults describes each event that must not happen.
 	faults []string
 	// owners has the number of the grant of each token.
 	owners map[string]int
+	// seconds are the lifetimes of access tokens, of which a plugin uses all but the last minute. 0 is a minute.
+	seconds [grants]int
+	// decided has the times at which the last token requests of the grants arrived that were answered.
+	decided [grants]time.Time
 	// answered has the last answer that decides to each refresh token. flying has the deadlines of the requests of each grant that may be on
 	// their way. sent has the tokens that were sent, and not answered with 503 since. again counts the times that one of them came again.
 	answered map[string]answered
@@ -229,6 +233,9 @@ func (j *judge) token(w http.ResponseWriter, r *http.Request) {
 	text := j.issued(answer, grant)
 	if status == http.StatusBadRequest { // the provider takes it for theft
 		text = answer
+		j.mu.Lock()
+		j.reused++
+		j.mu.Unlock()
 	}
 	if text == nil {
 		j.fault("the provider answers %d: %s", status, answer)
@@ -239,6 +246,7 @@ func (j *judge) token(w http.ResponseWriter, r *http.Request) {
 		if _, err := w.Write(text); err == nil && r.Context().Err() == nil { // a short answer is written to a buffer, also if nobody reads it
 			j.mu.Lock()
 			defer j.mu.Unlock()
+			j.decided[grant] = arrived
 			if owners[grant].policy != stays {
 				j.answered[token] = answered{arrived, time.Now()}
 			}
@@ -299,8 +307,8 @@ func (j *judge) redeem(body []byte) (answer []byte, status int) {
 	return answer, response.StatusCode
 }
 
-// issued records the tokens of an answer. It returns the answer with an access token that is too short to be cached, so that
-// each request redeems.
+// issued records the tokens of an answer. It returns the answer with the lifetime of an access token. One of a minute is too short to be
+// cached, so that each request redeems.
 func (j *judge) issued(answer []byte, grant int) []byte {
 	var members map[string]any
 	if json.Unmarshal(answer, &members) != nil {
@@ -311,7 +319,7 @@ func (j *judge) issued(answer []byte, grant int) []byte {
 	if access == "" || refresh == "" {
 		return nil
 	}
-	members["expires_in"] = 60
+	members["expires_in"] = max(60, j.seconds[grant])
 	text, err := json.Marshal(members)
 	if err != nil {
 		return nil
