@@ -96,7 +96,7 @@ release: ## make the files of a release VERSION=v0.1.0 from the last commit in .
 	rm -rf .build/release
 	go -C tools/release run . $(or $(VERSION),v0.0.0) $(CURDIR)/.build/release
 	tools/release/smoke .build/release
-	$(MAKE) chart site
+	$(MAKE) chart fips site
 
 chart: $(KUBERNETES)/kube-apiserver ## install, upgrade and roll back the chart of deploy/chart with the API server of Kubernetes
 	@tools/debian etcd-server

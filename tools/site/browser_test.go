@@ -130,7 +130,7 @@ func (b *tab) barriers(t *testing.T) {
 func (b *tab) narrow(t *testing.T) {
 	b.do("the size", chromedp.EmulateViewport(360, 740))
 	var names []string
-	for name := range pages(t, output(t)) {
+	for name := range content(t, output(t), ".html") {
 		names = append(names, "/"+name)
 	}
 	b.visit("0.1/index.html")
@@ -159,8 +159,8 @@ func (b *tab) narrow(t *testing.T) {
 func (b *tab) search(t *testing.T) {
 	for _, path := range []string{"index.html", "0.1/docs/auth-types/jwt.html"} {
 		b.visit(path)
-		b.do("searching", chromedp.SendKeys(chromedp.CSS("[role=search] input"), "oauth_jwt_bearer"), chromedp.WaitVisible(chromedp.CSS("#found li")))
-		links := evaluate[[]string](b, `[...document.querySelectorAll("#found a")].map(a => a.pathname)`)
+		b.do("searching", chromedp.SendKeys(chromedp.CSS("[role=search] input"), "oauth_jwt_bearer"), chromedp.WaitVisible(chromedp.CSS("#Found li")))
+		links := evaluate[[]string](b, `[...document.querySelectorAll("#Found a")].map(a => a.pathname)`)
 		if !slices.Contains(links, "/0.1/docs/auth-types/oauth_jwt_bearer.html") {
 			t.Errorf("%s: links = %q", path, links)
 		}

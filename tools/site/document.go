@@ -2,8 +2,11 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"html/template"
 	"io/fs"
+	"net/url"
 	"path"
 	"regexp"
 	"strings"
@@ -14,17 +17,26 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// largest is the size of a document's HTML from which its sections become pages of their own.
-const largest = 90_000
+const largest = 90_000 // bytes of a document's HTML, above which its sections become pages of their own
 
-var markdown = goldmark.New(goldmark.WithExtensions(extension.GFM))
+var (
+	markdown    = goldmark.New(goldmark.WithExtensions(extension.GFM))
+	punctuation = regexp.MustCompile(`[^\pL\pN\pM _-]`)
+	// finish makes tables and code scroll, with the keyboard too. It leaves out empty headings, and the places of comments.
+	finish = strings.NewReplacer(
+		"<table>", `<div class="wide" tabindex="0">`+"\n<table>", "</table>", "</table>\n</div>", "<pre>", `<pre tabindex="0">`,
+		"<th></th>", "<td></td>", "<!-- raw HTML omitted -->\n", "",
+	)
+)
 
 // A document is a Markdown file of the repository.
 type document struct {
-	name   string
+	Name   string
 	source []byte
-	// pages has the page of the document and those of its sections, if it is divided.
-	pages []*page
+	// ids has the anchors of the headings.
+	ids map[*ast.Heading]string
+	// Pages has the page of the document and those of its sections, if it is divided.
+	Pages []*page
 	// places has the address of each heading by its anchor, and that of the document by "".
 	places map[string]string
 }
@@ -32,12 +44,10 @@ type document struct {
 // A page is a file of the site.
 type page struct {
 	*site
-	document *document
+	heading
+	Document *document
 	// Path is the place of the page below the directory of the site.
-	Path  string
-	Title string
-	// ID is the anchor of the page's first heading.
-	ID string
+	Path string
 	// Headings are those below the title.
 	Headings []heading
 	tree     ast.Node
@@ -45,113 +55,66 @@ type page struct {
 
 type heading struct{ ID, Title string }
 
-// Parts returns the pages of the sections of a divided document, if this is its first page.
-func (p *page) Parts() []*page {
-	if p.document == nil || p != p.document.pages[0] {
-		return nil
-	}
-	return p.document.pages[1:]
-}
-
-// Whole returns the first page of the page's document.
-func (p *page) Whole() *page {
-	if p.document == nil {
-		return nil
-	}
-	return p.document.pages[0]
-}
-
-// Source returns the address of the page's document in the repository.
-func (p *page) Source() string { return p.remote("blob", p.document.name) }
-
 // read reads a document, and divides it if it is large.
 func (s *site) read(name string) (*document, error) {
 	source, err := fs.ReadFile(s.repo, name)
 	if err != nil {
 		return nil, err
 	}
-	d := &document{name: name, source: source, places: map[string]string{}}
-	tree := markdown.Parser().Parse(text.NewReader(source))
-	var html bytes.Buffer
-	if err := markdown.Renderer().Render(&html, source, tree); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
 	stem := path.Join(s.Minor, strings.TrimSuffix(name, ".md"))
 	if path.Base(name) == "README.md" {
 		stem = path.Join(path.Dir(stem), "index")
 	}
-	d.pages = []*page{{site: s, document: d, Path: stem + ".html", tree: tree}}
-	d.places[""] = stem + ".html"
+	d := &document{Name: name, source: source, ids: map[*ast.Heading]string{}, places: map[string]string{"": stem + ".html"}}
+	tree := markdown.Parser().Parse(text.NewReader(source))
+	d.Pages = []*page{{site: s, Document: d, Path: stem + ".html", tree: tree}}
 	d.number(tree)
+	var html bytes.Buffer
+	if err := markdown.Convert(source, &html); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
 	for n, next := tree.FirstChild(), ast.Node(nil); n != nil && html.Len() > largest; n = next {
 		next = n.NextSibling()
 		if h, ok := n.(*ast.Heading); ok && h.Level == 2 {
-			d.pages = append(d.pages, &page{site: s, document: d, Path: path.Join(stem, id(h)+".html"), tree: ast.NewDocument()})
+			d.Pages = append(d.Pages, &page{site: s, Document: d, Path: path.Join(stem, d.ids[h]+".html"), tree: ast.NewDocument()})
 		}
-		if part := d.pages[len(d.pages)-1].tree; part != tree {
+		if part := d.Pages[len(d.Pages)-1].tree; part != tree {
 			part.AppendChild(part, n)
 		}
 	}
-	for i, p := range d.pages {
-		p.outline(i > 0)
+	for i, p := range d.Pages {
+		each(p.tree, func(h *ast.Heading) {
+			h.Level -= min(i, 1) // the heading of a section is the title of its page
+			entry := heading{d.ids[h], d.text(h)}
+			d.places[entry.ID] = p.Path + "#" + entry.ID
+			if p.Title == "" {
+				p.heading = entry
+			} else if h.Level == 2 {
+				p.Headings = append(p.Headings, entry)
+			}
+		})
 	}
 	return d, nil
 }
 
-// outline sets what depends on the headings of a page. Those of a section rise by one level.
-func (p *page) outline(section bool) {
-	each(p.tree, func(h *ast.Heading) {
-		if section {
-			h.Level--
-		}
-		title := p.document.text(h)
-		p.document.places[id(h)] = p.Path + "#" + id(h)
-		switch {
-		case p.Title == "":
-			p.Title, p.ID = title, id(h)
-		case h.Level == 2:
-			p.Headings = append(p.Headings, heading{id(h), title})
-		}
-	})
-}
-
-var punctuation = regexp.MustCompile(`[^\pL\pN\pM _-]`)
-
-// anchor returns the anchor that GitHub makes of the text of a heading.
-func anchor(title string) string {
-	return strings.ReplaceAll(punctuation.ReplaceAllString(strings.ToLower(strings.TrimSpace(title)), ""), " ", "-")
-}
-
-// number sets the anchors of all headings. As on GitHub, a number follows one that the document already has.
+// number sets the anchors of all headings to those of GitHub. A number follows one that the document already has.
 func (d *document) number(tree ast.Node) {
 	taken := map[string]bool{}
 	each(tree, func(h *ast.Heading) {
-		base := anchor(d.text(h))
+		base := strings.ReplaceAll(punctuation.ReplaceAllString(strings.ToLower(d.text(h)), ""), " ", "-")
 		unique := base
 		for n := 1; taken[unique]; n++ {
 			unique = fmt.Sprintf("%s-%d", base, n)
 		}
-		taken[unique] = true
+		taken[unique], d.ids[h] = true, unique
 		h.SetAttributeString("id", unique)
 	})
 }
 
-func id(h *ast.Heading) string {
-	value, _ := h.AttributeString("id")
-	text, _ := value.(string)
-	return text
-}
-
 // text returns the text of a node, without its formatting.
-func (d *document) text(n ast.Node) string {
-	var b strings.Builder
-	each(n, func(t *ast.Text) {
-		b.Write(t.Value(d.source))
-		if t.SoftLineBreak() {
-			b.WriteByte(' ')
-		}
-	})
-	return b.String()
+func (d *document) text(n ast.Node) (all string) {
+	each(n, func(t *ast.Text) { all += string(t.Value(d.source)) })
+	return all
 }
 
 // each calls do for each node of a type in a tree.
@@ -162,4 +125,62 @@ func each[T ast.Node](tree ast.Node, do func(T)) {
 		}
 		return ast.WalkContinue, nil
 	})
+}
+
+// Body returns the HTML of a page's document.
+func (p *page) Body() (template.HTML, error) {
+	var failures error
+	resolve := func(destination *[]byte) {
+		address, err := p.Link(p.Document.Name, string(*destination))
+		*destination, failures = []byte(address), errors.Join(failures, err)
+	}
+	each(p.tree, func(l *ast.Link) { resolve(&l.Destination) })
+	each(p.tree, func(i *ast.Image) { resolve(&i.Destination) })
+	var b bytes.Buffer
+	err := markdown.Renderer().Render(&b, p.Document.source, p.tree)
+	return template.HTML(finish.Replace(b.String())), errors.Join(failures, err) //nolint:gosec // it is HTML of the repository's documents
+}
+
+// Link returns the address on the page for a link of the document name: that of a page or picture, or of a file in the repository.
+func (p *page) Link(name, destination string) (string, error) {
+	u, err := url.Parse(destination)
+	if err != nil || u.Scheme != "" {
+		return destination, err
+	}
+	target := name
+	if u.Path != "" {
+		target = path.Join(path.Dir(name), u.Path)
+	}
+	info, err := fs.Stat(p.repo, target)
+	d := p.documents[target]
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%s: the link %s leads nowhere: %w", name, destination, err)
+	case d != nil && d.places[u.Fragment] == "":
+		return "", fmt.Errorf("%s: %s has no heading for the link %s", name, target, destination)
+	case d != nil:
+		return p.To(d.places[u.Fragment]), nil
+	case path.Dir(target) == pictures:
+		return p.To(path.Join(p.Minor, target)), nil
+	case info.IsDir():
+		return repository + "/tree/" + p.Tag + "/" + target, nil
+	}
+	return repository + "/blob/" + p.Tag + "/" + target, nil
+}
+
+// To returns the address of another place of the site on a page.
+func (p *page) To(place string) string {
+	if fragment, ok := strings.CutPrefix(place, p.Path+"#"); ok {
+		return "#" + fragment
+	}
+	return strings.Repeat("../", strings.Count(p.Path, "/")) + place
+}
+
+// write writes a page by a template.
+func (p *page) write(name string) error {
+	var b bytes.Buffer
+	if err := templates.ExecuteTemplate(&b, name, p); err != nil {
+		return err
+	}
+	return p.save(p.Path, b.Bytes())
 }

@@ -1,5 +1,5 @@
 // The search. It loads pagefind when somebody types, without its worker, to which the policy of the page would not apply.
-const form = document.querySelector("[role=search]"), input = form.querySelector("input"), found = document.querySelector("#found")
+const form = document.querySelector("[role=search]"), input = form.querySelector("input"), found = document.querySelector("#Found")
 const most = 8
 let pagefind
 
