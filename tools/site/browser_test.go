@@ -109,7 +109,7 @@ var samples = []string{
 	"0.1/docs/threats.html",
 }
 
-// axe-core finds nothing in a narrow and a wide window, in light and in dark.
+// barriers checks that axe-core finds nothing in a narrow and a wide window, in light and in dark.
 func (b *tab) barriers(t *testing.T) {
 	axe := string(testworld.Must(os.ReadFile("node_modules/axe-core/axe.min.js"))(t))
 	for i, path := range samples {
@@ -126,7 +126,7 @@ func (b *tab) barriers(t *testing.T) {
 	}
 }
 
-// At 360 px, no page is wider than the window, and the first one is no longer.
+// narrow checks that no page is wider than 360 px, and that the first one is no longer than the window.
 func (b *tab) narrow(t *testing.T) {
 	b.do("the size", chromedp.EmulateViewport(360, 740))
 	var names []string
@@ -155,7 +155,7 @@ func (b *tab) narrow(t *testing.T) {
 	}
 }
 
-// The search finds an auth type by its name, from pages at different places.
+// search checks that an auth type is found by its name, from pages at different places.
 func (b *tab) search(t *testing.T) {
 	for _, path := range []string{"index.html", "0.1/docs/auth-types/jwt.html"} {
 		b.visit(path)

@@ -73,14 +73,15 @@ func (s *site) read(name string) (*document, error) {
 	if err := markdown.Convert(source, &html); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	for n, next := tree.FirstChild(), ast.Node(nil); n != nil && html.Len() > largest; n = next {
-		next = n.NextSibling()
+	for n := tree.FirstChild(); n != nil && html.Len() > largest; {
+		next := n.NextSibling()
 		if h, ok := n.(*ast.Heading); ok && h.Level == 2 {
 			d.Pages = append(d.Pages, &page{site: s, Document: d, Path: path.Join(stem, d.ids[h]+".html"), tree: ast.NewDocument()})
 		}
 		if part := d.Pages[len(d.Pages)-1].tree; part != tree {
 			part.AppendChild(part, n)
 		}
+		n = next
 	}
 	for i, p := range d.Pages {
 		each(p.tree, func(h *ast.Heading) {
@@ -99,14 +100,14 @@ func (s *site) read(name string) (*document, error) {
 
 // number sets the anchors of all headings to those of GitHub. A number follows one that the document already has.
 func (d *document) number(tree ast.Node) {
-	taken := map[string]bool{}
+	used := map[string]bool{}
 	each(tree, func(h *ast.Heading) {
 		base := strings.ReplaceAll(punctuation.ReplaceAllString(strings.ToLower(d.text(h)), ""), " ", "-")
 		unique := base
-		for n := 1; taken[unique]; n++ {
+		for n := 1; used[unique]; n++ {
 			unique = fmt.Sprintf("%s-%d", base, n)
 		}
-		taken[unique], d.ids[h] = true, unique
+		used[unique], d.ids[h] = true, unique
 		h.SetAttributeString("id", unique)
 	})
 }

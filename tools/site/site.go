@@ -118,9 +118,9 @@ func (s *site) contents() {
 // assets writes what the pages refer to.
 func (s *site) assets() error {
 	console, err := fs.ReadFile(s.repo, consoleStyle)
-	for name, before := range map[string][]byte{"site.css": console, "search.js": nil, "icon.svg": nil} {
+	for name, prefix := range map[string][]byte{"site.css": console, "search.js": nil, "icon.svg": nil} {
 		content, failure := files.ReadFile("pages/" + name)
-		err = errors.Join(err, failure, s.save(path.Join(s.Minor, name), slices.Concat(before, content)))
+		err = errors.Join(err, failure, s.save(path.Join(s.Minor, name), slices.Concat(prefix, content)))
 	}
 	images, failure := fs.Sub(s.repo, pictures)
 	return errors.Join(err, failure, os.CopyFS(filepath.Join(s.dir, s.Minor, pictures), images))
@@ -132,11 +132,11 @@ func (s *site) index() error {
 	if len(found) == 0 {
 		return errors.New("pagefind is missing: run npm ci in tools/site")
 	}
-	at := filepath.Join(s.dir, s.Minor)
-	if out, err := exec.Command(found[0], "--quiet", "--site", at).CombinedOutput(); err != nil { //nolint:noctx // it ends by itself
+	pages := filepath.Join(s.dir, s.Minor)
+	if out, err := exec.Command(found[0], "--quiet", "--site", pages).CombinedOutput(); err != nil { //nolint:noctx // it ends by itself
 		return fmt.Errorf("pagefind: %w: %s", err, out)
 	}
-	unused, err := filepath.Glob(filepath.Join(at, "pagefind", "pagefind-[^e]*")) // all but its entry
+	unused, err := filepath.Glob(filepath.Join(pages, "pagefind", "pagefind-[^e]*")) // all but its entry
 	for _, name := range unused {
 		err = errors.Join(err, os.Remove(name))
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/keywright/keywright/internal/testworld"
 )
 
-var written struct {
+var built struct {
 	once sync.Once
 	dir  string
 	err  error
@@ -27,18 +27,18 @@ var written struct {
 // output returns the directory of the site of the repository, which it writes once.
 func output(t *testing.T) string {
 	t.Helper()
-	written.once.Do(func() {
-		if written.dir, written.err = os.MkdirTemp("", "site"); written.err == nil {
-			written.err = write(os.DirFS(root), "0.1", written.dir)
+	built.once.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "site"); built.err == nil {
+			built.err = write(os.DirFS(root), "0.1", built.dir)
 		}
 	})
-	testworld.Check(t, written.err)
-	return written.dir
+	testworld.Check(t, built.err)
+	return built.dir
 }
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	_ = os.RemoveAll(written.dir)
+	_ = os.RemoveAll(built.dir)
 	os.Exit(code)
 }
 
@@ -95,12 +95,12 @@ func TestLinks(t *testing.T) {
 				continue
 			}
 			target, anchor, _ := strings.Cut(link, "#")
-			at := name
+			file := name
 			if target != "" {
-				at = path.Join(path.Dir(name), target)
+				file = path.Join(path.Dir(name), target)
 			}
-			linked[at] = linked[at] || at != name
-			if _, err := os.Stat(filepath.Join(dir, at)); err != nil || anchor != "" && !slices.Contains(ids[at], anchor) {
+			linked[file] = linked[file] || file != name
+			if _, err := os.Stat(filepath.Join(dir, file)); err != nil || anchor != "" && !slices.Contains(ids[file], anchor) {
 				t.Errorf("%s has the dead link %s", name, link)
 			}
 		}
@@ -122,9 +122,9 @@ func TestDividedDocument(t *testing.T) {
 
 // The site of a commit is the same bytes each time, the index of the search too.
 func TestSameBytes(t *testing.T) {
-	again := t.TempDir()
-	testworld.Check(t, write(os.DirFS(root), "0.1", again))
-	first, second := content(t, output(t), ""), content(t, again, "")
+	repeated := t.TempDir()
+	testworld.Check(t, write(os.DirFS(root), "0.1", repeated))
+	first, second := content(t, output(t), ""), content(t, repeated, "")
 	for _, name := range slices.Sorted(maps.Keys(first)) {
 		if first[name] != second[name] {
 			t.Errorf("%s is not the same", name)
@@ -138,8 +138,8 @@ func TestSameBytes(t *testing.T) {
 // repositoryWith returns a small repository with a document.
 func repositoryWith(document string) fs.FS {
 	return fstest.MapFS{
-		"README.md":         {Data: []byte("# Keywright\n\n## Install it\n\n## Pages\n\n| if you | read |\n|---|---|\n| use it | [docs](docs/a.md) |\n")},
-		"docs/a.md":         {Data: []byte("# A\n\n" + document)},
+		"README.md":         {Data: []byte("# Keywright\n\n## Install it\n\n## Pages\n\n| if you | read |\n|---|---|\n| use it | [docs](docs/audit.md) |\n")},
+		"docs/audit.md":     {Data: []byte("# A\n\n" + document)},
 		"docs/images/a.png": {},
 		consoleStyle:        {},
 	}
@@ -147,11 +147,11 @@ func repositoryWith(document string) fs.FS {
 
 func TestDeadLinks(t *testing.T) {
 	for document, want := range map[string]string{
-		"[b](b.md)":             "docs/a.md: the link b.md leads nowhere",
-		"[b](../README.md#b)":   "docs/a.md: README.md has no heading for the link ../README.md#b",
-		"[b](#B)\n\n## B":       "docs/a.md: docs/a.md has no heading for the link #B",
-		"![b](images/b.png)":    "docs/a.md: the link images/b.png leads nowhere",
-		"[b]\n\n[b]: ../deploy": "docs/a.md: the link ../deploy leads nowhere",
+		"[b](b.go)":             "docs/audit.md: the link b.go leads nowhere",
+		"[b](../README.md#b)":   "docs/audit.md: README.md has no heading for the link ../README.md#b",
+		"[b](#B)\n\n## B":       "docs/audit.md: docs/audit.md has no heading for the link #B",
+		"![b](images/b.png)":    "docs/audit.md: the link images/b.png leads nowhere",
+		"[b]\n\n[b]: ../deploy": "docs/audit.md: the link ../deploy leads nowhere",
 	} {
 		if err := write(repositoryWith(document), "0.1", t.TempDir()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: err = %v, want %s", document, err, want)
@@ -170,8 +170,8 @@ func TestAnchors(t *testing.T) {
 		"## Keys\n\n### Keys":                    "keys-1",
 		"## Keys-1\n\n## Keys\n\n## Keys":        "keys-2",
 	} {
-		s := &site{repo: fstest.MapFS{"a.md": {Data: []byte(heading)}}}
-		d := testworld.Must(s.read("a.md"))(t)
+		s := &site{repo: fstest.MapFS{"SECURITY.md": {Data: []byte(heading)}}}
+		d := testworld.Must(s.read("SECURITY.md"))(t)
 		if d.places[want] == "" {
 			t.Errorf("%s: places = %q, want %s", heading, d.places, want)
 		}
@@ -186,12 +186,12 @@ func TestVersions(t *testing.T) {
 	}
 	all := content(t, dir, "")
 	for name, want := range map[string]string{
-		"versions.html":    `<a href="0.10/index.html">0.10</a>, the newest</li>` + "\n" + `<li><a href="0.9/index.html">0.9</a></li>`,
-		"index.html":       "keywright@v0.10.0 demo",
-		"newest.css":       `[data-version="0.10"] .outdated { display: none; }`,
-		"0.9/docs/a.html":  "<p>0.9.1</p>",
-		"0.10/docs/a.html": "<p>0.10.0</p>",
-		"0.10/index.html":  `<p class="notice outdated">`,
+		"versions.html":        `<a href="0.10/index.html">0.10</a>, the newest</li>` + "\n" + `<li><a href="0.9/index.html">0.9</a></li>`,
+		"index.html":           "keywright@v0.10.0 demo",
+		"newest.css":           `[data-version="0.10"] .outdated { display: none; }`,
+		"0.9/docs/audit.html":  "<p>0.9.1</p>",
+		"0.10/docs/audit.html": "<p>0.10.0</p>",
+		"0.10/index.html":      `<p class="notice outdated">`,
 	} {
 		if !strings.Contains(all[name], want) {
 			t.Errorf("%s is %s, want %s", name, all[name], want)
