@@ -105,13 +105,13 @@ func (b *tab) scheme(name string) {
 
 // samples are pages of each kind.
 var samples = []string{
-	"index.html", "versions.html", "0.1/index.html", "0.1/docs/auth-types.html", "0.1/docs/auth-types/signature.html", "0.1/docs/console.html",
-	"0.1/docs/threats.html",
+	"index.html", "0.1/index.html", "0.1/docs/auth-types.html", "0.1/docs/auth-types/signature.html", "0.1/docs/console.html",
 }
 
 // barriers checks that axe-core finds nothing in a narrow and a wide window, in light and in dark.
-func (b *tab) barriers(t *testing.T) {
-	axe := string(testworld.Must(os.ReadFile("node_modules/axe-core/axe.min.js"))(t))
+func (b *tab) barriers() {
+	b.t.Helper()
+	axe := string(testworld.Must(os.ReadFile("node_modules/axe-core/axe.min.js"))(b.t))
 	for i, path := range samples {
 		for j, width := range []int64{360, 1400} {
 			b.do("the size", chromedp.EmulateViewport(width, 740))
@@ -120,23 +120,24 @@ func (b *tab) barriers(t *testing.T) {
 			found := evaluate[[]json.RawMessage](b, axe+`
 				;axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.map(v => ({id: v.id, nodes: v.nodes.map(n => n.html + n.failureSummary)})))`)
 			if len(found) > 0 {
-				t.Errorf("%s, %d px: found = %s", path, width, testworld.Must(json.MarshalIndent(found, "", " "))(t))
+				b.t.Errorf("%s, %d px: found = %s", path, width, testworld.Must(json.MarshalIndent(found, "", " "))(b.t))
 			}
 		}
 	}
 }
 
 // narrow checks that no page is wider than 360 px, and that the first one is no longer than the window.
-func (b *tab) narrow(t *testing.T) {
+func (b *tab) narrow() {
+	b.t.Helper()
 	b.do("the size", chromedp.EmulateViewport(360, 740))
 	var names []string
-	for name := range content(t, output(t), ".html") {
+	for name := range content(b.t, output(b.t), ".html") {
 		names = append(names, "/"+name)
 	}
 	b.visit("0.1/index.html")
 	wide := evaluate[[]string](b, `(async () => {
 		const wide = []
-		for (const name of `+string(testworld.Must(json.Marshal(names))(t))+`) {
+		for (const name of `+string(testworld.Must(json.Marshal(names))(b.t))+`) {
 			const page = new DOMParser().parseFromString(await (await fetch(name)).text(), "text/html")
 			document.body.replaceWith(page.body)
 			if (document.documentElement.scrollWidth > innerWidth) wide.push(name)
@@ -144,25 +145,26 @@ func (b *tab) narrow(t *testing.T) {
 		return wide
 	})()`)
 	if len(wide) > 0 {
-		t.Errorf("wider than the window: %q", wide)
+		b.t.Errorf("wider than the window: %q", wide)
 	}
 	for _, size := range [][2]int64{{360, 740}, {1400, 900}} {
 		b.do("the size", chromedp.EmulateViewport(size[0], size[1]))
 		b.visit("index.html")
 		if bottom := evaluate[float64](b, `document.querySelector(".picture").getBoundingClientRect().bottom`); bottom > float64(size[1]) {
-			t.Errorf("%v px: the picture ends at %v", size, bottom)
+			b.t.Errorf("%v px: the picture ends at %v", size, bottom)
 		}
 	}
 }
 
 // search checks that an auth type is found by its name, from pages at different places.
-func (b *tab) search(t *testing.T) {
+func (b *tab) search() {
+	b.t.Helper()
 	for _, path := range []string{"index.html", "0.1/docs/auth-types/jwt.html"} {
 		b.visit(path)
 		b.do("searching", chromedp.SendKeys(chromedp.CSS("[role=search] input"), "oauth_jwt_bearer"), chromedp.WaitVisible(chromedp.CSS("#Found li")))
 		links := evaluate[[]string](b, `[...document.querySelectorAll("#Found a")].map(a => a.pathname)`)
 		if !slices.Contains(links, "/0.1/docs/auth-types/oauth_jwt_bearer.html") {
-			t.Errorf("%s: links = %q", path, links)
+			b.t.Errorf("%s: links = %q", path, links)
 		}
 	}
 }
@@ -170,12 +172,14 @@ func (b *tab) search(t *testing.T) {
 // A browser shows the site without barriers, and finds pages. Nothing is asked of another server, and no error is logged.
 func TestBrowser(t *testing.T) {
 	b := open(t, output(t))
-	t.Run("barriers", b.barriers)
-	t.Run("narrow window", b.narrow)
-	t.Run("search", b.search)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.complaints) > 0 {
-		t.Errorf("complaints = %q", b.complaints)
-	}
+	defer func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if len(b.complaints) > 0 {
+			t.Errorf("complaints = %q", b.complaints)
+		}
+	}()
+	b.barriers()
+	b.narrow()
+	b.search()
 }

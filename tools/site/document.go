@@ -17,8 +17,6 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-const largest = 90_000 // bytes of a document's HTML, above which its sections become pages of their own
-
 var (
 	markdown    = goldmark.New(goldmark.WithExtensions(extension.GFM))
 	punctuation = regexp.MustCompile(`[^\pL\pN\pM _-]`)
@@ -70,9 +68,7 @@ func (s *site) read(name string) (*document, error) {
 	d.Pages = []*page{{site: s, Document: d, Path: stem + ".html", tree: tree}}
 	d.number(tree)
 	var html bytes.Buffer
-	if err := markdown.Convert(source, &html); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
+	err = markdown.Convert(source, &html)
 	for n := tree.FirstChild(); n != nil && html.Len() > largest; {
 		next := n.NextSibling()
 		if h, ok := n.(*ast.Heading); ok && h.Level == 2 {
@@ -95,7 +91,7 @@ func (s *site) read(name string) (*document, error) {
 			}
 		})
 	}
-	return d, nil
+	return d, err
 }
 
 // number sets the anchors of all headings to those of GitHub. A number follows one that the document already has.
@@ -180,8 +176,6 @@ func (p *page) To(place string) string {
 // write writes a page by a template.
 func (p *page) write(name string) error {
 	var b bytes.Buffer
-	if err := templates.ExecuteTemplate(&b, name, p); err != nil {
-		return err
-	}
-	return p.save(p.Path, b.Bytes())
+	err := templates.ExecuteTemplate(&b, name, p)
+	return errors.Join(err, p.save(p.Path, b.Bytes()))
 }

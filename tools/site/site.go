@@ -25,6 +25,7 @@ const (
 	root         = "../.." // the top of the repository
 	repository   = "https://github.com/keywright/keywright"
 	pictures     = "docs/images"
+	largest      = 90_000                                              // bytes of a document's HTML, above which its sections become pages of their own
 	consoleStyle = "server/internal/operate/console/pages/console.css" // site.css extends it
 )
 
@@ -163,8 +164,5 @@ func (s *site) front() error {
 // save writes a file of the site, which everybody may read.
 func (s *site) save(name string, content []byte) error {
 	name = filepath.Join(s.dir, filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(name, content, 0o644)
+	return errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, content, 0o644))
 }
