@@ -102,7 +102,8 @@ chart: $(KUBERNETES)/kube-apiserver ## install, upgrade and roll back the chart 
 	@tools/debian etcd-server
 	cd server/test/chart && $(TEST) -count=1 -tags cluster -v -run 'TestCluster$$' . -kubernetes $(CURDIR)/$(KUBERNETES)
 
-site: npm ## write the documents as web pages into .build/site, or those of VERSION=v0.2.0
+site: ## write the documents as web pages into .build/site, or those of VERSION=v0.2.0
+	@$(MAKE) npm NPM=tools/site
 	go -C tools/site run . $(or $(shell sed -n 's/^v\([0-9]*\.[0-9]*\)\..*/\1/p' <<<'$(VERSION)'),0.1) $(CURDIR)/.build/site
 
 mutants: $(GREMLINS)/gremlins ## change the code of PKG=./host/internal/seal, one thing at a time, and list what none of its tests notices
