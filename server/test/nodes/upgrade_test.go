@@ -101,7 +101,7 @@ type upgrade struct {
 	over           bool
 
 	served, misses, died, uncertain, consented int
-	failures                                    []string
+	failures                                   []string
 }
 
 // choose returns the next node and grant by turns. more is not set if no more requests are wanted.
