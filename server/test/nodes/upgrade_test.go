@@ -150,7 +150,7 @@ func (u *upgrade) request() {
 			}
 		case u.doomed[address]:
 			u.died++
-		case err == nil && u.killed.After(decided):
+		case err == nil && u.killed.After(decided) && (strings.Contains(body, "grant-uncertain") || owners[grant].policy == never):
 			u.uncertain++
 			u.waits[grant] = true
 		default:
