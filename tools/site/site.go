@@ -73,7 +73,7 @@ func write(repo fs.FS, version, dir string) error {
 		repo: repo, dir: dir, documents: map[string]*document{},
 		Minor: semver.MajorMinor("v" + version)[1:], Tag: semver.Canonical("v" + version),
 	}
-	for _, pattern := range []string{"*.md", "docs/*.md", "sdk/*/README.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "sdk/*/README.md", "deploy/*/README.md"} {
 		names, _ := fs.Glob(repo, pattern)
 		for _, name := range names {
 			d, err := s.read(name)
