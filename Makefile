@@ -142,10 +142,11 @@ rebuild: tinygo
 	go run ./tools/plugin check $(PLUGINS) $(EXAMPLES)
 	go run ./tools/plugin check -guest $(GUESTS)
 
-lint: $(LINT)/golangci-lint ## golangci-lint and gofumpt, on all packages or on those in DIRS
+lint: $(LINT)/golangci-lint ## golangci-lint and gofumpt, on all packages or on those in DIRS, and actionlint
 	@# All modules at once, as one workspace: a run for each would analyse what they depend on anew.
 	@mkdir -p .build && rm -f $(WORK) && GOWORK=$(WORK) go work init $(MAIN) $(MODULES)
 	@GOWORK=$(WORK) $< run --allow-parallel-runners -c .golangci.yml $(if $(DIRS),$(DIRS:%=./%),$(patsubst %,./%/...,$(MAIN) $(MODULES)))
+	@go -C tools/actionlint tool actionlint
 	@unformatted=$$($(SOURCES) | xargs -r $(LINT)/gofumpt -l); \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run make format:" $$unformatted >&2; exit 1; fi
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,7 +8,6 @@ import (
 	"testing"
 
 	"aead.dev/minisign"
-	"github.com/rhysd/actionlint"
 )
 
 // trial returns the release of the last commit, without its programs.
@@ -105,17 +103,5 @@ func TestSameBytes(t *testing.T) {
 	}
 	if first, second := sums(), sums(); first != second {
 		t.Errorf("the first release has\n%sand the second\n%s", first, second)
-	}
-}
-
-// The workflows of the repository are valid.
-func TestWorkflows(t *testing.T) {
-	var problems bytes.Buffer
-	linter, err := actionlint.NewLinter(&problems, &actionlint.LinterOptions{})
-	check(t, err)
-	found, err := linter.LintRepository("../..")
-	check(t, err)
-	if len(found) > 0 {
-		t.Error(problems.String())
 	}
 }
