@@ -222,7 +222,7 @@ func (c *cluster) start(i int) {
 	c.t.Helper()
 	for range 50 {
 		c.started++
-		p := &process{log: filepath.Join(filepath.Dir(c.file), fmt.Sprint("log", c.started)), ended: make(chan struct{})}
+		p := &process{log: c.logOf(c.started), ended: make(chan struct{})}
 		log := testworld.Must(os.Create(p.log))(c.t)
 		p.command = testworld.Must(c.command(i))(c.t)
 		p.command.Stderr = log
@@ -251,6 +251,11 @@ func (c *cluster) start(i int) {
 		<-p.ended
 	}
 	c.t.Fatal("a node does not start")
+}
+
+// logOf returns the path of the log of a start.
+func (c *cluster) logOf(start int) string {
+	return filepath.Join(filepath.Dir(c.file), fmt.Sprint("log", start))
 }
 
 // readLogs takes from the logs of the nodes which grants are lost.

@@ -150,7 +150,7 @@ func (u *upgrade) request() {
 			}
 		case u.doomed[address]:
 			u.died++
-		case err == nil && u.killed.After(decided) && (strings.Contains(body, "grant-uncertain") || owners[grant].policy == never):
+		case err == nil && u.killed.After(decided) && strings.Contains(body, `"stage":"token"`): // uncertain, lost, or the wait for the holder ended
 			u.uncertain++
 			u.waits[grant] = true
 		default:
@@ -321,11 +321,29 @@ func (u *upgrade) report(d time.Duration) {
 		"%d had a grant whose holder was killed, of which %d got a new consent; of %d redemptions, the provider refused %d; %d starts",
 		u.served, d.Round(time.Second), len(u.failures), u.misses, u.died, u.uncertain, u.consented, u.judge.redeemed, u.judge.reused, u.started)
 	for _, text := range append(u.failures, u.judge.faults...) {
-		u.t.Error(text)
+		u.t.Errorf("%s%s", text, u.cause(text))
 	}
 	if u.judge.reused > u.consented {
 		u.t.Error("the provider has taken a token for stolen, and no holder of it was killed")
 	}
+}
+
+// cause returns the lines of the logs that have the X-Request-Id of a failure.
+func (u *upgrade) cause(failure string) (lines string) {
+	_, id, found := strings.Cut(failure, `"request_id":"`)
+	if !found {
+		return ""
+	}
+	id, _, _ = strings.Cut(id, `"`)
+	for i := range u.started {
+		text := testworld.Must(os.ReadFile(u.logOf(i + 1)))(u.t)
+		for line := range strings.Lines(string(text)) {
+			if strings.Contains(line, id) {
+				lines += "\n" + line
+			}
+		}
+	}
+	return lines
 }
 
 // contracts removes what older versions need, once their nodes have ended.
