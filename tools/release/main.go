@@ -33,7 +33,7 @@ func main() {
 	key := flag.String("key", "", "the file with the private key of minisign")
 	modules := flag.Bool("modules", false, "make the modules alone")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: release [-rev REV] [-key FILE] [-modules] VERSION DIR")
+		_, _ = fmt.Fprintln(flag.CommandLine.Output(), "usage: release [-rev REV] [-key FILE] [-modules] VERSION DIR")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
