@@ -54,14 +54,14 @@ func run(ctx context.Context, rev, key string, modules bool, version, dir string
 	if err != nil {
 		return err
 	}
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return fmt.Errorf("make the directory of the release, which must be new: %w", err)
-	}
 	r, err := newRelease(ctx, ".", rev, version, dir)
 	if err != nil {
 		return err
 	}
 	defer r.close()
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return fmt.Errorf("make the directory of the release, which must be new: %w", err)
+	}
 	for _, step := range []struct {
 		name string
 		make func(context.Context) error
@@ -72,13 +72,7 @@ func run(ctx context.Context, rev, key string, modules bool, version, dir string
 		{"packages", r.writePackages},
 		{"images", r.writeImages},
 		{"bills of materials", r.writeBills},
-		{"sums", func(context.Context) error {
-			signer, err := readKey(key, dir)
-			if err != nil {
-				return err
-			}
-			return r.writeSums(signer)
-		}},
+		{"sums", func(context.Context) error { return r.writeSums(key) }},
 	} {
 		began := time.Now()
 		if err := step.make(ctx); err != nil {
@@ -107,7 +101,7 @@ type release struct {
 
 // newRelease returns a release of a revision. It writes the commit of the tags into the repository.
 func newRelease(ctx context.Context, repo, rev, version, dir string) (*release, error) {
-	if semver.Canonical(version) != version {
+	if !semver.IsValid(version) || semver.Canonical(version) != version {
 		return nil, fmt.Errorf("%q is not a version such as v0.1.0", version)
 	}
 	r := &release{version: version, dir: dir}
@@ -116,6 +110,9 @@ func newRelease(ctx context.Context, repo, rev, version, dir string) (*release, 
 		return nil, err
 	}
 	r.repo = top
+	if rev, err = git(ctx, top, "rev-parse", "--verify", rev+"^{commit}"); err != nil { // rev may be a tag with a message
+		return nil, err
+	}
 	if r.work, err = os.MkdirTemp("", "keywright-release-"); err != nil {
 		return nil, err
 	}

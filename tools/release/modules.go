@@ -22,9 +22,9 @@ import (
 // topPath is the path of the module of the library. That of the command is in its directory server.
 const topPath = "github.com/keywright/keywright"
 
-// writeCommit makes the commit of both tags. It has the tree of a revision, but its server/go.mod requires the library by version instead of
+// writeCommit makes the commit of both tags. It has the tree of the commit rev, but its server/go.mod requires the library by version instead of
 // replacing it, since `go install` refuses a module that replaces, and its server/go.sum has the hashes of that version. The archive of
-// the library has nothing of server/, so its hash does not depend on the change. A revision with that requirement is the commit itself.
+// the library has nothing of server/, so its hash does not depend on the change. If rev has that requirement, it is the commit itself.
 func (r *release) writeCommit(ctx context.Context, rev string) error {
 	sums, err := r.hashes(ctx, rev)
 	if err != nil {
@@ -43,8 +43,8 @@ func (r *release) writeCommit(ctx context.Context, rev string) error {
 		return err
 	}
 	if mod == string(edited) {
-		r.commit, err = git(ctx, r.repo, "rev-parse", rev)
-		return err
+		r.commit = rev
+		return nil
 	}
 	old, err := git(ctx, r.repo, "show", rev+":server/go.sum")
 	if err != nil {

@@ -60,10 +60,13 @@ func TestModules(t *testing.T) {
 	}
 }
 
-// A release of the tag is that of the branch.
+// A release of the tag is that of the branch, also if the tag has a message.
 func TestReleaseOfTheTag(t *testing.T) {
 	r := trial(t)
-	tag, err := newRelease(t.Context(), ".", r.commit, r.version, t.TempDir())
+	text := "object " + r.commit + "\ntype commit\ntag v0.1.0\ntagger Keywright <keywright@example.com> 0 +0000\n\nVersion 0.1.0\n"
+	object, err := command(t.Context(), r.repo, nil, strings.NewReader(text), "git", "mktag")
+	check(t, err)
+	tag, err := newRelease(t.Context(), ".", object, r.version, t.TempDir())
 	check(t, err)
 	defer tag.close()
 	if tag.commit != r.commit || !tag.date.Equal(r.date) {
@@ -86,9 +89,9 @@ func TestSameBytes(t *testing.T) {
 		check(t, r.writeArchives(t.Context()))
 		check(t, r.writePackages(t.Context()))
 		check(t, r.writeImages(t.Context()))
-		public, key, err := minisign.GenerateKey(nil)
+		check(t, r.writeSums(""))
+		public, err := minisign.PublicKeyFromFile(filepath.Join(r.dir, "trial.pub"))
 		check(t, err)
-		check(t, r.writeSums(key))
 		text, err := os.ReadFile(filepath.Join(r.dir, "SHA256SUMS"))
 		check(t, err)
 		signature, err := os.ReadFile(filepath.Join(r.dir, "SHA256SUMS.minisig"))

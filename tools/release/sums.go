@@ -63,14 +63,18 @@ func readKey(name, dir string) (minisign.PrivateKey, error) {
 	return key, write(filepath.Join(dir, "trial.pub"), text, err)
 }
 
-// writeSums writes the digests of all files, in the form of sha256sum, and a signature of them.
-func (r *release) writeSums(key minisign.PrivateKey) error {
+// writeSums writes the digests of all files, in the form of sha256sum, and a signature of them. A new key is none of these files.
+func (r *release) writeSums(key string) error {
 	var sums bytes.Buffer
 	err := walkFiles(os.DirFS(r.dir), func(name string, data []byte) { fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(data), name) })
 	if err != nil {
 		return err
 	}
-	signature := minisign.SignWithComments(key, sums.Bytes(), "Keywright "+r.version, "signature from the key of Keywright's releases")
+	signer, err := readKey(key, r.dir)
+	if err != nil {
+		return err
+	}
+	signature := minisign.SignWithComments(signer, sums.Bytes(), "Keywright "+r.version, "signature from the key of Keywright's releases")
 	return errors.Join(
 		os.WriteFile(filepath.Join(r.dir, "SHA256SUMS"), sums.Bytes(), 0o644),
 		os.WriteFile(filepath.Join(r.dir, "SHA256SUMS.minisig"), signature, 0o644),
