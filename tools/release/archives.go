@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -109,16 +110,27 @@ func (r *release) writeArchives(ctx context.Context) error {
 			return err
 		}
 	}
+	return r.writeChart(ctx)
+}
+
+// writeChart writes the archive of the chart. Its version and that of its program are the release's.
+func (r *release) writeChart(ctx context.Context) error {
 	chart, err := r.tree(ctx, "deploy/chart")
-	if err != nil || len(chart) == 0 {
+	if err != nil {
 		return err
 	}
-	for i := range chart {
-		chart[i].name = "keywright/" + chart[i].name
+	for i, f := range chart {
+		chart[i].name = "keywright/" + f.name
+		if f.name == "Chart.yaml" {
+			chart[i].data = chartVersion.ReplaceAll(f.data, []byte("${1} "+r.version[1:]))
+		}
 	}
 	data, err := packed(chart, r.date)
 	return write(filepath.Join(r.dir, "keywright-chart_"+r.version[1:]+".tgz"), data, err)
 }
+
+// chartVersion matches the lines of Chart.yaml with the version of the chart, and that of its program.
+var chartVersion = regexp.MustCompile(`(?m)^((?:appV|v)ersion:) .*$`)
 
 // files returns what the archive of a target has.
 func (r *release) files(ctx context.Context, t target) ([]file, error) {

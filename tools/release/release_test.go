@@ -74,6 +74,21 @@ func TestReleaseOfTheTag(t *testing.T) {
 	}
 }
 
+// The chart of a release has its version, and names its image.
+func TestChart(t *testing.T) {
+	r, err := newRelease(t.Context(), ".", "HEAD", "v0.2.0-rc.1", t.TempDir())
+	check(t, err)
+	defer r.close()
+	check(t, r.writeChart(t.Context()))
+	text, err := command(t.Context(), r.dir, nil, nil, "tar", "-xzOf", "keywright-chart_0.2.0-rc.1.tgz", "keywright/Chart.yaml")
+	check(t, err)
+	for _, line := range []string{"version: 0.2.0-rc.1", "appVersion: 0.2.0-rc.1"} {
+		if !slices.Contains(strings.Split(text, "\n"), line) {
+			t.Errorf("Chart.yaml lacks %q:\n%s", line, text)
+		}
+	}
+}
+
 // Packages, images and archives of the same programs are the same bytes in another directory, at another hour.
 func TestSameBytes(t *testing.T) {
 	sums := func() string {
