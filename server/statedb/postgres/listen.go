@@ -25,6 +25,8 @@ type listener struct {
 	dial func(context.Context) (*pgx.ConnConfig, error)
 	log  *slog.Logger
 
+	// first is the connection until start listens on it, or nil.
+	first  *pgx.Conn
 	ctx    context.Context
 	cancel context.CancelFunc
 	done   sync.WaitGroup
@@ -88,19 +90,28 @@ func (l *listener) start(wake func(state.ID)) {
 func (l *listener) stop() {
 	l.cancel()
 	l.done.Wait()
+	if l.first != nil {
+		closeConnection(l.first)
+	}
+}
+
+// closeConnection closes a connection within a second.
+func closeConnection(connection *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = connection.Close(ctx)
 }
 
 // listen listens until the connection breaks.
 func (l *listener) listen(wake func(state.ID)) error {
-	connection, err := l.connect()
-	if err != nil {
-		return err
+	connection := l.first
+	if l.first = nil; connection == nil {
+		var err error
+		if connection, err = l.connect(l.ctx); err != nil {
+			return err
+		}
 	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(l.ctx), time.Second)
-		defer cancel()
-		_ = connection.Close(ctx)
-	}()
+	defer closeConnection(connection)
 	l.turn(true)
 	for {
 		news, err := connection.WaitForNotification(l.ctx)
@@ -114,8 +125,8 @@ func (l *listener) listen(wake func(state.ID)) error {
 	}
 }
 
-func (l *listener) connect() (*pgx.Conn, error) {
-	ctx, cancel := context.WithTimeout(l.ctx, usual.limit)
+func (l *listener) connect(ctx context.Context) (*pgx.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, usual.limit)
 	defer cancel()
 	config, err := l.dial(ctx)
 	if err != nil {

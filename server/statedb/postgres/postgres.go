@@ -80,11 +80,16 @@ func connect(ctx context.Context, config *pgx.ConnConfig, options Options, times
 
 // start migrates the database and returns its store. It closes db if it fails.
 func start(ctx context.Context, db *sql.DB, dial func(context.Context) (*pgx.ConnConfig, error), options Options, times tuning) (statedb.Database, error) {
+	log := cmp.Or(options.Logger, slog.New(slog.DiscardHandler))
+	listener := newListener(dial, log)
+	if !options.Pooler {
+		listener.first, _ = listener.connect(ctx) // before Up: a contraction sees this connection, or Up sees the contraction
+	}
 	if err := migrate.Up(ctx, db, migrate.Postgres, sqlstate.Schema); err != nil {
+		listener.stop()
 		_ = db.Close()
 		return nil, sqlstate.Fault(ctx, "open the database of PostgreSQL", err, explain)
 	}
-	log := cmp.Or(options.Logger, slog.New(slog.DiscardHandler))
 	config := sqlstate.Config{
 		Reads: db, Writes: db, Dialect: migrate.Postgres,
 		Now: `COALESCE($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)`, Clock: times.clock,
@@ -95,7 +100,6 @@ func start(ctx context.Context, db *sql.DB, dial func(context.Context) (*pgx.Con
 	if options.Pooler {
 		return sqlstate.New(ctx, config)
 	}
-	listener := newListener(dial, log)
 	config.Listening, config.Close = listener.state, listener.stop
 	store, err := sqlstate.New(ctx, config)
 	if err != nil {
