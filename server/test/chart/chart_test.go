@@ -135,6 +135,20 @@ var releases = []struct {
 	},
 }
 
+// Names that YAML takes for a number or a truth value are texts, and a variable has the value that it is given: Kubernetes makes one dollar of
+// two.
+func TestOddValues(t *testing.T) {
+	text := testworld.Must(helm(t, "template", "true", directory, "--set-string", "existingConfigMap=1,tls.secret=on,operators.secret=1e3,nameOverride=null",
+		"--set-string", "variables.a=$(HOME)", "--set", "serviceMonitor.enabled=true"))(t)
+	pod := deployment(t, text).Spec.Template
+	if got := pod.Labels["app.kubernetes.io/instance"]; got != "true" {
+		t.Errorf("the label is %q", got)
+	}
+	if !slices.Contains(pod.Spec.Containers[0].Args, "--var=a=$$(HOME)") {
+		t.Errorf("the arguments are %q", pod.Spec.Containers[0].Args)
+	}
+}
+
 // threats.md 575: each release has the objects that its values ask for, which are valid. No object is or has a secret, and its pods are
 // restricted.
 func TestReleases(t *testing.T) {
