@@ -93,7 +93,7 @@ screenshots: deps ## make the pictures of docs/console.md again
 	cd server/test/console && go test -count=1 -run TestScreenshots . -screenshots $(CURDIR)/docs/images
 
 release: ## make the files of a release VERSION=v0.1.0 from the last commit in .build/release, and the site, and try each; publish nothing
-	rm -rf .build/release
+	rm -rf .build/release && mkdir -p .build
 	go -C tools/release run . $(or $(VERSION),v0.0.0) $(CURDIR)/.build/release
 	tools/release/smoke .build/release
 	$(MAKE) chart fips site
@@ -104,7 +104,7 @@ chart: $(KUBERNETES)/kube-apiserver ## install, upgrade and roll back the chart 
 
 site: ## write the documents as web pages into .build/site, or those of VERSION=v0.2.0
 	@$(MAKE) npm NPM=tools/site
-	go -C tools/site run . $(or $(shell sed -n 's/^v\([0-9]*\.[0-9]*\)\..*/\1/p' <<<'$(VERSION)'),0.1) $(CURDIR)/.build/site
+	go -C tools/site run . $(or $(patsubst v%,%,$(VERSION)),0.1) $(CURDIR)/.build/site
 
 mutants: $(GREMLINS)/gremlins ## change the code of PKG=./host/internal/seal, one thing at a time, and list what none of its tests notices
 	$< unleash --threshold-efficacy 90 --timeout-coefficient 5 $(PKG)
