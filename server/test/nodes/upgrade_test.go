@@ -321,7 +321,7 @@ func (u *upgrade) report(d time.Duration) {
 		"%d had a grant whose holder was killed, of which %d got a new consent; of %d redemptions, the provider refused %d; %d starts",
 		u.served, d.Round(time.Second), len(u.failures), u.misses, u.died, u.uncertain, u.consented, u.judge.redeemed, u.judge.reused, u.started)
 	for _, text := range append(u.failures, u.judge.faults...) {
-		u.t.Errorf("%s%s", text, u.cause(text))
+		u.t.Error(text + u.cause(text))
 	}
 	if u.judge.reused > u.consented {
 		u.t.Error("the provider has taken a token for stolen, and no holder of it was killed")
