@@ -54,7 +54,7 @@ func run(ctx context.Context, rev, key string, modules bool, version, dir string
 	if err != nil {
 		return err
 	}
-	r, err := newRelease(ctx, ".", rev, version, dir)
+	r, err := newRelease(ctx, rev, version, dir)
 	if err != nil {
 		return err
 	}
@@ -100,12 +100,12 @@ type release struct {
 }
 
 // newRelease returns a release of a revision. It writes the commit of the tags into the repository.
-func newRelease(ctx context.Context, repo, rev, version, dir string) (*release, error) {
+func newRelease(ctx context.Context, rev, version, dir string) (*release, error) {
 	if !semver.IsValid(version) || semver.Canonical(version) != version {
 		return nil, fmt.Errorf("%q is not a version such as v0.1.0", version)
 	}
 	r := &release{version: version, dir: dir}
-	top, err := git(ctx, repo, "rev-parse", "--show-toplevel")
+	top, err := git(ctx, ".", "rev-parse", "--show-toplevel")
 	if err != nil {
 		return nil, err
 	}

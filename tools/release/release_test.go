@@ -13,7 +13,7 @@ import (
 // trial returns the release of the last commit, without its programs.
 func trial(t *testing.T) *release {
 	t.Helper()
-	r, err := newRelease(t.Context(), ".", "HEAD", "v0.1.0", t.TempDir())
+	r, err := newRelease(t.Context(), "HEAD", "v0.1.0", t.TempDir())
 	check(t, err)
 	t.Cleanup(r.close)
 	return r
@@ -66,7 +66,7 @@ func TestReleaseOfTheTag(t *testing.T) {
 	text := "object " + r.commit + "\ntype commit\ntag v0.1.0\ntagger Keywright <keywright@example.com> 0 +0000\n\nVersion 0.1.0\n"
 	object, err := command(t.Context(), r.repo, nil, strings.NewReader(text), "git", "mktag")
 	check(t, err)
-	tag, err := newRelease(t.Context(), ".", object, r.version, t.TempDir())
+	tag, err := newRelease(t.Context(), object, r.version, t.TempDir())
 	check(t, err)
 	defer tag.close()
 	if tag.commit != r.commit || !tag.date.Equal(r.date) {
@@ -76,7 +76,7 @@ func TestReleaseOfTheTag(t *testing.T) {
 
 // The chart of a release has its version, and names its image.
 func TestChart(t *testing.T) {
-	r, err := newRelease(t.Context(), ".", "HEAD", "v0.2.0-rc.1", t.TempDir())
+	r, err := newRelease(t.Context(), "HEAD", "v0.2.0-rc.1", t.TempDir())
 	check(t, err)
 	defer r.close()
 	check(t, r.writeChart(t.Context()))
