@@ -25,10 +25,14 @@ type target struct {
 }
 
 var targets = []target{
-	{"linux", "amd64", false}, {"linux", "arm64", false},
-	{"darwin", "amd64", false}, {"darwin", "arm64", false},
-	{"windows", "amd64", false}, {"windows", "arm64", false},
-	{"linux", "amd64", true}, {"linux", "arm64", true},
+	{"linux", "amd64", false},
+	{"linux", "arm64", false},
+	{"darwin", "amd64", false},
+	{"darwin", "arm64", false},
+	{"windows", "amd64", false},
+	{"windows", "arm64", false},
+	{"linux", "amd64", true},
+	{"linux", "arm64", true},
 }
 
 func (t target) String() string {
