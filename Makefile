@@ -94,7 +94,7 @@ screenshots: deps ## make the pictures of docs/console.md again
 
 release: ## make the files of a release VERSION=v0.1.0 from the last commit in .build/release, and the site, and try each; publish nothing
 	rm -rf .build/release && mkdir -p .build
-	go -C tools/release run . $(or $(VERSION),v0.0.0) $(CURDIR)/.build/release
+	go -C tools/release run . '$(or $(VERSION),v0.0.0)' $(CURDIR)/.build/release
 	tools/release/smoke .build/release
 	$(MAKE) chart fips site
 

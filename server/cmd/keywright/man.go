@@ -12,10 +12,17 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/mod/semver"
 )
 
-// site is the address of the documents, which are in docs/ of the repository.
-const site = "https://keywright.github.io/keywright/0.1/"
+// site returns the address of the documents of this version, which are in docs/ of the repository.
+func site() string {
+	minor := strings.TrimPrefix(semver.MajorMinor(moduleVersion()), "v")
+	if minor == "" || minor == "0.0" { // it is not built from a published version
+		minor = "0.1"
+	}
+	return "https://keywright.github.io/keywright/" + minor + "/"
+}
 
 func manCommand() *cobra.Command {
 	var date string
@@ -78,7 +85,7 @@ func manPage(c *cobra.Command, name, date string) string {
 	if c.HasParent() {
 		fmt.Fprintf(&b, "\\fB%s\\fR(1), ", roff(strings.ReplaceAll(c.Parent().CommandPath(), " ", "-")))
 	}
-	return b.String() + roff(site) + "\n"
+	return b.String() + roff(site()) + "\n"
 }
 
 func writeManFlag(b *strings.Builder, f *pflag.Flag) {
@@ -105,7 +112,7 @@ var (
 
 // roffText is [roff] for a text of the help. What stands between backquotes has another font, and documents their address.
 func roffText(text string, font rune) string {
-	text = roff(reference.ReplaceAllString(text, site+"docs/$1.html"))
+	text = roff(reference.ReplaceAllString(text, site()+"docs/$1.html"))
 	return quoted.ReplaceAllString(text, `\f`+string(font)+`$1\fR`)
 }
 
