@@ -152,7 +152,7 @@ func TestDockerfile(t *testing.T) {
 		names = append(names, name)
 		values[name] = value
 	}
-	if want := []string{"FROM", "COPY", "COPY", "USER", "EXPOSE", "ENTRYPOINT", "CMD"}; !slices.Equal(names, want) {
+	if want := []string{"FROM", "COPY", "USER", "EXPOSE", "ENTRYPOINT", "CMD"}; !slices.Equal(names, want) {
 		t.Errorf("it has %q, want %q", names, want)
 	}
 	if values["FROM"] != "scratch" {
