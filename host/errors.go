@@ -318,7 +318,8 @@ var (
 	// ErrServerCertificate means that the certificate of a server cannot be verified: it has expired, is for another name, or is
 	// signed by an unknown authority.
 	ErrServerCertificate error = egress.ErrCertificate
-	// ErrBusy means that a call was not made, because so many others wait for token endpoints, for the store of keys or for their turn.
+	// ErrBusy means that a call was not made, because so many others wait for token endpoints, for the store of keys or for their turn, or another
+	// node had the turn of its grant for as long as the call may take.
 	ErrBusy error = run.ErrBusy
 	// ErrClosed means that [Host.Close] was called.
 	ErrClosed error = run.ErrClosed

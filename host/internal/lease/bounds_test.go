@@ -226,6 +226,14 @@ func TestWaitsEnd(t *testing.T) {
 	if testworld.WantError(t, "Begin returns", err, "wait for another call with the grant"); !errors.Is(err, context.Canceled) {
 		t.Errorf("Begin returns %v, want context.Canceled", err)
 	}
+	synctest.Test(t, func(t *testing.T) {
+		hurried, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := newNode(t, waiter{memory, deaf}, key).Begin(hurried, grantKey, []byte("seed"), true)
+		if !errors.Is(err, lease.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Begin returns %v, want ErrBusy", err)
+		}
+	})
 	turn.End(t.Context())
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/keywright/keywright/internal/fairqueue"
 )
 
-// ErrBusy means that a call was not made, because so many others wait.
+// ErrBusy means that a call was not made, because so many others wait, or one for as long as the call may take.
 var ErrBusy = errors.New("too many other calls")
 
 const (

@@ -120,7 +120,11 @@ func (n *Node) take(ctx context.Context, id state.ID, row reading, rec record) (
 		rec.Open, rec.SeenAge = false, 0 // no earlier holder can write any more
 		return &Turn{n: n, lease: lease, rec: rec, start: start}, nil
 	}
-	if err := n.wait(ctx, id, row); err != nil {
+	err = n.wait(ctx, id, row)
+	if errors.Is(err, context.DeadlineExceeded) { // such as after the node of the other call was killed
+		err = fmt.Errorf("%w: %w", ErrBusy, err)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("wait for another call with the grant: %w", err)
 	}
 	return nil, nil

@@ -150,7 +150,7 @@ func (u *upgrade) request() {
 			}
 		case u.doomed[address]:
 			u.died++
-		case err == nil && u.killed.After(decided) && strings.Contains(body, `"stage":"token"`): // uncertain, lost, or the wait for the holder ended
+		case status == http.StatusServiceUnavailable && u.killed.After(decided) && strings.Contains(body, `"stage":"token"`): // not yet again
 			u.uncertain++
 			u.waits[grant] = true
 		default:
