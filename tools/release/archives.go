@@ -28,10 +28,7 @@ func writeTar(w io.Writer, files []file, date time.Time) error {
 	archive := tar.NewWriter(w)
 	for _, f := range files {
 		header := &tar.Header{
-			Typeflag: tar.TypeReg, Name: f.name, Mode: int64(f.mode.Perm()), Size: int64(len(f.data)), ModTime: date, Format: tar.FormatUSTAR,
-		}
-		if f.mode.IsDir() {
-			header.Typeflag = tar.TypeDir
+			Typeflag: tar.TypeReg, Name: f.name, Mode: int64(f.mode), Size: int64(len(f.data)), ModTime: date, Format: tar.FormatUSTAR,
 		}
 		if err := archive.WriteHeader(header); err != nil {
 			return err
@@ -43,21 +40,23 @@ func writeTar(w io.Writer, files []file, date time.Time) error {
 	return archive.Close()
 }
 
-// writeZipFiles is like writeTar, for a zip archive.
-func writeZipFiles(w io.Writer, files []file, date time.Time) error {
-	archive := zip.NewWriter(w)
+// zipped is like packed, for a zip archive.
+func zipped(files []file, date time.Time) ([]byte, error) {
+	var all bytes.Buffer
+	archive := zip.NewWriter(&all)
 	for _, f := range files {
 		header := &zip.FileHeader{Name: f.name, Method: zip.Deflate, Modified: date}
 		header.SetMode(f.mode)
 		entry, err := archive.CreateHeader(header)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if _, err := entry.Write(f.data); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return archive.Close()
+	err := archive.Close()
+	return all.Bytes(), err
 }
 
 // packed returns an archive in tar and gzip.
@@ -93,20 +92,16 @@ func (r *release) writeArchives(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		name := "keywright_" + r.version[1:] + "_" + t.String()
+		name := r.file("_" + t.String())
 		for i := range files {
-			files[i].name = name + "/" + files[i].name
+			files[i].name = filepath.Base(name) + "/" + files[i].name
 		}
-		var all bytes.Buffer
-		if suffix := ".tar.gz"; t.os != "windows" {
-			data, err := packed(files, r.date)
-			if err := write(filepath.Join(r.dir, name+suffix), data, err); err != nil {
-				return err
-			}
-			continue
+		pack, suffix := packed, ".tar.gz"
+		if t.os == "windows" {
+			pack, suffix = zipped, ".zip"
 		}
-		err = writeZipFiles(&all, files, r.date)
-		if err := write(filepath.Join(r.dir, name+".zip"), all.Bytes(), err); err != nil {
+		data, err := pack(files, r.date)
+		if err := write(name+suffix, data, err); err != nil {
 			return err
 		}
 	}
@@ -140,20 +135,13 @@ func (r *release) files(ctx context.Context, t target) ([]file, error) {
 	}
 	files := []file{{filepath.Base(r.program(t)), 0o755, program}}
 	for _, dir := range []string{"completion", "man"} {
-		err := fs.WalkDir(os.DirFS(r.work), dir, func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() {
-				return err
-			}
-			data, err := os.ReadFile(filepath.Join(r.work, path))
-			files = append(files, file{path, 0o644, data})
-			return err
-		})
+		err := walkFiles(os.DirFS(filepath.Join(r.work, dir)), func(name string, data []byte) { files = append(files, file{dir + "/" + name, 0o644, data}) })
 		if err != nil {
 			return nil, err
 		}
 	}
 	for _, path := range []string{"LICENSE", "NOTICE", "deploy/keywright.service", "deploy/keywright-content.service", "deploy/connectors.yaml"} {
-		data, err := r.source(ctx, path)
+		data, err := r.source(ctx, r.commit, path)
 		if err != nil {
 			return nil, err
 		}
@@ -163,10 +151,9 @@ func (r *release) files(ctx context.Context, t target) ([]file, error) {
 	return files, nil
 }
 
-// source returns a file of the commit.
-func (r *release) source(ctx context.Context, path string) ([]byte, error) {
-	text, err := git(ctx, r.repo, "show", r.commit+":"+path)
-	return []byte(text + "\n"), err
+// source returns a file of a commit.
+func (r *release) source(ctx context.Context, rev, path string) ([]byte, error) {
+	return output(ctx, r.repo, nil, nil, "git", "show", rev+":"+path)
 }
 
 // tree returns the files of the commit in a directory, by their paths in it.
@@ -177,7 +164,7 @@ func (r *release) tree(ctx context.Context, dir string) ([]file, error) {
 	}
 	var files []file
 	for path := range strings.SplitSeq(list, "\n") {
-		data, err := r.source(ctx, path)
+		data, err := r.source(ctx, r.commit, path)
 		if err != nil {
 			return nil, err
 		}

@@ -72,8 +72,8 @@ func (r *release) install(ctx context.Context, t target) error {
 	if t.fips {
 		env = append(env, "GOFIPS140="+fips)
 	}
-	module := topPath + "/server@" + r.version
-	if _, err := command(ctx, r.work, env, nil, "go", "install", "-trimpath", "-ldflags=-s", "-buildvcs=false", strings.Replace(module, "@", "/cmd/keywright@", 1)); err != nil {
+	program := topPath + "/server/cmd/keywright@" + r.version
+	if _, err := command(ctx, r.work, env, nil, "go", "install", "-trimpath", "-ldflags=-s", "-buildvcs=false", program); err != nil {
 		return err
 	}
 	bin := filepath.Join(r.work, "go", "bin") // with a directory for each target but that of this machine
@@ -118,8 +118,8 @@ func (r *release) describe(ctx context.Context) error {
 		return err
 	}
 	for shell, name := range map[string]string{"bash": "keywright.bash", "zsh": "_keywright", "fish": "keywright.fish", "powershell": "keywright.ps1"} {
-		script, err := command(ctx, r.work, nil, nil, program, "completion", shell)
-		if err := write(filepath.Join(completion, name), []byte(script+"\n"), err); err != nil {
+		script, err := output(ctx, r.work, nil, nil, program, "completion", shell)
+		if err := write(filepath.Join(completion, name), script, err); err != nil {
 			return err
 		}
 	}

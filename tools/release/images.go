@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
@@ -78,7 +77,7 @@ func (r *release) image(ctx context.Context, t target) (v1.Image, error) {
 	}
 	files := []file{{"keywright", 0o755, program}}
 	for _, name := range []string{"LICENSE", "NOTICE"} {
-		data, err := r.source(ctx, name)
+		data, err := r.source(ctx, r.commit, name)
 		if err != nil {
 			return nil, err
 		}
@@ -120,8 +119,6 @@ func (r *release) image(ctx context.Context, t target) (v1.Image, error) {
 // readTree returns all files of a directory by their paths in it, in their order.
 func readTree(dir string) ([]file, error) {
 	var all []file
-	root := os.DirFS(dir)
-	err := walkFiles(root, func(name string, data []byte) { all = append(all, file{name, 0o644, data}) })
-	slices.SortFunc(all, func(a, b file) int { return bytes.Compare([]byte(a.name), []byte(b.name)) })
+	err := walkFiles(os.DirFS(dir), func(name string, data []byte) { all = append(all, file{name, 0o644, data}) })
 	return all, err
 }

@@ -42,11 +42,11 @@ func (r *release) writeCommit(ctx context.Context, rev string) error {
 	if err != nil {
 		return err
 	}
-	if mod == string(edited) {
+	if bytes.Equal(mod, edited) {
 		r.commit = rev
 		return nil
 	}
-	old, err := git(ctx, r.repo, "show", rev+":server/go.sum")
+	old, err := r.source(ctx, rev, "server/go.sum")
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (r *release) writeCommit(ctx context.Context, rev string) error {
 	if _, err := command(ctx, r.repo, index, nil, "git", "read-tree", rev); err != nil {
 		return err
 	}
-	for path, text := range map[string][]byte{"server/go.mod": edited, "server/go.sum": []byte(old + "\n" + sums)} {
+	for path, text := range map[string][]byte{"server/go.mod": edited, "server/go.sum": append(old, sums...)} {
 		blob, err := command(ctx, r.repo, nil, bytes.NewReader(text), "git", "hash-object", "-w", "--stdin")
 		if err != nil {
 			return err
@@ -76,22 +76,21 @@ func (r *release) writeCommit(ctx context.Context, rev string) error {
 }
 
 // requirement returns server/go.mod, and the same with a requirement in place of the replacement.
-func (r *release) requirement(ctx context.Context, rev string) (mod string, edited []byte, err error) {
-	mod, err = git(ctx, r.repo, "show", rev+":server/go.mod")
+func (r *release) requirement(ctx context.Context, rev string) (mod, edited []byte, err error) {
+	mod, err = r.source(ctx, rev, "server/go.mod")
 	if err != nil {
-		return "", nil, err
+		return nil, nil, err
 	}
-	mod += "\n"
-	file, err := modfile.Parse("server/go.mod", []byte(mod), nil)
+	file, err := modfile.Parse("server/go.mod", mod, nil)
 	if err != nil {
-		return "", nil, err
+		return nil, nil, err
 	}
 	if err := errors.Join(file.DropReplace(topPath, ""), file.AddRequire(topPath, r.version)); err != nil {
-		return "", nil, err
+		return nil, nil, err
 	}
 	file.Cleanup()
 	if len(file.Replace)+len(file.Exclude) > 0 {
-		return "", nil, errors.New("server/go.mod replaces or excludes other modules, so that `go install` would refuse it: remove that")
+		return nil, nil, errors.New("server/go.mod replaces or excludes other modules, so that `go install` would refuse it: remove that")
 	}
 	edited, err = file.Format()
 	return mod, edited, err
@@ -107,12 +106,12 @@ func (r *release) hashes(ctx context.Context, rev string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text, err := git(ctx, r.repo, "show", rev+":go.mod")
+	text, err := r.source(ctx, rev, "go.mod")
 	if err != nil {
 		return "", err
 	}
 	mod, err := dirhash.Hash1([]string{"go.mod"}, func(string) (io.ReadCloser, error) {
-		return io.NopCloser(strings.NewReader(text + "\n")), nil
+		return io.NopCloser(bytes.NewReader(text)), nil
 	})
 	return fmt.Sprintf("%[1]s %[2]s %[3]s\n%[1]s %[2]s/go.mod %[4]s\n", topPath, r.version, all, mod), err
 }
@@ -141,7 +140,7 @@ func (r *release) writeProxy(ctx context.Context) error {
 		if err := r.writeZip(filepath.Join(base, r.version+".zip"), r.commit, dir); err != nil {
 			return err
 		}
-		mod, err := git(ctx, r.repo, "show", r.commit+":"+strings.TrimPrefix(dir+"/go.mod", "/"))
+		mod, err := r.source(ctx, r.commit, strings.TrimPrefix(dir+"/go.mod", "/"))
 		if err != nil {
 			return err
 		}
@@ -152,8 +151,8 @@ func (r *release) writeProxy(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for name, text := range map[string]string{r.version + ".mod": mod + "\n", r.version + ".info": string(info), "list": r.version + "\n"} {
-			if err := os.WriteFile(filepath.Join(base, name), []byte(text), 0o644); err != nil {
+		for name, text := range map[string][]byte{r.version + ".mod": mod, r.version + ".info": info, "list": []byte(r.version + "\n")} {
+			if err := os.WriteFile(filepath.Join(base, name), text, 0o644); err != nil {
 				return err
 			}
 		}
@@ -166,14 +165,20 @@ func git(ctx context.Context, dir string, args ...string) (string, error) {
 	return command(ctx, dir, nil, nil, "git", args...)
 }
 
-// command returns what a program prints, without the newline at its end. The environment has env, too.
+// command is like output, without the newline at the end.
 func command(ctx context.Context, dir string, env []string, input io.Reader, name string, args ...string) (string, error) {
+	text, err := output(ctx, dir, env, input, name, args...)
+	return strings.TrimSuffix(string(text), "\n"), err
+}
+
+// output returns what a program prints. The environment has env, too.
+func output(ctx context.Context, dir string, env []string, input io.Reader, name string, args ...string) ([]byte, error) {
 	var problems bytes.Buffer
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir, c.Env, c.Stdin, c.Stderr = dir, append(os.Environ(), env...), input, &problems
-	output, err := c.Output()
+	text, err := c.Output()
 	if err != nil {
-		return "", fmt.Errorf("%s: %w\n%s", strings.Join(c.Args, " "), err, problems.Bytes())
+		return nil, fmt.Errorf("%s: %w\n%s", strings.Join(c.Args, " "), err, problems.Bytes())
 	}
-	return strings.TrimSuffix(string(output), "\n"), nil
+	return text, nil
 }
