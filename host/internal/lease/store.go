@@ -244,6 +244,9 @@ func (r *keyring) seal(id state.ID, generation int64, value []byte) []byte {
 	return first.aead.Seal(first.id[:len(first.id):len(first.id)], nil, value, bound(id, generation))
 }
 
+// first reports whether a value is sealed with the first key.
+func (r *keyring) first(sealed []byte) bool { return bytes.HasPrefix(sealed, r.keys[0].id[:]) }
+
 // open opens what seal has sealed for the same row and generation.
 func (r *keyring) open(id state.ID, generation int64, sealed []byte) ([]byte, error) {
 	for _, key := range r.keys {
@@ -267,6 +270,8 @@ const (
 	useSeed
 	usePartition
 	useSerial
+	useSaved
+	useRecord
 )
 
 // hash returns a hash of parts under the name key. Lists of parts that differ have different hashes.
@@ -328,7 +333,7 @@ func (n *Node) rekey(ctx context.Context, id state.ID, row state.Row, counts *Re
 	switch {
 	case row.Value == nil:
 		return true, nil
-	case bytes.HasPrefix(row.Value, n.ring.keys[0].id[:]):
+	case n.ring.first(row.Value):
 		counts.Current++
 		return true, nil
 	}

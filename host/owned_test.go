@@ -1,0 +1,93 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/internal/testworld"
+)
+
+// sharedState returns a State of a store with these keys.
+func sharedState(t *testing.T, store state.Store, keys ...[]byte) *host.State {
+	t.Helper()
+	s := testworld.Must(host.NewState(t.Context(), host.StateConfig{Store: store, Keys: keys}))(t)
+	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	return s
+}
+
+// A secret that a tenant has given is sealed in the store, is the one of all nodes, and has a fingerprint in place of its value. After its
+// removal no other store answers for it (threats.md 580).
+func TestOwnedSecret(t *testing.T) {
+	const name, canary = "tenants/acme/orders", "canary-of-a-tenant"
+	inner := &failingStore{Store: state.NewMemory(nil)}
+	first, second := sharedState(t, inner, stateKey).Secrets(), sharedState(t, inner, stateKey).Secrets()
+	lower := host.FirstOf(second, host.MapSecrets{name: "lower"})
+	wantSecret := func(want string) {
+		t.Helper()
+		if got, err := lower.Secret(t.Context(), name); err != nil || got != want {
+			t.Errorf("secret = %q, err = %v, want %q", got, err, want)
+		}
+	}
+	wantSecret("lower")
+	testworld.Check(t, first.Set(t.Context(), name, canary, "ann"))
+	wantSecret(canary)
+	info, err := second.Info(t.Context(), name)
+	if err != nil || len(info.Fingerprint) != 6 || info.By != "ann" {
+		t.Errorf("info = %+v, err = %v", info, err)
+	}
+	testworld.Check(t, first.Set(t.Context(), name, canary+"2", "bob"))
+	wantSecret(canary + "2")
+	if now := testworld.Must(second.Info(t.Context(), name))(t); now.Fingerprint == info.Fingerprint || now.By != "bob" {
+		t.Errorf("info = %+v after %+v", now, info)
+	}
+	testworld.Check(t, first.Remove(t.Context(), name, "ann"))
+	if got, err := lower.Secret(t.Context(), name); !errors.Is(err, host.ErrOwnedRemoved) || errors.Is(err, host.ErrSecretNotFound) {
+		t.Errorf("after its removal: %q, %v", got, err)
+	}
+	if all := strings.Join(inner.held, "\n"); all == "" || strings.Contains(all, canary) || strings.Contains(all, "acme") {
+		t.Error("the store has seen the secret or its tenant")
+	}
+	for bad, text := range map[string]string{"orders": "x", "tenants/A/orders": "x", "tenants/acme/../b": "x", name: " "} {
+		if err := first.Set(t.Context(), bad, text, "ann"); err == nil {
+			t.Errorf("%s = %q: it was set", bad, text)
+		}
+	}
+	if _, err := first.Secret(t.Context(), "orders"); !errors.Is(err, host.ErrSecretNotFound) {
+		t.Errorf("a secret of nobody: %v", err)
+	}
+}
+
+// A secret and a variable of one name are two texts. A new state key seals both, and a grant is counted as one beside them.
+func TestOwnedRekey(t *testing.T) {
+	const name = "tenants/acme/region"
+	newKey := []byte("another state key of 32 bytes...")
+	store := state.NewMemory(nil)
+	s := sharedState(t, store, stateKey)
+	testworld.Check(t, s.Secrets().Set(t.Context(), name, "secret", "ann"))
+	testworld.Check(t, s.Variables().Set(t.Context(), name, "eu", "ann"))
+	sealed := s.Seal(s.Name("a", "b"), []byte("text"))
+	if counts, err := sharedState(t, store, newKey, stateKey).Rekey(t.Context()); err != nil || counts.Sealed != 3 { // with the key of names
+		t.Errorf("counts = %+v, err = %v", counts, err)
+	}
+	s = sharedState(t, store, newKey)
+	for what, owned := range map[string]*host.Owned{"secret": s.Secrets(), "eu": s.Variables()} {
+		if got, err := owned.Secret(t.Context(), name); err != nil || got != what {
+			t.Errorf("text = %q, err = %v, want %q", got, err, what)
+		}
+	}
+	if grants, err := s.Grants(t.Context()); err != nil || len(grants) != 0 {
+		t.Errorf("grants = %v, err = %v", grants, err)
+	}
+	both := sharedState(t, store, newKey, stateKey)
+	value, current, err := both.Open(both.Name("a", "b"), sealed)
+	if err != nil || string(value) != "text" || current {
+		t.Errorf("value = %q, current = %t, err = %v", value, current, err)
+	}
+	if _, _, err := both.Open(both.Name("ab"), sealed); err == nil {
+		t.Error("a value opens in another record")
+	}
+}
