@@ -13,8 +13,9 @@ import (
 // Database is a store of state in a database. Any number of processes may open the same one.
 type Database interface {
 	state.Store
-	// Sweep deletes up to limit rows that have had no value, and nobody who leased them, for an hour, and returns their number.
-	// The store calls it now and then by itself.
+	Records
+	// Sweep deletes up to limit rows that have had no value, and nobody who leased them, for an hour, and as many records that have
+	// expired. It returns the larger number. The store calls it now and then by itself.
 	Sweep(ctx context.Context, limit int) (int, error)
 	// Close ends all waiting and closes the database after the running calls have ended.
 	Close() error

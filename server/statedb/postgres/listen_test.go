@@ -125,13 +125,14 @@ func TestStatements(t *testing.T) {
 	if sent := counter.take(); len(sent) > 0 {
 		t.Errorf("an idle process sent %q", sent)
 	}
-	once := func(what string, call func()) {
+	some := func(n int, what string, call func()) {
 		t.Helper()
 		counter.take()
-		if call(); len(counter.statements) != 1 {
+		if call(); len(counter.statements) != n {
 			t.Errorf("%s is %q", what, counter.take())
 		}
 	}
+	once := func(what string, call func()) { t.Helper(); some(1, what, call) }
 	id := state.ID(sha256.Sum256([]byte("a")))
 	var lease state.Lease
 	once("Acquire", func() { lease = leased(t, store, "a", time.Hour) })
@@ -150,7 +151,7 @@ func TestStatements(t *testing.T) {
 	once("Delete", func() { _, _ = store.Delete(t.Context(), id, lease.Generation) })
 	once("Release", func() { _ = store.Release(t.Context(), lease) })
 	once("Rows", func() { _ = store.Rows(t.Context(), func(state.ID, state.Row) error { return nil }) })
-	once("Sweep", func() { _, _ = store.Sweep(t.Context(), 10) })
+	some(2, "Sweep, of rows and of records,", func() { _, _ = store.Sweep(t.Context(), 10) })
 }
 
 // Through a pooler of transactions, a store prepares no statements, listens to nothing, and sets no parameters. It waits by

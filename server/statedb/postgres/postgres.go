@@ -139,7 +139,7 @@ var codes = []struct {
 }{
 	{"28", statedb.ErrRefused, "the user or the password is wrong"},
 	{"3D000", statedb.ErrRefused, "there is no such database"},
-	{"42501", statedb.ErrRefused, "the user may not do this: it needs to select, insert, update and delete in state_rows, to select in state_migrations, and to create both once"},
+	{"42501", statedb.ErrRefused, "the user may not do this: it needs to select, insert, update and delete in state_rows and state_records, to select in state_migrations, and to create all three once"},
 	{"25006", statedb.ErrRefused, "it is read-only: name the primary server"},
 	{"3F", statedb.ErrSchema, "a schema is missing"},
 	{"42", statedb.ErrSchema, "a table or a column is missing, or is another"},

@@ -59,7 +59,7 @@ func TestErrorsOfOpening(t *testing.T) {
 func TestAUserWithFewRights(t *testing.T) {
 	address := postgrestest.Database(t)
 	_ = opened(t, address, Options{}, never).Close()
-	exec(t, raw(t, address), `CREATE ROLE gateway LOGIN`, `GRANT SELECT, INSERT, UPDATE, DELETE ON state_rows TO gateway`, `GRANT SELECT ON state_migrations TO gateway`)
+	exec(t, raw(t, address), `CREATE ROLE gateway LOGIN`, `GRANT SELECT, INSERT, UPDATE, DELETE ON state_rows, state_records TO gateway`, `GRANT SELECT ON state_migrations TO gateway`)
 	store := opened(t, strings.Replace(address, "test@", "gateway@", 1), Options{}, never)
 	write(t, store, leased(t, store, "a", time.Hour))
 	if _, err := store.Sweep(t.Context(), 1); err != nil {

@@ -13,3 +13,8 @@ func (s *Store) Statements() (byID map[string]int, sweep string) {
 	q := s.statements
 	return map[string]int{q.get: 2, q.create: 4, q.acquire: 4, q.put: 7, q.release: 2, q.delete: 3, q.reseal: 3, q.rows: 3}, q.sweep
 }
+
+// RecordsQuery returns the statement of a page of records with a tag, with literals in place of parameters.
+func (s *Store) RecordsQuery() string {
+	return recordColumns + ` WHERE kind = 3 AND tag1 = '\x00' AND (written, name) < (5, '\x00') AND (expires IS NULL OR expires > 7) ORDER BY written DESC, name DESC LIMIT 50`
+}

@@ -70,14 +70,12 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	// keepTime is the time for which rows without a value stay, so that a row that is used often is not made again and again. It is
 	// longer than a lease: a holder that comes back later finds no row, or another one, and writes nothing.
 	const keepTime = time.Hour
-	limited, cancel := context.WithTimeout(ctx, s.config.Limit)
-	defer cancel()
-	result, err := s.config.Writes.ExecContext(limited, s.statements.sweep, s.now(), keepTime.Microseconds(), limit)
+	rows, err := s.exec(ctx, "sweep", s.statements.sweep, s.now(), keepTime.Microseconds(), limit)
 	if err != nil {
-		return 0, s.fault(ctx, "sweep", err)
+		return 0, err
 	}
-	n, _ := result.RowsAffected() // both drivers know it
-	return int(n), nil
+	records, err := s.exec(ctx, "sweep", s.statements.sweepRecords, s.now(), limit)
+	return max(rows, records), err
 }
 
 // Contract is [migrate.Contract].

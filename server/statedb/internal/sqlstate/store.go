@@ -256,12 +256,16 @@ func (c *columns) row() state.Row {
 // time reads it once, in the subquery clock. {slack} stands for [state.Slack] in microseconds. {changed} is a text that the
 // database sends to all waiters, where it can.
 type statements struct {
-	get, create, acquire, put, release, delete, reseal, rows, sweep string
+	get, create, acquire, put, release, delete, reseal, rows, sweep, sweepRecords string
+
+	fill func(text string) string
 }
 
 func newStatements(now, changed string) statements {
 	fill := strings.NewReplacer("{now}", now, "{changed}", changed, "{slack}", strconv.FormatInt(state.Slack.Microseconds(), 10), "{clock}", "(SELECT "+now+" AS now) AS clock").Replace
 	return statements{
+		fill: fill,
+
 		get: fill(`SELECT generation, value, written, expires, leased, {now} FROM state_rows WHERE id = $2`),
 
 		// The first generation has the time in its upper bits, and a random number in the lower ones. The first fence is the
@@ -290,6 +294,8 @@ WHERE id = $2 AND generation = $3 RETURNING {changed}`),
 		sweep: fill(`DELETE FROM state_rows WHERE id IN (
 	SELECT id FROM state_rows WHERE expires < (SELECT {now} - $2) AND (leased IS NULL OR leased < (SELECT {now} - $2)) ORDER BY expires LIMIT $3
 ) AND expires < (SELECT {now} - $2) AND (leased IS NULL OR leased < (SELECT {now} - $2))`),
+
+		sweepRecords: fill(`DELETE FROM state_records WHERE name IN (SELECT name FROM state_records WHERE expires < (SELECT {now}) ORDER BY expires LIMIT $2) AND expires < (SELECT {now})`),
 	}
 }
 

@@ -1,0 +1,174 @@
+package sqlstate
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/keywright/keywright/server/statedb"
+)
+
+// recordColumns are what [scanRecord] reads.
+const recordColumns = `SELECT name, kind, written, mark, tag0, tag1, tag2, tag3, value FROM state_records`
+
+// PutRecords implements [statedb.Records].
+func (s *Store) PutRecords(ctx context.Context, records ...statedb.Record) error {
+	limited, cancel := context.WithTimeout(ctx, s.config.Limit)
+	defer cancel()
+	if err := s.putRecords(limited, records); err != nil {
+		return s.fault(ctx, "write records", err)
+	}
+	return nil
+}
+
+func (s *Store) putRecords(ctx context.Context, records []statedb.Record) error {
+	tx, err := s.config.Writes.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // it does nothing after the end
+	for i := range records {
+		r := &records[i]
+		arguments := []any{s.now(), r.Name[:], r.Kind, nil, r.Mark, r.Value}
+		if r.Lifetime > 0 {
+			arguments[3] = micros(r.Lifetime)
+		}
+		for _, tag := range r.Tags {
+			arguments = append(arguments, tagValue(tag))
+		}
+		if _, err = tx.ExecContext(ctx, s.statements.fill(`INSERT INTO state_records (name, kind, written, expires, mark, value, tag0, tag1, tag2, tag3)
+SELECT $2, $3, now, now + $4, $5, $6, $7, $8, $9, $10 FROM {clock} WHERE true
+ON CONFLICT (name) DO UPDATE SET kind = excluded.kind, written = excluded.written, expires = excluded.expires, mark = excluded.mark, value = excluded.value,
+tag0 = excluded.tag0, tag1 = excluded.tag1, tag2 = excluded.tag2, tag3 = excluded.tag3`), arguments...); err != nil {
+			return err
+		}
+	}
+	return tx.Commit()
+}
+
+// tagValue returns a tag as an argument. It is NULL for none.
+func tagValue(tag statedb.RecordName) any {
+	if tag == (statedb.RecordName{}) {
+		return []byte(nil)
+	}
+	return tag[:]
+}
+
+// Record implements [statedb.Records].
+func (s *Store) Record(ctx context.Context, name statedb.RecordName) (statedb.Record, bool, error) {
+	found, err := s.records(ctx, "read a record", recordColumns+` WHERE name = $2 AND (expires IS NULL OR expires > {now})`, s.now(), name[:])
+	if err != nil || len(found) == 0 {
+		return statedb.Record{}, false, err
+	}
+	return found[0], true, nil
+}
+
+// ListRecords implements [statedb.Records].
+func (s *Store) ListRecords(ctx context.Context, l statedb.List) ([]statedb.Record, error) {
+	where, arguments := `kind = $2`, []any{s.now(), l.Kind, l.Limit}
+	bind := func(value any) string {
+		arguments = append(arguments, value)
+		return fmt.Sprint("$", len(arguments))
+	}
+	if l.Name != (statedb.RecordName{}) {
+		where += fmt.Sprintf(` AND tag%d = %s`, l.Tag%statedb.Tags, bind(l.Name[:]))
+	}
+	if l.Before != nil {
+		where += ` AND (written, name) < (` + bind(l.Before.WriteTime.UnixMicro()) + `, ` + bind(l.Before.Name[:]) + `)`
+	}
+	return s.records(ctx, "list records", recordColumns+` WHERE `+where+` AND (expires IS NULL OR expires > {now}) ORDER BY written DESC, name DESC LIMIT $3`, arguments...)
+}
+
+func (s *Store) records(ctx context.Context, op, query string, arguments ...any) (all []statedb.Record, err error) {
+	err = s.each(ctx, op, query, arguments, func(rows *sql.Rows) error {
+		r, err := scanRecord(rows)
+		all = append(all, r)
+		return err
+	})
+	return all, err
+}
+
+// each calls scan for each row that a query returns.
+func (s *Store) each(ctx context.Context, op, query string, arguments []any, scan func(*sql.Rows) error) error {
+	limited, cancel := context.WithTimeout(ctx, s.config.Limit)
+	defer cancel()
+	rows, err := s.config.Reads.QueryContext(limited, s.statements.fill(query), arguments...)
+	if err == nil {
+		defer rows.Close()
+		for err == nil && rows.Next() {
+			err = scan(rows)
+		}
+		err = cmp.Or(err, rows.Err())
+	}
+	if err != nil {
+		return s.fault(ctx, op, err)
+	}
+	return nil
+}
+
+func scanRecord(rows *sql.Rows) (r statedb.Record, err error) {
+	var name []byte
+	var tags [statedb.Tags][]byte
+	var micro int64
+	if err = rows.Scan(&name, &r.Kind, &micro, &r.Mark, &tags[0], &tags[1], &tags[2], &tags[3], &r.Value); err != nil {
+		return r, err
+	}
+	if copy(r.Name[:], name) < len(r.Name) {
+		return r, errID
+	}
+	for i, tag := range tags {
+		copy(r.Tags[i][:], tag)
+	}
+	r.WriteTime = time.UnixMicro(micro).UTC()
+	return r, nil
+}
+
+// CountRecords implements [statedb.Records].
+func (s *Store) CountRecords(ctx context.Context, kind statedb.Kind, tag int) (all []statedb.Count, err error) {
+	column := fmt.Sprint("tag", tag%statedb.Tags)
+	query := `SELECT ` + column + `, mark, count(*) FROM state_records WHERE kind = $2 AND (expires IS NULL OR expires > {now}) GROUP BY ` + column + `, mark`
+	err = s.each(ctx, "count records", query, []any{s.now(), kind}, func(rows *sql.Rows) error {
+		var c statedb.Count
+		var name []byte
+		err := rows.Scan(&name, &c.Mark, &c.Count)
+		copy(c.Tag[:], name)
+		all = append(all, c)
+		return err
+	})
+	return all, err
+}
+
+// DeleteRecord implements [statedb.Records].
+func (s *Store) DeleteRecord(ctx context.Context, name statedb.RecordName) error {
+	_, err := s.exec(ctx, "delete a record", `DELETE FROM state_records WHERE name = $1`, name[:])
+	return err
+}
+
+// ResealRecord implements [statedb.Records].
+func (s *Store) ResealRecord(ctx context.Context, name statedb.RecordName, previous, value []byte) (bool, error) {
+	n, err := s.exec(ctx, "seal a record anew", `UPDATE state_records SET value = $3 WHERE name = $1 AND value = $2`, name[:], previous, value)
+	return n == 1, err
+}
+
+// exec executes a statement, and returns the number of rows that it changed.
+func (s *Store) exec(ctx context.Context, op, query string, arguments ...any) (int, error) {
+	limited, cancel := context.WithTimeout(ctx, s.config.Limit)
+	defer cancel()
+	result, err := s.config.Writes.ExecContext(limited, s.statements.fill(query), arguments...)
+	if err != nil {
+		return 0, s.fault(ctx, op, err)
+	}
+	n, _ := result.RowsAffected() // both drivers know it
+	return int(n), nil
+}
+
+// Now implements [statedb.Records].
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	var micro int64
+	if _, err := s.one(ctx, s.config.Reads, s.statements.fill(`SELECT {now}`), []any{s.now()}, &micro); err != nil {
+		return time.Time{}, s.fault(ctx, "read the clock", err)
+	}
+	return time.UnixMicro(micro).UTC(), nil
+}
