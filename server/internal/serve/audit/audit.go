@@ -151,6 +151,17 @@ func (l *Log) Add(r *Record) {
 	}
 }
 
+// Flush writes the records that wait, and returns an error if they are not written.
+func (l *Log) Flush() error {
+	written := make(chan struct{})
+	select {
+	case l.flush <- written:
+		<-written
+	case <-l.done:
+	}
+	return l.Failure()
+}
+
 // Err returns an error if no credential must be used now, because its use could not be recorded.
 func (l *Log) Err() error {
 	if l == nil || l.config.Lossy {

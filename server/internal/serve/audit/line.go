@@ -34,6 +34,9 @@ type Record struct {
 	Sent int
 	// TokenRequests is the number of requests to a token endpoint, and KeyRequests that of uses of keys of a store of keys.
 	TokenRequests, KeyRequests int
+	// Who is an operator who acts, and Address where from. Act is what is done, Target to what, and Outcome how it ended, or "" before.
+	// They are "" for a use of a credential.
+	Who, Address, Act, Target, Outcome string
 }
 
 // A Subject is the members of a line that are the same for all uses of a connector. [NewSubject] makes one.
@@ -79,7 +82,11 @@ func appendRecord(b []byte, node string, r *Record) []byte {
 	b = appendMember(b, "stage", r.Stage)
 	b = appendNumber(b, "sent", r.Sent)
 	b = appendNumber(b, "token_requests", r.TokenRequests)
-	return appendNumber(b, "key_requests", r.KeyRequests)
+	b = appendNumber(b, "key_requests", r.KeyRequests)
+	for _, m := range [][2]string{{"who", r.Who}, {"address", r.Address}, {"act", r.Act}, {"target", r.Target}, {"outcome", r.Outcome}} {
+		b = appendMember(b, m[0], clip(m[1]))
+	}
+	return b
 }
 
 func appendBeginning(b []byte, t time.Time, use, node string) []byte {

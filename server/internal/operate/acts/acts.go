@@ -1,0 +1,182 @@
+// Package acts records what operators do, and the administrators of tenants: before it is done, and then how it ended.
+package acts
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/keywright/keywright/server/internal/operate/records"
+	"github.com/keywright/keywright/server/internal/serve/audit"
+	"github.com/keywright/keywright/server/statedb"
+)
+
+// An Act is something that somebody did.
+type Act struct {
+	ID   string    `json:"id"`
+	Time time.Time `json:"time"`
+	// Who is the name of a token, or the user of a session. Address is where from, and Node where to.
+	Who     string `json:"who"`
+	Address string `json:"address,omitempty"`
+	Node    string `json:"node,omitempty"`
+	// Act is what was done, such as end, and Target is to what.
+	Act    string `json:"act"`
+	Target string `json:"target,omitempty"`
+	// Outcome is done, or why not. It is "" if the process ended before it was known.
+	Outcome string `json:"outcome"`
+	// Times is the number of equal acts that this one stands for, if it is more than one.
+	Times int `json:"times,omitempty"`
+}
+
+// Done is the outcome of an act that succeeded.
+const Done = "done"
+
+// Config configures a [Log].
+type Config struct {
+	Node   string
+	Clock  func() time.Time
+	Logger *slog.Logger
+	// Audit returns the audit log, or nil if there is none.
+	Audit func() *audit.Log
+	// Store returns the store of state, or nil if there is none.
+	Store func() *records.Store
+}
+
+// A Log records acts. It is safe for concurrent use.
+type Log struct {
+	config Config
+	mu     sync.Mutex
+	// recent has the last acts of this process, the newest last.
+	recent []Act
+	// refused has the logins that were refused in the last minute, by address.
+	refused map[string]*refusal
+}
+
+type refusal struct {
+	begin time.Time
+	times int
+}
+
+// New returns a Log.
+func New(c Config) *Log { return &Log{config: c, refused: map[string]*refusal{}} }
+
+// table has the acts of all nodes. The first tag is who, the second what kind of act, and the third its target.
+var table = records.Table[Act]{
+	Kind: statedb.KindAct, Lifetime: 90 * 24 * time.Hour, Key: func(a Act) []string { return []string{a.ID} },
+	Tags: func(a Act) [statedb.Tags][]string { return [statedb.Tags][]string{{a.Who}, {a.Act}, {a.Target}} },
+}
+
+// Begin writes an act that is about to be done. If it returns an error, the act must not be done: nobody would know of it. The caller calls
+// end with [Done], or with why the act was not done.
+func (l *Log) Begin(ctx context.Context, a Act) (end func(outcome string), err error) {
+	a.ID, a.Time, a.Node = rand.Text(), l.config.Clock(), l.config.Node
+	if err := l.write(ctx, a, true); err != nil {
+		return nil, fmt.Errorf("nothing was done, because it cannot be recorded: %w", err)
+	}
+	return func(outcome string) {
+		a.Outcome = outcome
+		_ = l.write(context.WithoutCancel(ctx), a, true) // without it, the act is there without an outcome
+	}, nil
+}
+
+// Note records an act that was done, and that nobody has to wait for.
+func (l *Log) Note(ctx context.Context, a Act) {
+	a.ID, a.Time, a.Node = rand.Text(), l.config.Clock(), l.config.Node
+	_ = l.write(context.WithoutCancel(ctx), a, false)
+}
+
+// Refused records a login that was refused. Of one address, it writes one act a minute, with the number of those since the one before.
+func (l *Log) Refused(ctx context.Context, address string) {
+	const pause, maxAddresses = time.Minute, 10_000
+	now := l.config.Clock()
+	l.mu.Lock()
+	r := l.refused[address]
+	if r == nil {
+		if len(l.refused) >= maxAddresses {
+			clear(l.refused)
+		}
+		r = &refusal{}
+		l.refused[address] = r
+	}
+	r.times++
+	times := r.times
+	due := now.Sub(r.begin) >= pause
+	if due {
+		r.begin, r.times = now, 0
+	}
+	l.mu.Unlock()
+	if due {
+		l.Note(ctx, Act{Who: "nobody", Address: address, Act: "login", Outcome: "refused", Times: times})
+	}
+}
+
+// write writes an act to the audit log, or else to the store. The other gets it, too, if it can take it.
+func (l *Log) write(ctx context.Context, a Act, must bool) error {
+	var failure error
+	log, store := l.config.Audit(), l.config.Store()
+	if log != nil {
+		log.Add(&audit.Record{Time: a.Time, Use: "act", RequestID: a.ID, Who: a.Who, Address: a.Address, Act: a.Act, Target: a.Target, Outcome: a.Outcome})
+		if must {
+			failure = log.Flush()
+		}
+	}
+	if store != nil && failure == nil {
+		limited, cancel := context.WithTimeout(ctx, 5*time.Second) // the store may not answer
+		defer cancel()
+		if err := table.Put(limited, store, a); err != nil && log == nil {
+			failure = err
+		}
+	}
+	l.config.Logger.LogAttrs(ctx, slog.LevelInfo, "an act of an operator", slog.String("who", a.Who), slog.String("address", a.Address),
+		slog.String("act", a.Act), slog.String("target", a.Target), slog.String("outcome", a.Outcome))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	const maxRecent = 1000 // acts that a process without a store shows
+	for i := len(l.recent) - 1; i >= 0; i-- {
+		if l.recent[i].ID == a.ID {
+			l.recent[i] = a
+			return failure
+		}
+	}
+	if l.recent = append(l.recent, a); len(l.recent) > 2*maxRecent {
+		l.recent = append([]Act(nil), l.recent[maxRecent:]...)
+	}
+	return failure
+}
+
+// Filter says which acts to list: those of all of its members that are not "". With a store, the first of these that is set is looked up.
+type Filter struct{ Who, Act, Target string }
+
+// List returns a page of acts, the newest first, and the cursor of the next page, or "" at the end. note says why it has only those of this
+// process, or is "".
+func (l *Log) List(ctx context.Context, f Filter, cursor string, limit int) (all []Act, next, note string, err error) {
+	matches := func(a Act) bool {
+		return (f.Who == "" || a.Who == f.Who) && (f.Act == "" || a.Act == f.Act) && (f.Target == "" || a.Target == f.Target)
+	}
+	if store := l.config.Store(); store != nil {
+		place, parts := 0, []string(nil)
+		for i, text := range []string{f.Who, f.Act, f.Target} {
+			if text != "" && parts == nil {
+				place, parts = i, []string{text}
+			}
+		}
+		entries, next, err := table.List(ctx, store, place, parts, cursor, limit)
+		for _, entry := range entries {
+			if matches(entry.Value) {
+				all = append(all, entry.Value)
+			}
+		}
+		return all, next, "", err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := len(l.recent) - 1; i >= 0 && len(all) < limit; i-- {
+		if matches(l.recent[i]) {
+			all = append(all, l.recent[i])
+		}
+	}
+	return all, "", "those of this process only: with a store of state, those of all nodes", nil
+}
