@@ -21,6 +21,8 @@ const (
 	KindConnection
 	// KindAct is an act of an operator, or of the administrator of a tenant.
 	KindAct
+	// KindSession is a session of an operator's browser.
+	KindSession
 )
 
 // Tags is the number of tags that a record may have.

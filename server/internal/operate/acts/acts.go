@@ -130,6 +130,9 @@ func (l *Log) write(ctx context.Context, a Act, must bool) error {
 			failure = err
 		}
 	}
+	if failure != nil {
+		return failure
+	}
 	l.config.Logger.LogAttrs(ctx, slog.LevelInfo, "an act of an operator", slog.String("who", a.Who), slog.String("address", a.Address),
 		slog.String("act", a.Act), slog.String("target", a.Target), slog.String("outcome", a.Outcome))
 	l.mu.Lock()
@@ -138,13 +141,13 @@ func (l *Log) write(ctx context.Context, a Act, must bool) error {
 	for i := len(l.recent) - 1; i >= 0; i-- {
 		if l.recent[i].ID == a.ID {
 			l.recent[i] = a
-			return failure
+			return nil
 		}
 	}
 	if l.recent = append(l.recent, a); len(l.recent) > 2*maxRecent {
 		l.recent = append([]Act(nil), l.recent[maxRecent:]...)
 	}
-	return failure
+	return nil
 }
 
 // Filter says which acts to list: those of all of its members that are not "". With a store, the first of these that is set is looked up.

@@ -1,7 +1,9 @@
-// Package login lets operators in to a listener that others can reach: by a token that is in a file, or by a claim of their session.
+// Package login lets operators in to a listener that others can reach: by a token that is in a file, by one of several tokens with names
+// and rights, or by a claim of their session.
 package login
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -23,11 +25,14 @@ import (
 	"github.com/keywright/keywright/server/identity"
 )
 
-// Config configures a [Login]. It must have a TokenFile or a Claim.
+// Config configures a [Login]. It must have a TokenFile, a TokensDir or a Claim.
 type Config struct {
 	// TokenFile is the path of a file with the token of operators. If it is empty, there is no token. A change of the file
 	// takes effect at once, and ends the sessions of the token before.
 	TokenFile string
+	// TokensDir is the path of a directory with a file for each further token: its name is who acts, its first line is sha256: and the
+	// hash of the token in hexadecimal digits, and each line after it is a right, see [Right]. If it is empty, there are none.
+	TokensDir string
 	// MetricsTokenFile is the path of a file with a token that is good for GET /metrics only, for a Prometheus. If it is
 	// empty, there is none.
 	MetricsTokenFile string
@@ -39,27 +44,36 @@ type Config struct {
 	Clock func() time.Time
 	// Logger logs logins, and tokens that are refused.
 	Logger *slog.Logger
+	// Sessions, if not nil, keeps the sessions of all nodes. Without it, a session is one of this process.
+	Sessions Sessions
+	// Acted, if not nil, is called after a login, a refused one and a logout, with who it was, or "" if nobody knows.
+	Acted func(r *http.Request, who, act string, ok bool)
 }
 
 // A Login decides which requests are those of operators. It is safe for concurrent use.
 type Login struct {
 	config         Config
 	token, metrics *tokenFile
-	sessions       *sessions
-	guesses        *guesses
+	// tokens is "" if there are none with names.
+	tokens   tokensDir
+	sessions *sessions
+	guesses  *guesses
 }
 
 // New returns a Login. It returns an error if a file has no token that can be used, or if nobody could log in.
 func New(c Config) (*Login, error) {
-	if c.TokenFile == "" && c.Claim == "" {
+	if c.TokenFile == "" && c.Claim == "" && c.TokensDir == "" {
 		return nil, errors.New("a login needs a token or a claim: nobody could log in")
 	}
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
+	if c.Acted == nil {
+		c.Acted = func(*http.Request, string, string, bool) {}
+	}
 	peers, _ := lru.New[netip.Prefix, *rate.Limiter](10_000) // the only error is for sizes below one
 	all, _ := lru.New[digest, session](1000)
-	l := &Login{config: c, sessions: &sessions{clock: c.Clock, all: all}, guesses: &guesses{clock: c.Clock, peers: peers}}
+	l := &Login{config: c, sessions: &sessions{clock: c.Clock, all: all, shared: c.Sessions}, guesses: &guesses{clock: c.Clock, peers: peers}}
 	var operators, metrics digest
 	var err error
 	if c.TokenFile != "" {
@@ -71,6 +85,12 @@ func New(c Config) (*Login, error) {
 	if c.MetricsTokenFile != "" {
 		l.metrics = &tokenFile{path: c.MetricsTokenFile, logger: c.Logger}
 		if metrics, err = l.metrics.read(); err != nil {
+			return nil, err
+		}
+	}
+	if c.TokensDir != "" {
+		l.tokens = tokensDir(c.TokensDir)
+		if _, err := l.tokens.read(); err != nil {
 			return nil, err
 		}
 	}
@@ -93,32 +113,28 @@ func (l *Login) Guard(h http.Handler) http.Handler {
 	mux.HandleFunc("POST /login", l.enter)
 	mux.Handle("POST /logout", http.NewCrossOriginProtection().Handler(http.HandlerFunc(l.leave)))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		switch session, denial := l.admit(r); {
+		operator, denial := l.admit(r)
+		switch {
 		case denial != nil:
 			l.refuse(w, r, denial)
 			return
-		case session:
-			r = r.WithContext(context.WithValue(r.Context(), sessionKey{}, true))
+		case strings.HasPrefix(r.URL.Path, "/debug/") && !operator.Everything:
+			http.Error(w, "profiles are for operators with all rights", http.StatusForbidden)
+			return
 		}
-		h.ServeHTTP(w, r)
+		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), operatorKey{}, operator)))
 	})
 	return mux
 }
 
-type sessionKey struct{}
-
-// HasSession reports whether a request that has passed a Guard has a session of a login, which POST /logout ends.
-func HasSession(r *http.Request) bool { return r.Context().Value(sessionKey{}) != nil }
-
-// admit returns a nil refusal if a request is of an operator, and reports whether it has a session of a login. A token that is not the
-// one of operators may still be a session token, so it counts as wrong unless the request has an operator's session. Whether it is a
-// session token of somebody else does not matter: the session may come from a cookie (threats.md 156).
-func (l *Login) admit(r *http.Request) (session bool, _ *refusal) {
-	var expected digest
-	var unread error
-	if l.token != nil {
-		if expected, unread = l.token.expected(r.Context()); unread == nil && l.sessions.contains(r, expected) {
-			return true, nil
+// admit returns the operator of a request, or a refusal if it is of none. A token that is not the one of an operator may still be a session
+// token, so it counts as wrong unless the request has an operator's session. Whether it is a session token of somebody else does not
+// matter: the session may come from a cookie (threats.md 156).
+func (l *Login) admit(r *http.Request) (*Operator, *refusal) {
+	if begun, there := l.sessions.find(r); there {
+		if operator, err := l.operator(r.Context(), begun); err == nil && operator != nil {
+			operator.Session = true
+			return operator, nil
 		}
 	}
 	token, there := bearer(r.Header)
@@ -126,26 +142,60 @@ func (l *Login) admit(r *http.Request) (session bool, _ *refusal) {
 	if there {
 		right = l.guesses.begin(r.RemoteAddr)
 	}
-	if right != nil && (l.token != nil && unread == nil && token.equals(expected) || l.forMetrics(r, token)) {
-		right()
-		return false, nil
+	var unread error
+	if right != nil {
+		var operator *Operator
+		if operator, unread = l.operator(r.Context(), token); operator == nil && l.forMetrics(r, token) {
+			operator = &Operator{Name: "metrics", Rights: []Right{Read}} // for that path alone
+		}
+		if operator != nil {
+			right()
+			return operator, nil
+		}
+	} else if l.token != nil && !there {
+		_, unread = l.token.expected(r.Context())
 	}
-	denial := l.byClaim(r)
+	who, denial := l.byClaim(r)
 	switch {
 	case denial == nil:
 		if right != nil {
 			right()
 		}
-		return false, nil
+		return &Operator{Name: who, Everything: true}, nil
 	case there && right == nil:
-		return false, errTooMany
+		return nil, errTooMany
 	case there:
 		l.wrong(r)
 	}
 	if unread != nil && denial.status == http.StatusUnauthorized {
-		return false, &refusal{http.StatusServiceUnavailable, "the token of operators cannot be read: the log says why"}
+		return nil, &refusal{http.StatusServiceUnavailable, "the token of operators cannot be read: the log says why"}
 	}
-	return false, denial
+	return nil, denial
+}
+
+// operator returns the operator with a token, or nil if nobody has it.
+func (l *Login) operator(ctx context.Context, token digest) (*Operator, error) {
+	var unread error
+	if l.token != nil {
+		expected, err := l.token.expected(ctx)
+		if err == nil && token.equals(expected) {
+			return &Operator{Name: "token", Everything: true}, nil
+		}
+		unread = err
+	}
+	if l.tokens != "" {
+		all, err := l.tokens.read()
+		if err != nil {
+			l.config.Logger.LogAttrs(ctx, slog.LevelError, "the tokens of operators cannot be read, and nobody gets in with one of them", slog.Any("error", err))
+			return nil, err
+		}
+		for i := range all {
+			if token.equals(all[i].token) {
+				return &all[i].Operator, nil
+			}
+		}
+	}
+	return nil, unread
 }
 
 // forMetrics reports whether a request is one for the metrics, with the token for these.
@@ -157,24 +207,27 @@ func (l *Login) forMetrics(r *http.Request, token digest) bool {
 	return err == nil && token.equals(expected)
 }
 
-// byClaim returns nil if the session of a request has the claim of operators.
-func (l *Login) byClaim(r *http.Request) *refusal {
+// byClaim returns the subject of the session of a request, or a refusal if the session has not the claim of operators.
+func (l *Login) byClaim(r *http.Request) (who string, _ *refusal) {
 	const logIn = "log in: this is for operators"
 	if l.config.Claim == "" {
-		return &refusal{http.StatusUnauthorized, logIn}
+		return "", &refusal{http.StatusUnauthorized, logIn}
 	}
-	switch claims, err := l.config.Claims(r); {
+	claims, err := l.config.Claims(r)
+	switch {
 	case errors.Is(err, identity.ErrUnavailable):
-		return &refusal{http.StatusServiceUnavailable, "sessions cannot be verified now: try again"}
+		return "", &refusal{http.StatusServiceUnavailable, "sessions cannot be verified now: try again"}
 	case err != nil:
-		return &refusal{http.StatusUnauthorized, logIn}
+		return "", &refusal{http.StatusUnauthorized, logIn}
 	case !identity.HasClaim(claims, l.config.Claim, l.config.Value):
-		return &refusal{http.StatusForbidden, fmt.Sprintf("this session is not of an operator: its claim %s is not %s", l.config.Claim, l.config.Value)}
+		return "", &refusal{http.StatusForbidden, fmt.Sprintf("this session is not of an operator: its claim %s is not %s", l.config.Claim, l.config.Value)}
 	}
-	return nil
+	who, _ = claims["sub"].(string)
+	return cmp.Or(who, "session"), nil
 }
 
 func (l *Login) wrong(r *http.Request) {
+	l.config.Acted(r, "", "login", false)
 	l.config.Logger.LogAttrs(r.Context(), slog.LevelWarn, "a wrong token at the operators' listener", slog.String("peer", r.RemoteAddr))
 }
 
@@ -187,7 +240,7 @@ func (l *Login) refuse(w http.ResponseWriter, r *http.Request, denial *refusal) 
 		}
 		denial.retry(w.Header())
 		http.Error(w, denial.text, denial.status)
-	case l.token != nil && (denial.status == http.StatusUnauthorized || denial.status == http.StatusForbidden):
+	case l.hasForm() && (denial.status == http.StatusUnauthorized || denial.status == http.StatusForbidden):
 		http.Redirect(w, r, loginURL(r.URL.RequestURI()), http.StatusSeeOther)
 	default:
 		l.show(w, denial.status, &page{Problem: denial.text})

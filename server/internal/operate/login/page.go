@@ -2,10 +2,12 @@ package login
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	_ "embed" // for the page
 	"encoding/base64"
+	"encoding/hex"
 	"html/template"
 	"log/slog"
 	"net/http"
@@ -44,9 +46,12 @@ var pagePolicy = func() string {
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) + "'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 }()
 
+// hasForm reports whether operators may log in with a token.
+func (l *Login) hasForm() bool { return l.token != nil || l.tokens != "" }
+
 func (l *Login) show(w http.ResponseWriter, status int, p *page) {
 	p.Style = template.CSS(loginCSS) //nolint:gosec // it is part of this program
-	p.Form, p.Claim, p.Value = l.token != nil, l.config.Claim, l.config.Value
+	p.Form, p.Claim, p.Value = l.hasForm(), l.config.Claim, l.config.Value
 	var b bytes.Buffer
 	if err := loginPage.Execute(&b, p); err != nil {
 		http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
@@ -64,8 +69,8 @@ func (l *Login) show(w http.ResponseWriter, status int, p *page) {
 func (l *Login) ask(w http.ResponseWriter, r *http.Request) {
 	p := &page{To: local(r.URL.Query().Get("to"))}
 	status := http.StatusOK
-	if l.token == nil {
-		denial := l.byClaim(r)
+	if !l.hasForm() {
+		_, denial := l.byClaim(r)
 		if denial == nil {
 			http.Redirect(w, r, p.To, http.StatusSeeOther)
 			return
@@ -85,26 +90,32 @@ func (l *Login) enter(w http.ResponseWriter, r *http.Request) {
 	}
 	p := &page{To: local(r.PostForm.Get("to"))}
 	text := strings.TrimSpace(r.PostForm.Get("token"))
-	if l.token == nil {
+	if !l.hasForm() {
 		http.NotFound(w, r)
 		return
 	}
-	expected, err := l.token.expected(r.Context())
+	token := digestOf(text)
+	operator, err := (*Operator)(nil), error(nil)
 	var status int
-	switch right := l.guesses.begin(r.RemoteAddr); {
-	case err != nil:
+	right := l.guesses.begin(r.RemoteAddr)
+	if right != nil && text != "" {
+		operator, err = l.operator(r.Context(), token)
+	}
+	switch {
+	case err != nil && operator == nil:
 		status, p.Problem = http.StatusServiceUnavailable, "The token of operators cannot be read. The log says why."
 	case right == nil:
 		status, p.Problem = errTooMany.status, "There were too many wrong tokens from this address. Try again in a minute."
 	case text == "":
 		status, p.Problem = http.StatusBadRequest, "The token is missing."
-	case !digestOf(text).equals(expected):
+	case operator == nil:
 		l.wrong(r)
 		status, p.Problem = http.StatusUnauthorized, "This is not the token of operators."
 	default:
 		right()
-		http.SetCookie(w, l.sessions.begin(r, expected))
-		l.config.Logger.LogAttrs(r.Context(), slog.LevelInfo, "an operator has logged in", slog.String("peer", r.RemoteAddr))
+		http.SetCookie(w, l.sessions.begin(r, token))
+		l.config.Acted(r, operator.Name, "login", true)
+		l.config.Logger.LogAttrs(r.Context(), slog.LevelInfo, "an operator has logged in", slog.String("operator", operator.Name), slog.String("peer", r.RemoteAddr))
 		http.Redirect(w, r, p.To, http.StatusSeeOther)
 		return
 	}
@@ -112,6 +123,11 @@ func (l *Login) enter(w http.ResponseWriter, r *http.Request) {
 }
 
 func (l *Login) leave(w http.ResponseWriter, r *http.Request) {
+	if begun, there := l.sessions.find(r); there {
+		if operator, _ := l.operator(r.Context(), begun); operator != nil {
+			l.config.Acted(r, operator.Name, "logout", true)
+		}
+	}
 	http.SetCookie(w, l.sessions.end(r))
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
 }
@@ -134,9 +150,22 @@ func local(to string) string {
 	return to
 }
 
-// sessions has the sessions of browsers in memory, so that they end with the process.
+// Sessions keeps sessions for all nodes. A token is the hash of that of the login.
+type Sessions interface {
+	// Session returns the token of the session with an ID. ok reports whether there is one.
+	Session(ctx context.Context, id string) (token string, ok bool, err error)
+	// PutSession keeps a session for [SessionTime].
+	PutSession(ctx context.Context, id, token string) error
+	DeleteSession(ctx context.Context, id string) error
+}
+
+// SessionTime is the time for which a login counts.
+const SessionTime = 8 * time.Hour
+
+// sessions has the sessions of browsers in memory, so that they end with the process, and in shared, if there is that.
 type sessions struct {
-	clock func() time.Time
+	clock  func() time.Time
+	shared Sessions
 	// all has the sessions by the digest of the cookie, so that the cookie is not in memory. The one that began first, and so ends first,
 	// is dropped first.
 	all *lru.Cache[digest, session]
@@ -145,7 +174,7 @@ type sessions struct {
 // A session is the time until which a browser is logged in.
 type session struct {
 	end time.Time
-	// token is the digest of the token of the login. The session ends when it is not that of the file any more.
+	// token is the digest of the token of the login. The session ends when nobody has the token any more.
 	token digest
 }
 
@@ -166,26 +195,43 @@ func cookie(r *http.Request, value string, maxAge time.Duration) *http.Cookie {
 
 // begin begins a session, and returns its cookie.
 func (s *sessions) begin(r *http.Request, token digest) *http.Cookie {
-	const sessionTime = 8 * time.Hour // for which a login counts
 	value := rand.Text()
-	s.all.Add(digestOf(value), session{end: s.clock().Add(sessionTime), token: token})
-	return cookie(r, value, sessionTime)
+	id := digestOf(value)
+	s.all.Add(id, session{end: s.clock().Add(SessionTime), token: token})
+	if s.shared != nil {
+		_ = s.shared.PutSession(r.Context(), id.text(), token.text()) // without it, it is a session of this process
+	}
+	return cookie(r, value, SessionTime)
 }
 
-// contains reports whether a request is of a session that was begun with a token.
-func (s *sessions) contains(r *http.Request, token digest) bool {
+// find returns the token with which the session of a request began, and reports whether it has one. A session that ended at another node has
+// ended here. While the store does not answer, those of this process go on.
+func (s *sessions) find(r *http.Request) (token digest, there bool) {
 	c, err := r.Cookie(cookieName(r))
 	if err != nil {
-		return false
+		return digest{}, false
 	}
-	found, there := s.all.Peek(digestOf(c.Value)) // which leaves the order as it is
-	return there && s.clock().Before(found.end) && found.token.equals(token)
+	id := digestOf(c.Value)
+	if s.shared != nil {
+		text, ok, err := s.shared.Session(r.Context(), id.text())
+		if sum, bad := hex.DecodeString(text); err == nil && bad == nil {
+			return digest(append(sum, make([]byte, sha256.Size)...)[:sha256.Size]), ok
+		}
+	}
+	found, there := s.all.Peek(id) // which leaves the order as it is
+	return found.token, there && s.clock().Before(found.end)
 }
 
 // end ends the session of a request, and returns the cookie that takes the old one out of the browser.
 func (s *sessions) end(r *http.Request) *http.Cookie {
 	if c, err := r.Cookie(cookieName(r)); err == nil {
-		s.all.Remove(digestOf(c.Value))
+		id := digestOf(c.Value)
+		s.all.Remove(id)
+		if s.shared != nil {
+			_ = s.shared.DeleteSession(r.Context(), id.text())
+		}
 	}
 	return cookie(r, "", -time.Second)
 }
+
+func (d digest) text() string { return hex.EncodeToString(d[:]) }

@@ -1,0 +1,122 @@
+package login_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/keywright/keywright/internal/testworld"
+	"github.com/keywright/keywright/server/internal/operate/login"
+)
+
+func hashOf(token string) string { return fmt.Sprintf("sha256:%x\n", sha256.Sum256([]byte(token))) }
+
+// Each token of the directory has its name, its rights and its tenant, and a file that was removed or changed counts at once (threats.md 583).
+func TestNamedTokens(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, content string) {
+		t.Helper()
+		testworld.Check(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+	}
+	file("ci", hashOf("the token of ci 1")+"check\nread\n")
+	file("support", hashOf("the token of support")+"read\npeople\ntenant:acme\n")
+	file(".hidden", "no token")
+	l := testworld.Must(login.New(login.Config{TokensDir: dir, Logger: slog.New(slog.DiscardHandler)}))(t)
+	guarded := l.Guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		o := login.OperatorOf(r.Context())
+		_, _ = fmt.Fprint(w, o.Name)
+		for _, right := range []login.Right{login.Read, login.Test, login.Check, login.People, login.Act} {
+			if o.May(right) {
+				_, _ = fmt.Fprint(w, " ", right)
+			}
+		}
+		_, _ = fmt.Fprint(w, " ", o.MayIn(login.People, "acme"), o.MayIn(login.People, "other"))
+	}))
+	get := func(path, token string) (int, string) {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+		bearer(token)(r)
+		recorded := httptest.NewRecorder()
+		guarded.ServeHTTP(recorded, r)
+		return recorded.Code, recorded.Body.String()
+	}
+	for token, want := range map[string]string{
+		"the token of ci 1": "ci read check false false", "the token of support": "support read people true false",
+	} {
+		if status, got := get("/", token); status != http.StatusOK || got != want {
+			t.Errorf("%s: %d %s, want %s", token, status, got, want)
+		}
+		if status, _ := get("/debug/pprof/heap", token); status != http.StatusForbidden {
+			t.Errorf("%s: a profile is answered %d", token, status)
+		}
+	}
+	testworld.Check(t, os.Remove(filepath.Join(dir, "ci")))
+	if status, _ := get("/", "the token of ci 1"); status != http.StatusUnauthorized {
+		t.Errorf("a token that was taken away: %d", status)
+	}
+	if status, _ := get("/", "sha256"); status != http.StatusUnauthorized {
+		t.Errorf("a wrong token: %d", status)
+	}
+	for content, want := range map[string]string{
+		"the token itself, in clear\nread\n": "does not belong there", hashOf("x") + "admin\n": `"admin" is no right`, hashOf("x"): "has no right", "": "first line",
+	} {
+		file("bad", content)
+		_, err := login.New(login.Config{TokensDir: dir})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "in clear") {
+			t.Errorf("%q: %v, want %s", content, err, want)
+		}
+	}
+	testworld.Check(t, os.Chmod(filepath.Join(dir, "support"), 0o666)) //nolint:gosec // the test is about such a mode
+	testworld.Check(t, os.Remove(filepath.Join(dir, "bad")))
+	if _, err := login.New(login.Config{TokensDir: dir}); err == nil || !strings.Contains(err.Error(), "chmod go-w") {
+		t.Errorf("a file that others may write: %v", err)
+	}
+}
+
+// sharedSessions is a store of sessions that may fail.
+type sharedSessions struct {
+	all  map[string]string
+	down bool
+}
+
+func (s *sharedSessions) Session(_ context.Context, id string) (string, bool, error) {
+	if s.down {
+		return "", false, errors.New("down")
+	}
+	token, ok := s.all[id]
+	return token, ok, nil
+}
+
+func (s *sharedSessions) PutSession(_ context.Context, id, token string) error {
+	s.all[id] = token
+	return nil
+}
+
+func (s *sharedSessions) DeleteSession(_ context.Context, id string) error {
+	delete(s.all, id)
+	return nil
+}
+
+// A session of one node is one of all nodes with a store, until it ends at any of them. While the store fails, its own node knows it.
+func TestSessionOfAllNodes(t *testing.T) {
+	shared := &sharedSessions{all: map[string]string{}}
+	with := func(_ *guard, c *login.Config) { c.Sessions = shared }
+	first := newGuard(t, with)
+	second := newGuard(t, with, func(_ *guard, c *login.Config) { c.TokenFile = first.file })
+	session := first.logIn()
+	second.gets("a session of another node", http.StatusOK, cookie(session))
+	shared.down = true
+	first.gets("a session of this node, without the store", http.StatusOK, cookie(session))
+	second.gets("a session of another node, without the store", http.StatusUnauthorized, cookie(session))
+	shared.down = false
+	second.do(http.MethodPost, "/logout", url.Values{}.Encode(), cookie(session))
+	first.gets("a session that ended at another node", http.StatusUnauthorized, cookie(session))
+}
