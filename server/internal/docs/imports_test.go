@@ -129,6 +129,7 @@ var rules = []rule{
 	{packages: "server/internal/operate/explain", ours: []string{"abi", "host", "server/gateway", "server/internal/terminal", "server/internal/trial"}},
 	{packages: "server/internal/trial", ours: []string{"abi", "host", "host/view"}},
 	{packages: "server/internal/operate/console", ours: []string{"server/internal/operate/difference", "server/internal/operate/explain", "host", "abi", "internal/contract", "server/connectors", "server/gateway", "server/identity", "internal/problem", "server/internal/registry/lock", "server/internal/operate/login", "server/internal/serve/metrics", "server/internal/operate/reach", "server/internal/trial"}, others: []string{"github.com/hashicorp/golang-lru/v2"}},
+	{packages: "server/internal/operate/activity", ours: []string{"host", "server/gateway", "server/internal/serve/metrics", "server/internal/trial"}},
 	{packages: "server/internal/operate/remedy", ours: []string{"host", "host/state"}},
 	{packages: "server/internal/operate/difference", ours: []string{"abi", "host", "server/connectors", "server/gateway", "server/internal/registry/lock"}},
 	{packages: "server/internal/operate/reach", ours: []string{"host", "server/connectors", "server/internal/registry/lock"}},

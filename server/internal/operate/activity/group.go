@@ -1,0 +1,282 @@
+package activity
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/gateway"
+)
+
+const (
+	// maxGroups is the number of groups of a connector. The one that has not failed for longest goes.
+	maxGroups = 32
+	// maxSet is the number of users that are counted exactly.
+	maxSet = 64
+	// maxTenants is the number of tenants that are named, and maxExamples that of examples.
+	maxTenants, maxExamples = 8, 3
+	dayHours                = 24
+)
+
+// Set is a set of users or of tenants, by their hashes.
+type Set struct {
+	Hashes []uint64 `json:"h,omitempty"`
+	// More reports whether there were more than are in Hashes.
+	More bool `json:"m,omitempty"`
+}
+
+func (s *Set) add(hashes ...uint64) {
+	for _, hash := range hashes {
+		switch {
+		case slices.Contains(s.Hashes, hash):
+		case len(s.Hashes) == maxSet:
+			s.More = true
+		default:
+			s.Hashes = append(s.Hashes, hash)
+		}
+	}
+}
+
+func (s *Set) remove(hash uint64) {
+	s.Hashes = slices.DeleteFunc(s.Hashes, func(h uint64) bool { return h == hash })
+}
+
+func (s *Set) union(o Set) {
+	s.add(o.Hashes...)
+	s.More = s.More || o.More
+}
+
+// Text returns the number of members with a word for them, such as user, or "" if there are none.
+func (s Set) Text(word string) string {
+	switch n := len(s.Hashes); {
+	case s.More:
+		return fmt.Sprintf("more than %d %ss", n, word)
+	case n == 1:
+		return "1 " + word
+	case n > 1:
+		return fmt.Sprintf("%d %ss", n, word)
+	}
+	return ""
+}
+
+// Group has the failures of a connector with the same cause.
+type Group struct {
+	// ID is a hash of the members below, which is the same on all nodes.
+	ID        string `json:"id"`
+	Connector string `json:"-"`
+	// Stage, Problem, Status and Code are those of its failures. The remedy may differ in numbers, such as dates.
+	Stage   string `json:"stage"`
+	Problem string `json:"problem,omitempty"`
+	Status  int    `json:"status,omitempty"`
+	Code    string `json:"code,omitempty"`
+	// First and Last are the times of the first and the last failure, and Total is the number of all.
+	First time.Time `json:"first"`
+	Last  time.Time `json:"last"`
+	Total uint64    `json:"total"`
+	// Minutes and Hours count the failures of the last minutes and hours, the present one last.
+	Minutes Counts `json:"minutes"`
+	Hours   Counts `json:"hours"`
+	// Tenants has the IDs of some tenants. AllTenants and Users count them.
+	Tenants    []string `json:"tenants,omitempty"`
+	AllTenants Set      `json:"all_tenants,omitzero"`
+	Users      Set      `json:"users,omitzero"`
+	// Nodes are the names of the nodes on which it fails.
+	Nodes []string `json:"-"`
+	// Examples are the last failures, the newest first.
+	Examples []*Failure `json:"examples"`
+}
+
+// Lately returns the number of failures in the last minutes, and Day that of the last day.
+func (g *Group) Lately() uint64 { return g.Minutes.sum() }
+
+// Day returns the number of failures of the last day.
+func (g *Group) Day() uint64 { return g.Hours.sum() }
+
+// MoreTenants returns the number of tenants that Tenants does not name.
+func (g *Group) MoreTenants() int { return len(g.AllTenants.Hashes) - len(g.Tenants) }
+
+// group is a Group with what a process keeps of it.
+type group struct {
+	Group
+	// minute and hour are the numbers of the last of Minutes and of Hours.
+	minute, hour int64
+	// queued counts the failures of the minute that are to be stored.
+	queued int
+	// remembered counts the remembered refusals since the time reported, at which Remembered of [Config] was called last.
+	remembered uint64
+	reported   time.Time
+}
+
+// groupID returns the ID of the group of a failure. Of a remedy, digits do not count: it may have a date or a time.
+func groupID(f *Failure) string {
+	remedy := strings.Map(func(r rune) rune {
+		if unicode.IsDigit(r) {
+			return -1
+		}
+		return r
+	}, f.Remedy)
+	hash := fnv.New64a()
+	_, _ = fmt.Fprintf(hash, "%q %q %d %q %q", f.Stage, f.Problem, f.UpstreamStatus, f.Code, remedy) // it never fails
+	return fmt.Sprintf("%016x", hash.Sum64())
+}
+
+// groupOf returns the group of a failure, and creates it if necessary.
+func (r *record) groupOf(f *Failure) *group {
+	for _, g := range r.groups {
+		if g.ID == f.Group {
+			return g
+		}
+	}
+	if len(r.groups) == maxGroups {
+		oldest := slices.MinFunc(r.groups, func(a, b *group) int { return a.Last.Compare(b.Last) })
+		r.groups = slices.DeleteFunc(r.groups, func(g *group) bool { return g == oldest })
+	}
+	minute := f.Time.Unix() / 60
+	g := &group{minute: minute, hour: minute / 60, Group: Group{
+		ID: f.Group, Stage: f.Stage, Problem: f.Problem, Status: f.UpstreamStatus, Code: f.Code, First: f.Time, Minutes: make(Counts, Window), Hours: make(Counts, dayHours),
+	}}
+	r.groups = append(r.groups, g)
+	return g
+}
+
+// add adds a failure. It returns whether the failure is to be stored, and the number of remembered refusals that are to be reported.
+func (g *group) add(hash func(tenant, user string) uint64, f *Failure, user string) (store bool, remembered uint64) {
+	const maxStored = 20 // the maximum number of failures of a group and a minute that are stored
+	minute := f.Time.Unix() / 60
+	if minute > g.minute {
+		g.queued = 0
+	}
+	g.minute, g.hour = g.Minutes.count(g.minute, minute), g.Hours.count(g.hour, minute/60)
+	g.Total++
+	if g.Last = f.Time; user != "" {
+		g.Users.add(hash(f.Tenant, user))
+	}
+	if f.Tenant != "" {
+		g.AllTenants.add(hash(f.Tenant, ""))
+		g.nameTenants(f.Tenant)
+	}
+	g.Examples = append([]*Failure{f}, g.Examples[:min(len(g.Examples), maxExamples-1)]...)
+	if f.Remembered {
+		if g.remembered++; f.Time.Sub(g.reported) >= time.Minute {
+			remembered, g.remembered, g.reported = g.remembered, 0, f.Time
+		}
+	}
+	g.queued++
+	return g.queued <= maxStored, remembered
+}
+
+func (g *Group) nameTenants(tenants ...string) {
+	for _, tenant := range tenants {
+		if len(g.Tenants) < maxTenants && !slices.Contains(g.Tenants, tenant) {
+			g.Tenants = append(g.Tenants, tenant)
+		}
+	}
+}
+
+// snapshot returns a copy of the group as it is in a minute.
+func (g *group) snapshot(minute int64) *Group {
+	c := g.Group
+	c.Minutes, c.Hours = g.Minutes.later(minute-g.minute), g.Hours.later(minute/60-g.hour)
+	c.Tenants, c.Users.Hashes, c.AllTenants.Hashes = slices.Clone(g.Tenants), slices.Clone(g.Users.Hashes), slices.Clone(g.AllTenants.Hashes)
+	return &c
+}
+
+// merge adds the group of a report.
+func (g *Group) merge(o *Group, node string, minutes, hours int64) {
+	g.Total += o.Total
+	g.Minutes.add(o.Minutes.later(minutes))
+	g.Hours.add(o.Hours.later(hours))
+	if g.First.IsZero() || o.First.Before(g.First) {
+		g.First = o.First
+	}
+	if o.Last.After(g.Last) {
+		g.Last = o.Last
+	}
+	g.nameTenants(o.Tenants...)
+	g.AllTenants.union(o.AllTenants)
+	g.Users.union(o.Users)
+	if node != "" && !slices.Contains(g.Nodes, node) {
+		g.Nodes = append(g.Nodes, node)
+	}
+	g.Examples = slices.Concat(g.Examples, o.Examples)
+	slices.SortStableFunc(g.Examples, func(a, b *Failure) int { return b.Time.Compare(a.Time) })
+	g.Examples = g.Examples[:min(len(g.Examples), maxExamples)]
+}
+
+// users counts the users of a connector by the condition of their grants, as their last request has met it. It holds no IDs, but
+// hashes. A store of state cannot count them: the names of its rows are hashes, too, and their values are sealed.
+type users struct {
+	conditions map[uint64]host.Condition
+	// more reports whether there were more than are remembered.
+	more bool
+}
+
+// UserCounts has the numbers of users by the condition of their grants.
+type UserCounts struct {
+	Counts map[string]int
+	// More reports whether these are lower bounds.
+	More bool
+}
+
+// conditionOf returns the condition of a user's grant, as a request has met it. It returns "" if the request says nothing about it.
+func conditionOf(e *gateway.Event) host.Condition {
+	if e.User == "" || e.Served == nil || !e.Served.Upstream().NeedsConsent() {
+		return ""
+	}
+	if e.Err != nil {
+		var grant *host.GrantError // declared here, so that a request that succeeds allocates nothing
+		if errors.As(e.Err, &grant) {
+			return grant.Condition
+		}
+	}
+	switch {
+	case e.NotConnected(), e.Use == gateway.UseDisconnect && e.Problem == "" && e.Status < 400:
+		return host.ConditionNotConnected
+	case e.Use == gateway.UseCallback && e.Problem == "", !e.Sent.IsZero():
+		return host.ConditionConnected
+	}
+	return ""
+}
+
+func (u *users) met(hash func(tenant, user string) uint64, e *gateway.Event) {
+	const maxUsers = 10_000 // the maximum number whose conditions are remembered. Of more, the count is a lower bound
+	condition := conditionOf(e)
+	if condition == "" {
+		return
+	}
+	if u.conditions == nil {
+		u.conditions = map[uint64]host.Condition{}
+	}
+	user := hash(e.Tenant, e.User)
+	if _, there := u.conditions[user]; !there && len(u.conditions) >= maxUsers {
+		u.more = true
+		return
+	}
+	u.conditions[user] = condition
+}
+
+// Users returns the numbers of users of a connector whose requests this process has had.
+func (r *Recorder) Users(connector string) UserCounts {
+	rec, ok := r.connectors.Find(connector)
+	if !ok {
+		return UserCounts{}
+	}
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	counts := UserCounts{Counts: map[string]int{}, More: rec.users.more}
+	for _, condition := range rec.users.conditions {
+		counts.Counts[string(condition)]++
+	}
+	return counts
+}
+
+// newest compares groups by the time of their last failures, the newest first.
+func newest(a, b *Group) int {
+	return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.Connector, b.Connector), cmp.Compare(a.ID, b.ID))
+}

@@ -1,0 +1,239 @@
+package activity
+
+import (
+	"slices"
+	"time"
+)
+
+// State is the state of a connector.
+type State string
+
+// The states.
+const (
+	// StateFailing means that the last three requests failed, or half of the requests of the last minute.
+	StateFailing State = "failing"
+	// StateSomeFail means that a request of the last minute failed, or that none has succeeded since the last failure.
+	StateSomeFail State = "some fail"
+	// StateWorksAgain means that requests failed in the last 15 minutes, and none did in the last one.
+	StateWorksAgain State = "works again"
+	// StateToConnect means that all requests are of users who have not connected an account.
+	StateToConnect State = "users to connect"
+	StateWorking   State = "working"
+	// StateQuiet means that there was no request in the last 15 minutes.
+	StateQuiet State = "quiet"
+)
+
+// View has what all nodes know.
+type View struct {
+	Reports   []*Report
+	summaries map[string]*Summary
+}
+
+// Summary has the figures of a connector, of all nodes.
+type Summary struct {
+	State State
+	// Since is the time since which it is failing, or works again. Otherwise it is zero.
+	Since time.Time
+	// Minute counts the requests of the last minute, Lately those of the last 15 minutes, and Minutes those of each of these, the oldest
+	// first.
+	Minute, Lately Tally
+	Minutes        [Window]Tally
+	// Half and P99 are the times within which half of the requests of the last minutes were answered, and 99 % of them.
+	Half, P99 time.Duration
+	// Failure is the time of the last failure, and Repair that of the first success after it, or zero.
+	Failure, Repair time.Time
+	// Expires is the end of the token that was used last, and Closed the time until which the token endpoint is not connected, or zero.
+	Expires, Closed time.Time
+	// Waiting has the users who have to connect an account.
+	Waiting Set
+	// Groups has the groups of failures, the newest first.
+	Groups []*Group
+	// Nodes has the names of the nodes on which requests failed in the last minute.
+	Nodes []string
+
+	health []Health
+	times  [buckets]uint64
+}
+
+// Merge returns what reports say together, at a time by the clock of this machine.
+func Merge(reports []*Report, now time.Time) *View {
+	v := &View{Reports: reports, summaries: map[string]*Summary{}}
+	for _, r := range reports {
+		for i := range r.Connectors {
+			c := &r.Connectors[i]
+			s := v.summaries[c.Name]
+			if s == nil {
+				s = &Summary{}
+				v.summaries[c.Name] = s
+			}
+			s.add(r, c, now)
+		}
+	}
+	for _, s := range v.summaries {
+		s.finish(now)
+	}
+	return v
+}
+
+// Summary returns the summary of a connector, which must not be modified.
+func (v *View) Summary(connector string) *Summary {
+	if s := v.summaries[connector]; s != nil {
+		return s
+	}
+	return &Summary{State: StateQuiet}
+}
+
+// Groups returns the groups of all connectors, the newest first.
+func (v *View) Groups() (all []*Group) {
+	for _, s := range v.summaries {
+		all = append(all, s.Groups...)
+	}
+	slices.SortFunc(all, newest)
+	return all
+}
+
+// Minute counts the requests of the last minute of a report.
+func (r *Report) Minute() (sum Tally) {
+	for i := range r.Connectors {
+		sum.add(r.Connectors[i].minute())
+	}
+	return sum
+}
+
+func (c *Connector) minute() (sum Tally) {
+	for i := range parts {
+		sum.add(c.tally(i))
+	}
+	return sum
+}
+
+// tally returns a tally by its place. It is empty if a report of another version does not have it.
+func (c *Connector) tally(i int) (t Tally) {
+	if i*3+2 < len(c.Tallies) {
+		t = Tally{c.Tallies[i*3], c.Tallies[i*3+1], c.Tallies[i*3+2]}
+	}
+	return t
+}
+
+// add adds the figures of a report.
+func (s *Summary) add(r *Report, c *Connector, now time.Time) {
+	minutes, hours := now.Unix()/60-r.Time.Unix()/60, now.Unix()/3600-r.Time.Unix()/3600
+	minute := c.minute()
+	s.Minute.add(minute)
+	if minute.Failed > 0 && r.Node != "" {
+		s.Nodes = append(s.Nodes, r.Node)
+	}
+	for i := range Window {
+		if to := i - int(minutes); to >= 0 && to < Window {
+			t := c.tally(parts + i)
+			s.Minutes[to].add(t)
+			s.Lately.add(t)
+		}
+	}
+	for i, n := range c.Latency[min(1, len(c.Latency)):] {
+		s.times[min(int(c.Latency[0])+i, buckets-1)] += uint64(n)
+	}
+	s.health = append(s.health, c.Health)
+	s.Waiting.union(c.Waiting)
+	s.Expires, s.Closed = later(s.Expires, c.Expires), later(s.Closed, c.Closed)
+	for _, g := range c.Groups {
+		i := slices.IndexFunc(s.Groups, func(o *Group) bool { return o.ID == g.ID })
+		if i < 0 {
+			i = len(s.Groups)
+			s.Groups = append(s.Groups, &Group{ID: g.ID, Connector: c.Name, Stage: g.Stage, Problem: g.Problem, Status: g.Status, Code: g.Code, Minutes: make(Counts, Window), Hours: make(Counts, dayHours)})
+		}
+		s.Groups[i].merge(g, r.Node, minutes, hours)
+	}
+}
+
+// later returns the later one of two times, of which one is in seconds of Unix time, or 0.
+func later(t time.Time, seconds int64) time.Time {
+	if seconds != 0 && time.Unix(seconds, 0).After(t) {
+		return time.Unix(seconds, 0)
+	}
+	return t
+}
+
+// finish sets what follows from the figures of all nodes.
+func (s *Summary) finish(now time.Time) {
+	slices.SortFunc(s.Groups, newest)
+	s.quantiles()
+	if !s.Closed.After(now) {
+		s.Closed = time.Time{}
+	}
+	all := combined(s.health)
+	s.Failure, s.Repair = instant(all.Failure), instant(all.Repair)
+	connected := s.Minute.Requests - s.Minute.Unconnected
+	switch {
+	case s.Lately.Requests == 0:
+		s.State = StateQuiet
+	case s.Lately.Unconnected == s.Lately.Requests:
+		s.State = StateToConnect
+	case s.Lately.Failed == 0:
+		s.State = StateWorking
+	case all.Streak >= 3, s.Minute.Failed > 0 && s.Minute.Failed*2 >= connected:
+		s.State, s.Since = StateFailing, instant(all.Trouble)
+	case s.Minute.Failed > 0, all.Repair == 0:
+		s.State = StateSomeFail
+	default:
+		s.State, s.Since = StateWorksAgain, s.Repair
+	}
+}
+
+func instant(millis int64) time.Time {
+	if millis == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(millis)
+}
+
+// combined returns the health of a connector from that on each node. Of streaks, only those count in which no other node had a success.
+func combined(nodes []Health) (all Health) {
+	if len(nodes) == 1 {
+		return nodes[0]
+	}
+	slices.SortFunc(nodes, func(a, b Health) int { return int(b.Failure - a.Failure) })
+	for _, h := range nodes {
+		all.Success, all.Failure = max(all.Success, h.Success), max(all.Failure, h.Failure)
+	}
+	if all.Failure == 0 {
+		return all
+	}
+	all.Trouble = nodes[0].Trouble
+	for _, h := range nodes {
+		if h.Streak > 0 && h.Began >= all.Success {
+			all.Streak += h.Streak
+		}
+		// Its trouble is the same one unless a good minute lies between them.
+		if h.Failure != 0 && (h.Failure > all.Trouble-minuteMillis || h.Failure > all.Success) {
+			all.Trouble = min(all.Trouble, h.Trouble)
+		}
+		if h.Success > all.Failure { // of a node without failures, the first success after it is not known
+			repair := max(h.Repair, all.Failure)
+			if all.Repair == 0 || repair < all.Repair {
+				all.Repair = repair
+			}
+		}
+	}
+	return all
+}
+
+// quantiles sets Half and P99.
+func (s *Summary) quantiles() {
+	total, sum := uint64(0), uint64(0)
+	for _, n := range s.times {
+		total += n
+	}
+	for b, n := range s.times {
+		if sum += n; n == 0 {
+			continue
+		}
+		if s.Half == 0 && sum*2 >= total {
+			s.Half = bound(b)
+		}
+		if sum*100 >= total*99 {
+			s.P99 = bound(b)
+			return
+		}
+	}
+}
