@@ -4,6 +4,7 @@ package sqlite
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -37,8 +38,10 @@ type tuning struct{ poll, sweep, limit time.Duration }
 // has two more files with the same name and the suffixes -wal and -shm. A change is on the disk when it is reported. ctx limits only the
 // call of Open. It returns an error if the file cannot be opened, is not an SQLite database or is for newer programs.
 func Open(ctx context.Context, path string, options Options) (statedb.Database, error) {
-	return open(ctx, path, options, tuning{poll: 200 * time.Millisecond, sweep: 10 * time.Minute, limit: 10 * time.Second})
+	return open(ctx, path, options, usual)
 }
+
+var usual = tuning{poll: 200 * time.Millisecond, sweep: 10 * time.Minute, limit: 10 * time.Second}
 
 func open(ctx context.Context, path string, options Options, times tuning) (statedb.Database, error) {
 	const busyTimeout = "5000" // the time in milliseconds that a statement waits for a writer in another process
@@ -57,19 +60,33 @@ func open(ctx context.Context, path string, options Options, times tuning) (stat
 		return nil, fmt.Errorf("%s: %w", path, sqlstate.Fault(ctx, "open the database", err, explain))
 	}
 	reads := sqlitefile.Open(absolute, max(4, runtime.GOMAXPROCS(0)), url.Values{"_query_only": {"true"}, "_busy_timeout": {busyTimeout}})
-	clock := options.Clock
-	if clock == nil {
-		clock = time.Now
-	}
-	store, err := sqlstate.New(ctx, sqlstate.Config{
-		Reads: reads, Writes: writes, Dialect: migrate.SQLite, Now: `$1`, Clock: clock, Changed: `1`, Prepare: true,
-		Explain: explain, Logger: cmp.Or(options.Logger, slog.New(slog.DiscardHandler)),
-		Poll: times.poll, Sweep: times.sweep, Limit: times.limit,
-	})
+	store, err := newStore(ctx, reads, writes, options, times)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return store, nil
+}
+
+func newStore(ctx context.Context, reads, writes *sql.DB, options Options, times tuning) (*sqlstate.Store, error) {
+	clock := options.Clock
+	if clock == nil {
+		clock = time.Now
+	}
+	return sqlstate.New(ctx, sqlstate.Config{
+		Reads: reads, Writes: writes, Dialect: migrate.SQLite, Now: `$1`, Clock: clock, Changed: `1`, Prepare: true,
+		Explain: explain, Logger: cmp.Or(options.Logger, slog.New(slog.DiscardHandler)),
+		Poll: times.poll, Sweep: times.sweep, Limit: times.limit,
+	})
+}
+
+// OpenMemory opens an empty database in the memory of the process, which ends with it.
+func OpenMemory(ctx context.Context, options Options) (statedb.Database, error) {
+	db, _ := sql.Open("sqlite", ":memory:") // it fails only without a driver
+	db.SetMaxOpenConns(1)                   // another connection would have a database of its own
+	if err := migrate.Up(ctx, db, migrate.SQLite, sqlstate.Schema); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return newStore(ctx, db, db, options, usual)
 }
 
 // explain returns words for an error of SQLite, and its kind.

@@ -35,6 +35,8 @@ type Recorder struct {
 	config     Config
 	connectors metrics.Memo[string, *record]
 	failures   failures
+	// trouble is set when a connector begins to fail.
+	trouble atomic.Bool
 }
 
 // New returns an empty Recorder.
@@ -91,7 +93,11 @@ type Health struct {
 	Success int64 `json:"s,omitempty"`
 }
 
-const minuteMillis = 60_000
+const (
+	minuteMillis = 60_000
+	// failingStreak is the number of failures in a row with which a connector is failing.
+	failingStreak = 3
+)
 
 func (h *Health) failed(now int64) {
 	if h.Failure == 0 || h.Repair != 0 && now-h.Failure >= minuteMillis {
@@ -208,7 +214,9 @@ func (r *Recorder) Request(e *gateway.Event) {
 	case stage != "":
 		part.Failed++
 		minute.Failed++
-		rec.failed(end.UnixMilli())
+		if rec.failed(end.UnixMilli()); rec.Streak == failingStreak {
+			r.trouble.Store(true)
+		}
 	case e.Problem == "":
 		rec.succeeded(end.UnixMilli())
 		if len(rec.waiting.Hashes) > 0 {
@@ -270,6 +278,9 @@ func (r *record) attemptFailed(attempt *host.Attempt, now time.Time) {
 	defer r.mu.Unlock()
 	r.waitsUntil.Store(max(r.waitsUntil.Load(), now.Add(wait).UnixNano()))
 }
+
+// Troubled reports whether a connector has begun to fail since the last call.
+func (r *Recorder) Troubled() bool { return r.trouble.Swap(false) }
 
 // Backoffs returns the seconds for which a token endpoint that refused, or an issuer whose metadata cannot be read, is not asked yet, by
 // connector. The requests of a connector may have several: it has the longest.

@@ -171,7 +171,7 @@ func (s *Summary) finish(now time.Time) {
 		s.State = StateToConnect
 	case s.Lately.Failed == 0:
 		s.State = StateWorking
-	case all.Streak >= 3, s.Minute.Failed > 0 && s.Minute.Failed*2 >= connected:
+	case all.Streak >= failingStreak, s.Minute.Failed > 0 && s.Minute.Failed*2 >= connected:
 		s.State, s.Since = StateFailing, instant(all.Trouble)
 	case s.Minute.Failed > 0, all.Repair == 0:
 		s.State = StateSomeFail

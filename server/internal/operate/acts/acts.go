@@ -41,16 +41,13 @@ type Config struct {
 	Logger *slog.Logger
 	// Audit returns the audit log, or nil if there is none.
 	Audit func() *audit.Log
-	// Store returns the store of state, or nil if there is none.
-	Store func() *records.Store
+	Store *records.Store
 }
 
 // A Log records acts. It is safe for concurrent use.
 type Log struct {
 	config Config
 	mu     sync.Mutex
-	// recent has the last acts of this process, the newest last.
-	recent []Act
 	// refused has the logins that were refused in the last minute, by address.
 	refused map[string]*refusal
 }
@@ -116,17 +113,17 @@ func (l *Log) Refused(ctx context.Context, address string) {
 // write writes an act to the audit log, or else to the store. The other gets it, too, if it can take it.
 func (l *Log) write(ctx context.Context, a Act, must bool) error {
 	var failure error
-	log, store := l.config.Audit(), l.config.Store()
+	log := l.config.Audit()
 	if log != nil {
 		log.Add(&audit.Record{Time: a.Time, Use: "act", RequestID: a.ID, Who: a.Who, Address: a.Address, Act: a.Act, Target: a.Target, Outcome: a.Outcome})
 		if must {
 			failure = log.Flush()
 		}
 	}
-	if store != nil && failure == nil {
+	if failure == nil {
 		limited, cancel := context.WithTimeout(ctx, 5*time.Second) // the store may not answer
 		defer cancel()
-		if err := table.Put(limited, store, a); err != nil && log == nil {
+		if err := table.Put(limited, l.config.Store, a); err != nil && log == nil {
 			failure = err
 		}
 	}
@@ -135,51 +132,26 @@ func (l *Log) write(ctx context.Context, a Act, must bool) error {
 	}
 	l.config.Logger.LogAttrs(ctx, slog.LevelInfo, "an act of an operator", slog.String("who", a.Who), slog.String("address", a.Address),
 		slog.String("act", a.Act), slog.String("target", a.Target), slog.String("outcome", a.Outcome))
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	const maxRecent = 1000 // acts that a process without a store shows
-	for i := len(l.recent) - 1; i >= 0; i-- {
-		if l.recent[i].ID == a.ID {
-			l.recent[i] = a
-			return nil
-		}
-	}
-	if l.recent = append(l.recent, a); len(l.recent) > 2*maxRecent {
-		l.recent = append([]Act(nil), l.recent[maxRecent:]...)
-	}
 	return nil
 }
 
-// Filter says which acts to list: those of all of its members that are not "". With a store, the first of these that is set is looked up.
+// Filter says which acts to list: those of all of its members that are not "". The first of these that is set is looked up, and a page may
+// have fewer acts than it could because of the others.
 type Filter struct{ Who, Act, Target string }
 
-// List returns a page of acts, the newest first, and the cursor of the next page, or "" at the end. note says why it has only those of this
-// process, or is "".
-func (l *Log) List(ctx context.Context, f Filter, cursor string, limit int) (all []Act, next, note string, err error) {
-	matches := func(a Act) bool {
-		return (f.Who == "" || a.Who == f.Who) && (f.Act == "" || a.Act == f.Act) && (f.Target == "" || a.Target == f.Target)
-	}
-	if store := l.config.Store(); store != nil {
-		place, parts := 0, []string(nil)
-		for i, text := range []string{f.Who, f.Act, f.Target} {
-			if text != "" && parts == nil {
-				place, parts = i, []string{text}
-			}
-		}
-		entries, next, err := table.List(ctx, store, place, parts, cursor, limit)
-		for _, entry := range entries {
-			if matches(entry.Value) {
-				all = append(all, entry.Value)
-			}
-		}
-		return all, next, "", err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for i := len(l.recent) - 1; i >= 0 && len(all) < limit; i-- {
-		if matches(l.recent[i]) {
-			all = append(all, l.recent[i])
+// List returns a page of acts, the newest first, and the cursor of the next page, or "" at the end.
+func (l *Log) List(ctx context.Context, f Filter, cursor string, limit int) (all []Act, next string, err error) {
+	place, parts := 0, []string(nil)
+	for i, text := range []string{f.Who, f.Act, f.Target} {
+		if text != "" && parts == nil {
+			place, parts = i, []string{text}
 		}
 	}
-	return all, "", "those of this process only: with a store of state, those of all nodes", nil
+	entries, next, err := table.List(ctx, l.config.Store, place, parts, cursor, limit)
+	for _, entry := range entries {
+		if a := entry.Value; (f.Who == "" || a.Who == f.Who) && (f.Act == "" || a.Act == f.Act) && (f.Target == "" || a.Target == f.Target) {
+			all = append(all, a)
+		}
+	}
+	return all, next, err
 }

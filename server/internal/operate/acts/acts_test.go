@@ -28,7 +28,7 @@ type world struct {
 	store *records.Store
 }
 
-func newWorld(t *testing.T, withAudit, withStore bool) *world {
+func newWorld(t *testing.T, withAudit bool) *world {
 	t.Helper()
 	w := &world{now: time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC), path: filepath.Join(t.TempDir(), "audit.log")}
 	clock := func() time.Time { return w.now }
@@ -37,21 +37,17 @@ func newWorld(t *testing.T, withAudit, withStore bool) *world {
 		w.audit = testworld.Must(audit.Open(audit.Config{Path: w.path, Logger: discard, Clock: clock, Lossy: true}))(t)
 		t.Cleanup(func() { _ = w.audit.Close() })
 	}
-	if withStore {
-		db := testworld.Must(sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "state.db"), sqlite.Options{}))(t)
-		state := testworld.Must(host.NewState(t.Context(), host.StateConfig{Store: db, Keys: [][]byte{[]byte("a state key of 32 bytes, for all")}}))(t)
-		t.Cleanup(func() { _ = errors.Join(state.Close(context.Background()), db.Close()) })
-		w.store = &records.Store{Records: db, State: state}
-	}
-	w.Log = acts.New(acts.Config{
-		Node: "a", Clock: clock, Logger: discard, Audit: func() *audit.Log { return w.audit }, Store: func() *records.Store { return w.store },
-	})
+	db := testworld.Must(sqlite.OpenMemory(t.Context(), sqlite.Options{}))(t)
+	state := testworld.Must(host.NewState(t.Context(), host.StateConfig{Store: db, Keys: [][]byte{[]byte("a state key of 32 bytes, for all")}}))(t)
+	t.Cleanup(func() { _ = errors.Join(state.Close(context.Background()), db.Close()) })
+	w.store = &records.Store{Records: db, State: state}
+	w.Log = acts.New(acts.Config{Node: "a", Clock: clock, Logger: discard, Audit: func() *audit.Log { return w.audit }, Store: w.store})
 	return w
 }
 
 func (w *world) list(t *testing.T, f acts.Filter) (text string) {
 	t.Helper()
-	all, _, _, err := w.List(t.Context(), f, "", 10)
+	all, _, err := w.List(t.Context(), f, "", 10)
 	if err != nil {
 		t.Error(err)
 	}
@@ -63,34 +59,33 @@ func (w *world) list(t *testing.T, f acts.Filter) (text string) {
 
 // An act is in the audit log before it is done, and in the list of all nodes with its outcome afterwards (threats.md 582).
 func TestActs(t *testing.T) {
-	for name, w := range map[string]*world{"with a store": newWorld(t, true, true), "in one process": newWorld(t, true, false)} {
-		end, err := w.Begin(t.Context(), acts.Act{Who: "ann", Act: "end", Target: "orders", Address: "192.0.2.1"})
-		testworld.Check(t, err)
-		if text := string(testworld.Must(os.ReadFile(w.path))(t)); !strings.Contains(text, `"use":"act"`) || !strings.Contains(text, `"who":"ann","address":"192.0.2.1","act":"end","target":"orders","hash"`) {
-			t.Errorf("%s: before the act, the audit log is %s", name, text)
-		}
-		end(acts.Done)
-		w.Note(t.Context(), acts.Act{Who: "bob", Act: "test", Target: "crm", Outcome: acts.Done})
-		if got, want := w.list(t, acts.Filter{}), "bob test crm done; ann end orders done; "; got != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
-		}
-		if got := w.list(t, acts.Filter{Who: "ann"}); got != "ann end orders done; " {
-			t.Errorf("%s: acts of ann: %s", name, got)
-		}
+	w := newWorld(t, true)
+	end, err := w.Begin(t.Context(), acts.Act{Who: "ann", Act: "end", Target: "orders", Address: "192.0.2.1"})
+	testworld.Check(t, err)
+	if text := string(testworld.Must(os.ReadFile(w.path))(t)); !strings.Contains(text, `"use":"act"`) || !strings.Contains(text, `"who":"ann","address":"192.0.2.1","act":"end","target":"orders","hash"`) {
+		t.Errorf("before the act, the audit log is %s", text)
+	}
+	end(acts.Done)
+	w.Note(t.Context(), acts.Act{Who: "bob", Act: "test", Target: "crm", Outcome: acts.Done})
+	if got, want := w.list(t, acts.Filter{}), "bob test crm done; ann end orders done; "; got != want {
+		t.Errorf("acts = %s, want %s", got, want)
+	}
+	if got := w.list(t, acts.Filter{Who: "ann"}); got != "ann end orders done; " {
+		t.Errorf("acts of ann: %s", got)
 	}
 }
 
 // An act that cannot be recorded is not done, also where the audit log of uses may have gaps.
 func TestUnrecordedAct(t *testing.T) {
-	w := newWorld(t, true, true)
+	w := newWorld(t, true)
 	testworld.Check(t, os.Remove(w.path))
 	testworld.Check(t, os.Mkdir(w.path, 0o700))
 	if _, err := w.Begin(t.Context(), acts.Act{Who: "ann", Act: "end"}); err == nil || w.list(t, acts.Filter{}) != "" {
 		t.Errorf("without its file: %v, %s", err, w.list(t, acts.Filter{}))
 	}
 	testworld.Check(t, os.Remove(w.path))
-	broken := newWorld(t, false, true)
-	broken.store = &records.Store{Records: brokenRecords{}, State: broken.store.State}
+	broken := newWorld(t, false)
+	broken.store.Records = brokenRecords{}
 	if _, err := broken.Begin(t.Context(), acts.Act{Who: "ann", Act: "end"}); !errors.Is(err, statedb.ErrUnreachable) {
 		t.Errorf("with a store that fails: %v", err)
 	}
@@ -105,15 +100,15 @@ func (brokenRecords) PutRecords(context.Context, ...statedb.Record) error {
 
 // Refused logins of an address are one act a minute, with their number.
 func TestRefusedLogins(t *testing.T) {
-	w := newWorld(t, false, false)
+	w := newWorld(t, false)
 	for range 100 {
 		w.Refused(t.Context(), "192.0.2.7")
 	}
 	w.Refused(t.Context(), "192.0.2.8")
 	w.now = w.now.Add(time.Minute)
 	w.Refused(t.Context(), "192.0.2.7")
-	all, _, note, err := w.List(t.Context(), acts.Filter{Act: "login"}, "", 10)
-	if err != nil || note == "" || len(all) != 3 || all[0].Times != 100 || all[2].Times != 1 {
-		t.Errorf("acts = %+v, note = %q, err = %v", all, note, err)
+	all, _, err := w.List(t.Context(), acts.Filter{Act: "login"}, "", 10)
+	if err != nil || len(all) != 3 || all[0].Times != 100 || all[2].Times != 1 {
+		t.Errorf("acts = %+v, err = %v", all, err)
 	}
 }

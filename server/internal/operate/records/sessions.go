@@ -9,8 +9,7 @@ import (
 
 // Sessions keeps the sessions of operators' browsers in a store.
 type Sessions struct {
-	// Store returns the store, or nil.
-	Store    func() *Store
+	Store    *Store
 	Lifetime time.Duration
 }
 
@@ -22,16 +21,16 @@ func (s *Sessions) table() *Table[operatorSession] {
 
 // Session returns the token with which a session began. ok reports whether there is one.
 func (s *Sessions) Session(ctx context.Context, id string) (token string, ok bool, err error) {
-	found, ok, err := s.table().Get(ctx, s.Store(), id)
+	found, ok, err := s.table().Get(ctx, s.Store, id)
 	return found.Value.Token, ok, err
 }
 
 // PutSession keeps a session.
 func (s *Sessions) PutSession(ctx context.Context, id, token string) error {
-	return s.table().Put(ctx, s.Store(), operatorSession{id, token})
+	return s.table().Put(ctx, s.Store, operatorSession{id, token})
 }
 
 // DeleteSession ends a session.
 func (s *Sessions) DeleteSession(ctx context.Context, id string) error {
-	return s.table().Delete(ctx, s.Store(), id)
+	return s.table().Delete(ctx, s.Store, id)
 }

@@ -78,6 +78,15 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	return max(rows, records), err
 }
 
+// maxFailures is the number of records of failures that stay, the newest.
+const maxFailures = 1_000_000
+
+// TrimFailures deletes the oldest records of failures beyond a number.
+func (s *Store) TrimFailures(ctx context.Context, remaining int) error {
+	_, err := s.exec(ctx, "delete old failures", s.statements.trimFailures, statedb.KindFailure, remaining-1)
+	return err
+}
+
 // Contract is [migrate.Contract].
 func (s *Store) Contract(ctx context.Context, dry bool) (migrate.Status, error) {
 	status, err := migrate.Contract(ctx, s.config.Writes, s.config.Dialect, Schema, dry)
@@ -102,6 +111,7 @@ func (s *Store) sweepNowAndThen() {
 				s.config.Logger.Warn("old rows of the state stay for now", "error", err)
 			}
 		}
+		_ = s.TrimFailures(s.done, maxFailures) // the next sweep tries again
 	}
 }
 

@@ -256,7 +256,7 @@ func (c *columns) row() state.Row {
 // time reads it once, in the subquery clock. {slack} stands for [state.Slack] in microseconds. {changed} is a text that the
 // database sends to all waiters, where it can.
 type statements struct {
-	get, create, acquire, put, release, delete, reseal, rows, sweep, sweepRecords string
+	get, create, acquire, put, release, delete, reseal, rows, sweep, sweepRecords, trimFailures string
 
 	fill func(text string) string
 }
@@ -296,6 +296,8 @@ WHERE id = $2 AND generation = $3 RETURNING {changed}`),
 ) AND expires < (SELECT {now} - $2) AND (leased IS NULL OR leased < (SELECT {now} - $2))`),
 
 		sweepRecords: fill(`DELETE FROM state_records WHERE name IN (SELECT name FROM state_records WHERE expires < (SELECT {now}) ORDER BY expires LIMIT $2) AND expires < (SELECT {now})`),
+
+		trimFailures: `DELETE FROM state_records WHERE kind = $1 AND written < (SELECT written FROM state_records WHERE kind = $1 ORDER BY written DESC LIMIT 1 OFFSET $2)`,
 	}
 }
 

@@ -1,0 +1,196 @@
+// Package nodes lets each node with a store of state see what all of them do, and find their failures.
+package nodes
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/keywright/keywright/server/internal/operate/activity"
+	"github.com/keywright/keywright/server/internal/operate/records"
+	"github.com/keywright/keywright/server/statedb"
+)
+
+const (
+	// writeInterval is the time between two writes of a node. A connector that begins to fail is written at the next look.
+	writeInterval, lookInterval = 10 * time.Second, time.Second
+	// lifetime is the time for which what a node has written counts.
+	lifetime = time.Minute
+	// readInterval is the time for which what was read counts, however many people look.
+	readInterval = time.Second
+	// failureTime is the time for which a failure can be found.
+	failureTime = 7 * 24 * time.Hour
+	// maxGroups is the number of groups of failures in a report, and maxExamples that of groups with their examples.
+	maxGroups, maxExamples = 2000, 200
+)
+
+// Config configures [New].
+type Config struct {
+	Clock    func() time.Time
+	Recorder *activity.Recorder
+	// Describe sets what a report says of the process.
+	Describe func(*activity.Report)
+	Store    *records.Store
+	// Shared reports whether other processes may have the store, too.
+	Shared bool
+	Logger *slog.Logger
+}
+
+// Nodes is what a process writes for all nodes, and reads of them. It is safe for concurrent use.
+type Nodes struct {
+	config Config
+	// process is a random name of this process.
+	process string
+
+	mu       sync.Mutex
+	reports  []*activity.Report
+	failure  error
+	readTime time.Time
+	// since is the time since which writes fail, or zero.
+	since time.Time
+}
+
+// New returns the nodes of a store.
+func New(c Config) *Nodes { return &Nodes{config: c, process: rand.Text()} }
+
+// written is a report with the name of its process.
+type written struct {
+	Process string `json:"process"`
+	*activity.Report
+}
+
+var (
+	reportTable  = records.Table[written]{Kind: statedb.KindNode, Lifetime: lifetime, Key: func(w written) []string { return []string{w.Process} }}
+	failureTable = records.Table[*activity.Failure]{Kind: statedb.KindFailure, Lifetime: failureTime, Key: func(f *activity.Failure) []string { return []string{f.RequestID} }}
+)
+
+// Run writes what this process does, until ctx ends. A process of its own writes nothing.
+func (n *Nodes) Run(ctx context.Context) {
+	if !n.config.Shared {
+		return
+	}
+	look := time.NewTicker(lookInterval)
+	defer look.Stop()
+	last := time.Time{}
+	for {
+		if now := n.config.Clock(); now.Sub(last).Abs() >= writeInterval || n.config.Recorder.Troubled() {
+			last = now
+			n.note(n.Write(ctx))
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookInterval)
+			defer cancel()
+			_ = n.Write(limited) // the last failures; the next process does without
+			return
+		}
+	}
+}
+
+// Write writes a report of this process, and its failures since the last call.
+func (n *Nodes) Write(ctx context.Context) error {
+	const batch = 500
+	for failures := range slices.Chunk(n.config.Recorder.Drain(), batch) {
+		if err := failureTable.Put(ctx, n.config.Store, failures...); err != nil {
+			return err // those that are left are in the log
+		}
+	}
+	return reportTable.Put(ctx, n.config.Store, written{n.process, n.report()})
+}
+
+// report returns the report of this process, as large as another node wants to read it.
+func (n *Nodes) report() *activity.Report {
+	r := n.config.Recorder.Report(n.config.Clock())
+	n.config.Describe(r)
+	groups := 0
+	for i := range r.Connectors {
+		c := &r.Connectors[i]
+		c.Groups = c.Groups[:min(len(c.Groups), max(0, maxGroups-groups))]
+		for k, g := range c.Groups {
+			if groups++; groups > maxExamples {
+				short := *g
+				short.Examples = nil
+				c.Groups[k] = &short
+			}
+		}
+	}
+	return r
+}
+
+func (n *Nodes) note(err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case err != nil && n.since.IsZero():
+		n.since = n.config.Clock()
+		n.config.Logger.Warn("the store of state does not take what this node does: other nodes do not see it", slog.Any("error", err))
+	case err == nil:
+		n.since = time.Time{}
+	}
+}
+
+// Reports returns the reports of all nodes, that of this process as it is now. note says what is missing, or is "".
+func (n *Nodes) Reports(ctx context.Context) (reports []*activity.Report, note string) {
+	own := n.config.Recorder.Report(n.config.Clock())
+	n.config.Describe(own)
+	if !n.config.Shared {
+		return []*activity.Report{own}, "this process only: with a store of state, all nodes"
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if now := n.config.Clock(); now.Sub(n.readTime).Abs() >= readInterval {
+		n.reports, n.failure = n.read(context.WithoutCancel(ctx))
+		n.readTime = now
+	}
+	if n.failure != nil {
+		return []*activity.Report{own}, fmt.Sprintf("this process only: %v", n.failure)
+	}
+	for _, r := range n.reports {
+		if r.Node == own.Node && r.Started.Equal(own.Started) {
+			own.Offset = r.Offset
+		} else {
+			reports = append(reports, r)
+		}
+	}
+	reports = append(reports, own)
+	slices.SortFunc(reports, func(a, b *activity.Report) int { return cmp.Or(cmp.Compare(a.Node, b.Node), a.Started.Compare(b.Started)) })
+	return reports, ""
+}
+
+func (n *Nodes) read(ctx context.Context) (reports []*activity.Report, err error) {
+	const maxNodes, readTime = 1000, 5 * time.Second
+	limited, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	entries, _, err := reportTable.List(limited, n.config.Store, 0, nil, "", maxNodes)
+	for _, entry := range entries {
+		if r := entry.Value.Report; r != nil {
+			r.Offset = r.Time.Sub(entry.WriteTime)
+			reports = append(reports, r)
+		}
+	}
+	return reports, err
+}
+
+// Find returns a failure of any node by its request id, or nil if there is none.
+func (n *Nodes) Find(ctx context.Context, id string) (*activity.Failure, error) {
+	if f := n.config.Recorder.Find(id); f != nil || !n.config.Shared {
+		return f, nil
+	}
+	found, _, err := failureTable.Get(ctx, n.config.Store, id)
+	return found.Value, err
+}
+
+// First reports whether this process is the one of all nodes that counts what is the same for all.
+func (n *Nodes) First(ctx context.Context) bool {
+	reports, _ := n.Reports(ctx)
+	own := &activity.Report{}
+	n.config.Describe(own)
+	oldest := slices.MinFunc(reports, func(a, b *activity.Report) int { return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.Node, b.Node)) })
+	return oldest.Node == own.Node && oldest.Started.Equal(own.Started)
+}

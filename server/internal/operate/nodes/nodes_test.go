@@ -1,0 +1,147 @@
+package nodes_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/testworld"
+	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/operate/activity"
+	"github.com/keywright/keywright/server/internal/operate/nodes"
+	"github.com/keywright/keywright/server/internal/operate/records"
+	"github.com/keywright/keywright/server/statedb"
+	"github.com/keywright/keywright/server/statedb/sqlite"
+)
+
+// failing is a store that fails while it is down.
+type failing struct {
+	statedb.Records
+	down   atomic.Bool
+	writes atomic.Int64
+}
+
+var errDown = errors.New("connection refused")
+
+func (f *failing) PutRecords(ctx context.Context, all ...statedb.Record) error {
+	f.writes.Add(1)
+	if f.down.Load() {
+		return errDown
+	}
+	return f.Records.PutRecords(ctx, all...)
+}
+
+func (f *failing) ListRecords(ctx context.Context, l statedb.List) ([]statedb.Record, error) {
+	if f.down.Load() {
+		return nil, errDown
+	}
+	return f.Records.ListRecords(ctx, l)
+}
+
+// node is a process with a recorder.
+type node struct {
+	*nodes.Nodes
+	recorder *activity.Recorder
+}
+
+// newNodes returns nodes with one store in memory, which has the clock of the test.
+func newNodes(t *testing.T, count int) (all []node, store *failing) {
+	t.Helper()
+	db := testworld.Must(sqlite.OpenMemory(t.Context(), sqlite.Options{}))(t)
+	state := testworld.Must(host.NewState(t.Context(), host.StateConfig{Store: db, Keys: [][]byte{[]byte("a state key of 32 bytes, for all")}}))(t)
+	t.Cleanup(func() { _ = errors.Join(state.Close(context.Background()), db.Close()) })
+	store = &failing{Records: db}
+	for i := range count {
+		name, started := string(rune('a'+i)), time.Now().Add(time.Duration(i))
+		recorder := activity.New(activity.Config{Clock: time.Now, Node: name, Hash: func(tenant, user string) uint64 { return uint64(len(tenant)<<8 + len(user)) }})
+		all = append(all, node{nodes.New(nodes.Config{
+			Clock: time.Now, Recorder: recorder, Store: &records.Store{Records: store, State: state}, Shared: true, Logger: slog.New(slog.DiscardHandler),
+			Describe: func(r *activity.Report) { r.Node, r.Started = name, started },
+		}), recorder})
+	}
+	return all, store
+}
+
+func (n node) request(id string, status int) {
+	e := gateway.Event{ID: id, Connector: "orders", Status: status, UpstreamStatus: status, Began: time.Now()}
+	n.recorder.Request(&e)
+}
+
+func summary(t *testing.T, n node) (text string) {
+	t.Helper()
+	reports, note := n.Reports(t.Context())
+	for _, r := range reports {
+		text += r.Node + " "
+	}
+	s := activity.Merge(reports, time.Now()).Summary("orders")
+	return text + fmt.Sprint(s.Lately.Requests, " ", s.Lately.Failed, " ", note)
+}
+
+// What three nodes have done adds up at each of them, and a failure at one is found by its id at another within 11 seconds. While the store
+// fails, each shows what it has done itself, and says why.
+func TestNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all, store := newNodes(t, 3)
+		ctx, stop := context.WithCancel(t.Context())
+		for i, n := range all {
+			go n.Run(ctx)
+			for range i + 1 {
+				n.request("", 200)
+			}
+		}
+		all[0].request("failed-at-a", 401)
+		time.Sleep(11 * time.Second) // of the bubble
+		for _, n := range all {
+			if got, want := summary(t, n), "a b c 7 1 "; got != want {
+				t.Errorf("a node shows %q, want %q", got, want)
+			}
+			if f, err := n.Find(t.Context(), "failed-at-a"); err != nil || f == nil || f.Node != "a" || f.UpstreamStatus != 401 {
+				t.Errorf("failure = %+v, err = %v", f, err)
+			}
+		}
+		if first := []bool{all[0].First(t.Context()), all[1].First(t.Context())}; !first[0] || first[1] {
+			t.Errorf("the first node: %v", first)
+		}
+		store.down.Store(true)
+		time.Sleep(2 * time.Second)
+		if got, want := summary(t, all[1]), "b 2 0 this process only: connection refused"; got != want {
+			t.Errorf("without the store: %q, want %q", got, want)
+		}
+		store.down.Store(false)
+		stop()
+		synctest.Wait()
+		time.Sleep(2 * time.Minute)
+		if got := summary(t, all[1]); !strings.HasPrefix(got, "b ") {
+			t.Errorf("nodes that ended two minutes ago: %q", got)
+		}
+	})
+}
+
+// A node writes every ten seconds, and within two when a connector begins to fail.
+func TestWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all, store := newNodes(t, 1)
+		ctx, stop := context.WithCancel(t.Context())
+		go all[0].Run(ctx)
+		time.Sleep(time.Minute - time.Millisecond) // of the bubble
+		if n := store.writes.Swap(0); n != 6 {
+			t.Errorf("%d writes in a minute", n)
+		}
+		for range 5 {
+			all[0].request("x", 401)
+		}
+		time.Sleep(1500 * time.Millisecond)
+		if n := store.writes.Swap(0); n < 2 { // the failures, and the report
+			t.Errorf("%d writes after a connector began to fail", n)
+		}
+		stop()
+		synctest.Wait()
+	})
+}
