@@ -26,28 +26,37 @@ type AuthorizationResponse struct {
 	Binding string
 }
 
+// EndedConsent says whose consent has ended.
+type EndedConsent struct {
+	// Connector is the name of the connector.
+	Connector string
+	// User is the user who began the consent, or nil for the operator.
+	User *User
+}
+
 // Callback ends a consent: it exchanges the code for a grant and keeps that for the user who began. If the context has a user,
 // that must be the same. connector returns the connector of a name, or nil; it is called with the name of the one whose
-// [Connector.BeginConsent] began. Callback returns that name too, also with an error, once it is known.
+// [Connector.BeginConsent] began. Callback returns whose consent it was, also with an error, once it is known.
 //
 // Each consent is ended once, with or without an error. The error is a [*ConsentError] if the consent does not count. Otherwise it is
 // an [Error] of the exchange, or of the store that does not keep the grant, or the error of a store that does not return the consent.
 // Nothing is kept if there is an error.
-func (h *Host) Callback(ctx context.Context, back AuthorizationResponse, connector func(name string) *Connector) (name string, err error) {
+func (h *Host) Callback(ctx context.Context, back AuthorizationResponse, connector func(name string) *Connector) (ended EndedConsent, err error) {
 	if h.config.State == nil {
-		return "", errors.New("the host has no State, so that no consent is under way")
+		return ended, errors.New("the host has no State, so that no consent is under way")
 	}
 	pending, err := h.takeConsent(ctx, back)
 	if err != nil {
-		return "", err
+		return ended, err
 	}
-	name = pending.Connector
+	name := pending.Connector
+	ended = EndedConsent{name, pending.User}
 	if wrong := cmp.Or(pending.foreign(ctx, back), pending.answer(back.Response)); wrong != nil {
-		return name, wrong
+		return ended, wrong
 	}
 	c := connector(name)
 	if c == nil || !c.NeedsConsent() || c.node != h.config.State.node || subtle.ConstantTimeCompare(c.configDigest(), pending.Config) != 1 {
-		return name, &ConsentError{Reason: ConsentUnknown, Text: "the connector was changed since the consent began: begin again"}
+		return ended, &ConsentError{Reason: ConsentUnknown, Text: "the connector was changed since the consent began: begin again"}
 	}
 	if _, there := UserFrom(ctx); !there && pending.User != nil {
 		ctx = WithUser(ctx, *pending.User)
@@ -56,9 +65,9 @@ func (h *Host) Callback(ctx context.Context, back AuthorizationResponse, connect
 		Code: back.Response.Get(pending.CodeParameter), Verifier: pending.Verifier, RedirectURI: pending.RedirectURI, Nonce: pending.Nonce,
 	})
 	if errors.Is(err, hostfn.ErrIDToken) {
-		return name, forged(err.Error())
+		return ended, forged(err.Error())
 	}
-	return name, err
+	return ended, err
 }
 
 // takeConsent takes the consent that a browser came back from. Nobody else gets it.

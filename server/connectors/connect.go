@@ -24,6 +24,9 @@ func (c *definition) expressions() int {
 	if !strings.Contains(c.gateway.Response.Body, "{{") {
 		all += len(c.gateway.Response.Body)
 	}
+	if a := c.gateway.Consent.Account; a != nil && !strings.Contains(a.Name, "{{") {
+		all += len(a.Name)
+	}
 	c.member.walk("", func(n *node, _ string) bool {
 		if text, _ := n.value.(string); strings.Contains(text, "{{") {
 			all += len(text)

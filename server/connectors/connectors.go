@@ -97,7 +97,7 @@ type Set struct {
 	// Limits are those of the options, with the member limits.
 	Limits host.Limits
 	// Files holds the paths of the files that the file names and that were read with it, absolute or relative to the working
-	// directory: plugins, keywright.lock, and the authorities of egress.
+	// directory: plugins, keywright.lock, the authorities of egress, and the logo and languages of consent.
 	Files []string
 
 	// Documents are those of the issuer of identities, for gateway.Setup. They are nil without one.
@@ -332,6 +332,9 @@ func (l *loader) load(ctx context.Context) error {
 	l.set.Limits = l.options.Host.Limits
 	l.set.SHA256 = fmt.Sprintf("%x", sha256.Sum256([]byte(l.source.text)))
 	l.set.Settings = l.settings(root)
+	for _, notice := range l.set.Settings.Consent.Notices() {
+		l.warn(root.get("gateway").value.place("consent.languages"), "gateway.consent.languages", "%s", notice)
+	}
 	l.checkFiles(ctx, root)
 	l.set.stores = (&node{kind: list, items: l.file.Secrets}).decoded()
 	l.set.identities = (&node{kind: list, items: l.file.Identities}).decoded()

@@ -147,6 +147,13 @@ func (d *definer) value(n *node, path string, f *field, to reflect.Value) {
 		if !n.isNull() && d.is(n, object, path, f.name) {
 			*to, _ = n.decoded().(map[string]any)
 		}
+	case *map[string]string:
+		if d.is(n, object, path, f.name) {
+			*to = map[string]string{}
+			for _, m := range n.members {
+				(*to)[m.name] = d.text(m.value, problem.Join(path, m.name), &field{})
+			}
+		}
 	default:
 		d.contents(n, path, f, reflect.ValueOf(to).Elem())
 	}

@@ -217,6 +217,8 @@ func (w *schemaWriter) member(path string, t reflect.Type, f *field) schema {
 		return w.object(path, t.Elem())
 	case reflect.Struct:
 		return w.object(path, t)
+	case reflect.Map:
+		return schema{"type": "object", "additionalProperties": w.member(path+"[]", t.Elem(), &field{})}
 	case reflect.Slice:
 		return schema{"type": "array", "items": w.member(path+"[]", t.Elem(), &field{})}
 	}

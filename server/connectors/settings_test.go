@@ -15,7 +15,6 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
-	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/trial"
 )
 
@@ -50,7 +49,7 @@ connectors:
 	if want := (connectors.TLS{Cert: filepath.Join("tls", "cert.pem"), Key: "/run/tls/key.pem"}); set.Settings.TLS != want {
 		t.Errorf("set.Settings.TLS = %+v", set.Settings.TLS)
 	}
-	if want := (gateway.Consent{URL: "https://gw.example.com", ReturnTo: "https://app.example.com/settings?tab=accounts"}); set.Settings.Consent != want {
+	if c := set.Settings.Consent; c.URL != "https://gw.example.com" || c.ReturnTo != "https://app.example.com/settings?tab=accounts" {
 		t.Errorf("set.Settings.Consent = %+v", set.Settings.Consent)
 	}
 	c := set.Connectors[0]

@@ -42,6 +42,8 @@ type Connector struct {
 	responseHeaders namedHeaders
 	host            *host.Host
 	consents        consents
+	// accountName is nil if nothing finds the name of an account.
+	accountName *transform.Body
 }
 
 // Definition returns the definition with the defaults of Methods, Timeout and Limits, and with the name of the auth type in
@@ -52,14 +54,13 @@ func (c *Connector) Definition() Definition { return c.definition }
 func (c *Connector) Upstream() *host.Connector { return c.upstream }
 
 // Callback ends a consent that began with Upstream().BeginConsent, as [host.Host.Callback] does. One of another connector does not count.
-func (c *Connector) Callback(ctx context.Context, back host.AuthorizationResponse) error {
-	_, err := c.host.Callback(ctx, back, func(name string) *host.Connector {
+func (c *Connector) Callback(ctx context.Context, back host.AuthorizationResponse) (host.EndedConsent, error) {
+	return c.host.Callback(ctx, back, func(name string) *host.Connector {
 		if name != c.definition.Permalink {
 			return nil
 		}
 		return c.upstream
 	})
-	return err
 }
 
 // BaseURL returns the URL of the definition up to its first template.
@@ -134,6 +135,7 @@ func NewConnector(ctx context.Context, h *host.Host, d Definition) (*Connector, 
 	}
 	c.shapes = k.shapes(d)
 	c.responseHeaders = k.compileResponseHeaders(d.Response.Headers)
+	k.compileAccount(c)
 	k.limits(d.Limits)
 	if d.Streams.Silence < 0 {
 		k.Wrong("streams.silence", "is negative")

@@ -12,51 +12,15 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/internal/urlcheck"
+	"github.com/keywright/keywright/server/gateway/internal/connectpage"
 	"github.com/keywright/keywright/server/identity"
 )
-
-// Consent configures the paths /connect and below, at which users connect their accounts. Its zero value is valid. In
-// connectors.yaml it is the member consent of gateway.
-type Consent struct {
-	// URL is the origin at which browsers reach the gateway, such as https://gateway.example.com. Authorization servers send browsers back
-	// to /connect/callback/PERMALINK there. Without it, users can connect at localhost and loopback addresses only.
-	URL string `file:",url"`
-	// ReturnTo is the page to which a browser goes after a consent. Without it, the gateway shows a page of its own. No
-	// request can name another one.
-	ReturnTo string `file:",url"`
-	// PlainHTTP allows both URLs to be of plain http, inside a network whose members are trusted with what users connect.
-	PlainHTTP bool
-}
-
-// Check returns all problems, nil if there are none. The path of a problem names a member as in connectors.yaml: url, return_to.
-// allowHTTP allows plain http, as PlainHTTP does; without them, http is valid for localhost and loopback addresses only.
-func (c Consent) Check(allowHTTP bool) (all []host.Problem) {
-	for _, m := range []struct{ path, text, example string }{
-		{"url", c.URL, "https://gateway.example.com"},
-		{"return_to", c.ReturnTo, "https://app.example.com/settings"},
-	} {
-		if m.text == "" {
-			continue
-		}
-		u, err := urlcheck.Rule{AllowHTTP: true, Example: m.example}.Parse(m.text)
-		switch {
-		case err != nil:
-			all = append(all, host.Problem{Path: m.path, Message: err.Error()})
-		case u.Scheme == "http" && !allowHTTP && !c.PlainHTTP && !isLoopback(withoutPort(u.Host)):
-			all = append(all, host.Problem{Path: m.path, Message: "is plain http, with which anybody on the way can take over what users connect: use https, or plain_http: true"})
-		case m.path == "url" && u.Scheme+"://"+u.Host != m.text:
-			all = append(all, host.Problem{Path: m.path, Message: "is not an origin: scheme and host, without a slash at the end, such as " + m.example})
-		}
-	}
-	return all
-}
 
 // consents is a [host.Connector], for the consents of its users. Callback is that of its host, for this connector alone.
 type consents interface {
 	NeedsConsent() bool
 	BeginConsent(ctx context.Context, r host.ConsentRequest) (authorizationURL string, err error)
-	Callback(ctx context.Context, back host.AuthorizationResponse) error
+	Callback(ctx context.Context, back host.AuthorizationResponse) (host.EndedConsent, error)
 	Connection(ctx context.Context) (host.Connection, error)
 	Disconnect(ctx context.Context) error
 }
@@ -66,7 +30,7 @@ type upstreamConsents struct {
 	connector *Connector
 }
 
-func (u upstreamConsents) Callback(ctx context.Context, back host.AuthorizationResponse) error {
+func (u upstreamConsents) Callback(ctx context.Context, back host.AuthorizationResponse) (host.EndedConsent, error) {
 	return u.connector.Callback(ctx, back)
 }
 
@@ -92,6 +56,8 @@ type visit struct {
 	generation *generation
 	w          http.ResponseWriter
 	r          *http.Request
+	// words writes pages in the language of the user.
+	words *connectpage.Writer
 	// use is the use of a credential that the request asks for.
 	use Use
 }
@@ -101,22 +67,45 @@ func (g *Gateway) serveConsent(c *call, generation *generation, w http.ResponseW
 	v := &visit{call: c, generation: generation, w: w, r: r}
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Referrer-Policy", "no-referrer") // the query of a callback has a code
-	c.page = v.accepts("text/html")
+	v.words = generation.Consent.look.For(strings.Join(r.Header["Accept-Language"], ","))
+	if v.accepts("text/html") {
+		c.page = v
+	}
+	err := v.route(path)
+	if (errors.Is(err, errNoUser) || errors.Is(err, identity.ErrUnauthenticated)) && v.canSignIn() {
+		return v.signIn()
+	}
+	return err
+}
+
+// route answers a request to a path below /connect.
+func (v *visit) route(path string) error {
+	r := v.r
 	first, second, more := strings.Cut(path, "/")
 	switch {
 	case path == "":
-		c.event.Pattern = "/connect"
+		v.event.Pattern = "/connect"
 		return v.serveMethods("GET, HEAD", v.list)
+	case path == "element.js":
+		v.event.Pattern = "/connect/element.js"
+		return v.serveMethods("GET, HEAD", func() error { return v.file("text/javascript; charset=utf-8", noPage[0], connectpage.Element()) })
+	case path == "logo" && v.generation.connectors[path] == nil:
+		v.event.Pattern = "/connect/logo"
+		return v.serveMethods("GET, HEAD", v.logo)
 	case !more && r.Method == http.MethodDelete:
 		return v.serveMethods("GET, DELETE", v.connectorHandler("/connect/{permalink}", first, UseDisconnect, v.disconnect))
 	case !more:
 		return v.serveMethods("GET, DELETE", v.connectorHandler("/connect/{permalink}", first, UseConsent, v.start))
+	case first == "callback" && r.Method == http.MethodGet:
+		return v.connectorHandler("/connect/callback/{permalink}", second, UseCallback, v.callback)()
 	case second == "disconnect" && r.Method == http.MethodPost:
-		return v.serveMethods("POST", v.connectorHandler("/connect/{permalink}/disconnect", first, UseDisconnect, v.disconnect))
-	case first == "callback":
-		return v.serveMethods("GET", v.connectorHandler("/connect/callback/{permalink}", second, UseCallback, v.callback))
+		return v.connectorHandler("/connect/{permalink}/disconnect", first, UseDisconnect, v.disconnect)()
 	case second == "disconnect":
-		return v.serveMethods("POST", nil)
+		return v.serveMethods("GET, POST", v.connectorHandler("/connect/{permalink}/disconnect", first, "", v.askToDisconnect))
+	case second == "done":
+		return v.serveMethods("GET, HEAD", v.connectorHandler("/connect/{permalink}/done", first, "", v.done))
+	case first == "callback":
+		return v.serveMethods("GET", nil)
 	}
 	return errNoConnector
 }
@@ -182,18 +171,25 @@ var errNoUser = &httpProblem{
 	cause: errors.New("the request has no user with an id: gateway.user says who the user of a request is"),
 }
 
-// user returns a context with the user of the request, and counts the request for that user until release is called.
-// Connections belong to users. Without a user, everybody could connect an account for all.
-func (v *visit) user() (ctx context.Context, user host.User, release func(), err error) {
+// identify returns the user of the request. Connections belong to users. Without a user, everybody could connect an account for all.
+func (v *visit) identify() (user host.User, err error) {
 	if v.generation.Users == nil {
-		return nil, user, nil, errNoUser
+		return user, errNoUser
 	}
 	if user, err = v.generation.Users.User(v.r); err != nil {
-		return nil, user, nil, err
+		return user, err
 	}
 	v.event.Tenant, v.event.User = user.TenantID, user.ID
 	if user.ID == "" { // an email address may be another's tomorrow
-		return nil, user, nil, errNoUser
+		return user, errNoUser
+	}
+	return user, nil
+}
+
+// user returns a context with the user of the request, and counts the request for that user until release is called.
+func (v *visit) user() (ctx context.Context, user host.User, release func(), err error) {
+	if user, err = v.identify(); err != nil {
+		return nil, user, nil, err
 	}
 	leave, err := v.gateway.consents.enter(allowanceOf(user))
 	if err != nil {
@@ -203,14 +199,20 @@ func (v *visit) user() (ctx context.Context, user host.User, release func(), err
 	return ctx, user, func() { cancel(); leave() }, nil
 }
 
-// start begins a consent of the user, and sends the browser to the authorization server.
+// start begins a consent of the user, and sends the browser to the authorization server. A browser that does not come from a page of the
+// gateway gets one that asks.
 func (v *visit) start(connector *running) error {
-	switch _, err := v.crossOrigin(v.generation, v.w, v.r); {
-	case err != nil && v.navigates():
-		// Another site has sent the browser here. A person must want this: the account at the authorization server may be
-		// one into which that site has logged the browser (threats.md 133).
-		return v.show(http.StatusOK, &page{Ask: connector.definition.Name, Path: "/connect/" + connector.definition.Permalink})
-	case err != nil:
+	_, err := v.crossOrigin(v.generation, v.w, v.r)
+	if site := v.r.Header.Get("Sec-Fetch-Site"); v.navigates() && v.page != nil && site != "same-origin" {
+		// With a link of another site, a browser may not send the session.
+		if _, err := v.identify(); err != nil && (site == "none" || v.canSignIn()) {
+			return err
+		}
+		// A person must want this: the account at the authorization server may be one into which another site has logged the browser
+		// (threats.md 133).
+		return v.ask(connector)
+	}
+	if err != nil {
 		return err
 	}
 	own, err := v.origin()
@@ -222,32 +224,58 @@ func (v *visit) start(connector *running) error {
 		return err
 	}
 	defer release()
-	if err := v.uses(); err != nil {
+	to, err := v.begin(ctx, connector, own)
+	if err != nil {
 		return err
 	}
-	binding := cmp.Or(v.binding(own), rand.Text())
-	to, err := connector.consents.BeginConsent(ctx, host.ConsentRequest{RedirectURI: redirectURI(own, connector), Binding: binding})
-	if err != nil {
-		return consentProblem(err)
-	}
-	http.SetCookie(v.w, bindingCookie(own, binding))
-	if v.accepts("application/json") && !v.page {
+	if v.accepts("application/json") && v.page == nil {
 		return v.json(map[string]string{"url": to})
 	}
 	return v.redirect(http.StatusFound, to)
 }
 
-// callback ends a consent. The browser comes from the authorization server, which is another site, so that a cookie with
-// SameSite=Strict is missing. Then the binding alone shows whose consent it is.
+// begin begins a consent of the context's user, and returns the URL of the authorization server.
+func (v *visit) begin(ctx context.Context, connector *running, own string) (to string, err error) {
+	if err := v.uses(); err != nil {
+		return "", err
+	}
+	binding := cmp.Or(v.binding(own), rand.Text())
+	to, err = connector.consents.BeginConsent(ctx, host.ConsentRequest{RedirectURI: redirectURI(own, connector), Binding: binding})
+	if err != nil {
+		return "", consentProblem(err)
+	}
+	http.SetCookie(v.w, bindingCookie(own, binding))
+	return to, nil
+}
+
+// callback ends a consent, and sends a browser on, so that neither its address nor its history has the code.
 func (v *visit) callback(connector *running) error {
 	if mode := v.r.Header.Get("Sec-Fetch-Mode"); mode != "" && !v.navigates() {
 		return &httpProblem{status: http.StatusForbidden, kind: "cross-origin", detail: "a page cannot request this: the authorization server sends the browser here"}
 	}
-	values, err := callbackValues(v.r.URL.RawQuery)
+	own, err := v.origin()
 	if err != nil {
 		return err
 	}
-	own, err := v.origin()
+	err = v.redeem(connector, own)
+	var refused *host.ConsentError
+	switch to := v.returnTo(own); {
+	case err == nil && to != "":
+		return v.redirect(http.StatusSeeOther, to)
+	case err == nil:
+		return v.end(own, connector, outcomeConnected)
+	case v.page == nil:
+		return err
+	case errors.As(err, &refused) && refused.Reason == host.ConsentDenied: // the user wanted that
+		return v.end(own, connector, outcomeDenied)
+	}
+	return v.endFailed(own, connector, err)
+}
+
+// redeem ends a consent. The browser comes from the authorization server, which is another site, so that a cookie with
+// SameSite=Strict is missing. Then the binding alone shows whose consent it is.
+func (v *visit) redeem(connector *running, own string) error {
+	values, err := callbackValues(v.r.URL.RawQuery)
 	if err != nil {
 		return err
 	}
@@ -277,13 +305,14 @@ func (v *visit) callback(connector *running) error {
 	// A browser that is closed now must not end the token request: the code works once.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), consentTime)
 	defer cancel()
-	if err := connector.consents.Callback(ctx, host.AuthorizationResponse{RedirectURI: redirectURI(own, connector), Response: values, Binding: binding}); err != nil {
+	ended, err := connector.consents.Callback(ctx, host.AuthorizationResponse{RedirectURI: redirectURI(own, connector), Response: values, Binding: binding})
+	if err != nil {
 		return consentProblem(err)
 	}
-	if to := v.generation.Consent.ReturnTo; to != "" {
-		return v.redirect(http.StatusSeeOther, to)
+	if ended.User != nil {
+		v.connected(ctx, connector, *ended.User)
 	}
-	return v.show(http.StatusOK, &page{Done: connector.definition.Name})
+	return nil
 }
 
 // callbackValues parses the query of a callback. A parameter that is there twice is an error (RFC 6749 section 3.1).
@@ -305,7 +334,7 @@ func (v *visit) disconnect(connector *running) error {
 	if _, err := v.crossOrigin(v.generation, v.w, v.r); err != nil {
 		return err
 	}
-	ctx, _, release, err := v.user()
+	ctx, user, release, err := v.user()
 	if err != nil {
 		return err
 	}
@@ -313,17 +342,31 @@ func (v *visit) disconnect(connector *running) error {
 	if err := v.uses(); err != nil {
 		return err
 	}
-	switch err := connector.consents.Disconnect(ctx); {
-	case errors.Is(err, host.ErrNotRevoked):
-		return &httpProblem{status: http.StatusBadGateway, kind: "not-revoked", detail: "the connection is forgotten here, but the authorization server may still accept it: revoke it there", cause: err}
+	err = connector.consents.Disconnect(ctx)
+	notRevoked := errors.Is(err, host.ErrNotRevoked)
+	if all := v.gateway.config.Connections; all != nil && (err == nil || notRevoked) {
+		v.unkept(ctx, all.Disconnected(ctx, user, connector.definition.Permalink))
+	}
+	switch {
+	case notRevoked:
+		err = &httpProblem{status: http.StatusBadGateway, kind: outcomeNotRevoked, detail: "the connection is forgotten here, but the authorization server may still accept it: revoke it there", cause: err}
 	case err != nil:
-		return connectionProblem(err)
+		err = connectionProblem(err)
 	}
-	if v.r.Method == http.MethodPost && v.page {
-		return v.redirect(http.StatusSeeOther, "/connect")
+	if v.r.Method != http.MethodPost || v.page == nil {
+		if err == nil {
+			v.write(v.w, http.StatusNoContent, nil)
+		}
+		return err
 	}
-	v.write(v.w, http.StatusNoContent, nil)
-	return nil
+	own, noOrigin := v.origin()
+	switch {
+	case noOrigin != nil:
+		return cmp.Or(err, noOrigin)
+	case err != nil:
+		return v.endFailed(own, connector, err)
+	}
+	return v.end(own, connector, outcomeDisconnected)
 }
 
 func (v *visit) redirect(status int, to string) error {

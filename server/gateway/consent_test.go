@@ -49,7 +49,7 @@ func (f *fakeConsents) BeginConsent(ctx context.Context, r host.ConsentRequest) 
 	return loginServer + "?" + url.Values{"state": {state}, "redirect_uri": {redirectURI}}.Encode(), nil
 }
 
-func (f *fakeConsents) Callback(ctx context.Context, back host.AuthorizationResponse) error {
+func (f *fakeConsents) Callback(ctx context.Context, back host.AuthorizationResponse) (ended host.EndedConsent, err error) {
 	if f.during != nil {
 		f.during()
 	}
@@ -57,7 +57,7 @@ func (f *fakeConsents) Callback(ctx context.Context, back host.AuthorizationResp
 	defer f.mu.Unlock()
 	f.ended = append(f.ended, ctx.Err())
 	if f.err != nil {
-		return f.err
+		return ended, f.err
 	}
 	state := back.Response.Get("state")
 	known, ok := f.begun[state]
@@ -65,14 +65,14 @@ func (f *fakeConsents) Callback(ctx context.Context, back host.AuthorizationResp
 	user, some := host.UserFrom(ctx)
 	switch {
 	case !ok:
-		return &host.ConsentError{Reason: host.ConsentUnknown, Text: "unknown"}
+		return ended, &host.ConsentError{Reason: host.ConsentUnknown, Text: "unknown"}
 	case known.binding != back.Binding || known.redirectURI != back.RedirectURI || some && user.ID != known.user:
-		return &host.ConsentError{Reason: host.ConsentOther, Text: "other"}
+		return ended, &host.ConsentError{Reason: host.ConsentOther, Text: "other"}
 	case back.Response.Get("error") != "":
-		return &host.ConsentError{Reason: host.ConsentDenied, Code: "access_denied", Text: "denied"}
+		return ended, &host.ConsentError{Reason: host.ConsentDenied, Code: "access_denied", Text: "denied"}
 	}
 	f.granted[known.user] = back.Response.Get("code")
-	return nil
+	return host.EndedConsent{Connector: "crm", User: &host.User{ID: known.user}}, nil
 }
 
 func (f *fakeConsents) Connection(ctx context.Context) (host.Connection, error) {
@@ -182,10 +182,26 @@ func (b *browser) arrive(path string) answer {
 	return b.send(http.MethodGet, path, "Accept", forPages, "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document")
 }
 
+// press follows a link or sends a form of a page of the gateway.
+func (b *browser) press(method, path string) answer {
+	b.w.t.Helper()
+	return b.send(method, path, "Accept", forPages, "Sec-Fetch-Site", "same-origin", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document")
+}
+
+// finish comes back from the authorization server, and opens the page to which the gateway sends the browser.
+func (b *browser) finish(path string) answer {
+	b.w.t.Helper()
+	got := b.arrive(path)
+	if got.status != http.StatusSeeOther || got.header.Get("Location") != "/connect/crm/done" || got.body != "" {
+		b.w.t.Errorf("the callback got %+v", got)
+	}
+	return b.arrive("/connect/crm/done")
+}
+
 // begin begins a consent, and returns the path and query of its callback with a code.
 func (b *browser) begin(code string) string {
 	b.w.t.Helper()
-	got := b.open("/connect/crm")
+	got := b.press(http.MethodGet, "/connect/crm")
 	to, err := url.Parse(got.header.Get("Location"))
 	if err != nil || got.status != http.StatusFound || !strings.HasPrefix(to.String(), loginServer) {
 		b.w.t.Fatalf("the browser got %+v", got)
@@ -201,20 +217,27 @@ func TestConsent(t *testing.T) {
 	if got := ann.open("/connect"); got.status != http.StatusOK || !strings.Contains(got.body, "Not connected") || !strings.Contains(got.body, "ann@example.com") || strings.Contains(got.body, "Weather") {
 		t.Errorf("before, the page is %+v", got)
 	}
-	if got := ann.arrive(ann.begin("c0de")); got.status != http.StatusOK || !strings.Contains(got.body, "CRM &lt;b&gt; is connected") || w.consents.connected() != "ann c0de" {
+	if got := ann.finish(ann.begin("c0de")); got.status != http.StatusOK || !strings.Contains(got.body, "<bdi>CRM &lt;b&gt;</bdi> is connected") || w.consents.connected() != "ann c0de" {
 		t.Errorf("the browser got %+v, and %q is connected", got, w.consents.connected())
 	}
-	if got := ann.open("/connect"); !strings.Contains(got.body, "✓ Connected</span>, renewed 3 hours ago") {
+	if got := ann.open("/connect"); !strings.Contains(got.body, "✓</span> Connected</span>") {
 		t.Errorf("then the page is %s", got.body)
 	}
-	if got := ann.send(http.MethodGet, "/connect/"); got.body != `{"connections":[{"connector":"crm","name":"CRM \u003cb\u003e","condition":"connected","age_seconds":10800}]}` {
+	if got := ann.send(http.MethodGet, "/connect/"); got.body != `{"connections":[{"connector":"crm","name":"CRM \u003cb\u003e","condition":"connected","age_seconds":10800,"state":"Connected"}],`+
+		`"words":{"change":"Change account","connect":"Connect","disconnect":"Disconnect"}}` {
 		t.Errorf("the JSON is %s", got.body)
 	}
 	if got := w.browser("bea").open("/connect"); !strings.Contains(got.body, "Not connected") {
 		t.Errorf("another user sees %s", got.body)
 	}
-	if got := ann.send(http.MethodPost, "/connect/crm/disconnect", "Accept", forPages, "Origin", "null", "Sec-Fetch-Site", "same-origin"); got.status != http.StatusSeeOther || got.header.Get("Location") != "/connect" || w.consents.connected() != "" {
+	if got := ann.press(http.MethodGet, "/connect/crm/disconnect"); !strings.Contains(got.body, "Disconnect <bdi>CRM &lt;b&gt;</bdi>?") || w.consents.connected() == "" {
+		t.Errorf("before disconnecting, the browser got %+v, and %q is connected", got, w.consents.connected())
+	}
+	if got := ann.send(http.MethodPost, "/connect/crm/disconnect", "Accept", forPages, "Origin", "null", "Sec-Fetch-Site", "same-origin"); got.status != http.StatusSeeOther || got.header.Get("Location") != "/connect/crm/done" || w.consents.connected() != "" {
 		t.Errorf("disconnecting, the browser got %+v, and %q is connected", got, w.consents.connected())
+	}
+	if got := ann.press(http.MethodGet, "/connect/crm/done"); !strings.Contains(got.body, "<h1>Disconnected</h1>") {
+		t.Errorf("after disconnecting, the browser got %+v", got)
 	}
 	ann.arrive(ann.begin("2"))
 	if got := ann.send(http.MethodDelete, "/connect/crm"); got.status != http.StatusNoContent || w.consents.connected() != "" {
@@ -249,7 +272,7 @@ func TestConsentInSeveralTabs(t *testing.T) {
 	ann := w.browser("ann")
 	one, two := ann.begin("1"), ann.begin("2")
 	for code, back := range map[string]string{"1": one, "2": two} {
-		if got := ann.arrive(back); got.status != http.StatusOK || w.consents.connected() != "ann "+code {
+		if got := ann.finish(back); !strings.Contains(got.body, "is connected") || w.consents.connected() != "ann "+code {
 			t.Errorf("tab %s got %+v, and %q is connected", code, got, w.consents.connected())
 		}
 	}
@@ -261,7 +284,7 @@ func TestConsentWithoutTheSessionInTheCallback(t *testing.T) {
 	ann := w.browser("ann")
 	back := ann.begin("c0de")
 	delete(ann.cookies, "session")
-	if got := ann.arrive(back); got.status != http.StatusOK || w.consents.connected() != "ann c0de" {
+	if got := ann.finish(back); !strings.Contains(got.body, "is connected") || w.consents.connected() != "ann c0de" {
 		t.Errorf("the browser got %+v, and %q is connected", got, w.consents.connected())
 	}
 }

@@ -40,15 +40,15 @@ func TestConsentOfOtherUser(t *testing.T) {
 	}
 	shared := mallory.begin("c0de")
 	mallory.cookies["session"] = "bea" // another user, in the same browser
-	if got := mallory.arrive(shared); got.status != http.StatusForbidden {
+	if got := mallory.finish(shared); !strings.Contains(got.body, "by somebody else") {
 		t.Errorf("another user in the same browser got %+v", got)
 	}
 	if w.consents.connected() != "" {
 		t.Fatalf("%q is connected", w.consents.connected())
 	}
 	back := ann.begin("c0de")
-	for i, want := range []int{http.StatusOK, http.StatusBadRequest} {
-		if got := ann.arrive(back); got.status != want {
+	for i, want := range []string{"is connected", "finished before"} {
+		if got := ann.finish(back); !strings.Contains(got.body, want) {
 			t.Errorf("callback %d got %+v", i+1, got)
 		}
 	}
@@ -58,7 +58,7 @@ func TestConsentOfOtherUser(t *testing.T) {
 		"no state":                     "/connect/callback/crm?code=x",
 		"nothing":                      "/connect/callback/crm",
 	} {
-		if got := ann.arrive(path); got.status < 400 || w.consents.connected() != "ann c0de" {
+		if got := ann.send(http.MethodGet, path); got.status < 400 || w.consents.connected() != "ann c0de" {
 			t.Errorf("%s got %+v, and %q is connected", name, got, w.consents.connected())
 		}
 	}
@@ -90,7 +90,7 @@ func TestCookieOfAConsent(t *testing.T) {
 		"https://gw.example.com": "__Host-keywright-connect=#; Path=/; Max-Age=660; HttpOnly; Secure; SameSite=Lax",
 	} {
 		w := newConsentWorld(t, func(o *options, _ *gateway.Definition) { o.Consent.URL = url })
-		got := w.browser("ann").open("/connect/crm")
+		got := w.browser("ann").press(http.MethodGet, "/connect/crm")
 		if set := value.ReplaceAllString(got.header.Get("Set-Cookie"), "=#; "); set != want {
 			t.Errorf("for %s: the cookie is %s", url, set)
 		}
@@ -133,7 +133,7 @@ func TestConsentFromOtherSite(t *testing.T) {
 		t.Errorf("%d consents have begun, and %q is connected", w.consents.number, w.consents.connected())
 	}
 	asked := ann.arrive("/connect/crm")
-	if asked.status != http.StatusOK || w.consents.number != 1 || !strings.Contains(asked.body, "Connect CRM &lt;b&gt;?") || !strings.Contains(asked.body, `href="/connect/crm"`) {
+	if asked.status != http.StatusOK || w.consents.number != 1 || !strings.Contains(asked.body, "This app</bdi> asks to use your <bdi>CRM &lt;b&gt;</bdi> account") || !strings.Contains(asked.body, `href="/connect/crm"`) {
 		t.Errorf("a link of another site shows %+v", asked)
 	}
 	if got := ann.send(http.MethodGet, "/connect/crm", "Accept", forPages, "Sec-Fetch-Site", "same-origin", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"); got.status != http.StatusFound {
@@ -149,7 +149,7 @@ func TestCallbackParameters(t *testing.T) {
 		code := w.Word("the code")
 		more := "&return_to=https://evil.example&redirect_uri=https://evil.example&iss=https://evil.example&error_description=" + w.Word("the description") + "<script>"
 		good := ann.begin(code) + more
-		if got := ann.arrive(good); (to == "") != (got.status == http.StatusOK) || got.header.Get("Location") != to {
+		if got := ann.arrive(good); got.status != http.StatusSeeOther || got.header.Get("Location") != cmp.Or(to, "/connect/crm/done") {
 			t.Errorf("%s: the browser got %+v", name, got)
 		}
 		for _, err := range []error{
@@ -158,7 +158,7 @@ func TestCallbackParameters(t *testing.T) {
 		} {
 			w.consents.fail(err)
 			for _, path := range []string{ann.callback(), good, good + "&code=twice", good + strings.Repeat("x", 16<<10), "/connect/callback/crm?code=" + code + "%zz"} {
-				if got := ann.arrive(path); got.status < 400 || got.header.Get("Location") != "" || strings.Contains(got.body+fmt.Sprint(got.header), "evil.example") {
+				if got := ann.finish(path); !strings.Contains(got.body, "This did not work") || strings.Contains(got.body+fmt.Sprint(got.header), "evil.example") {
 					t.Errorf("%s, %v: the browser got %+v", name, err, got)
 				}
 			}
@@ -180,7 +180,7 @@ func TestHeadersOfConsentPages(t *testing.T) {
 	ann := w.browser("ann")
 	back := ann.begin("c0de")
 	for name, got := range map[string]answer{
-		"the list": ann.open("/connect"), "the question": ann.arrive("/connect/crm"), "the end": ann.arrive(back), "a problem": ann.arrive(back),
+		"the list": ann.open("/connect"), "the question": ann.arrive("/connect/crm"), "the end": ann.finish(back), "a problem": ann.finish(back), "no session": w.browser("").open("/connect"), "the question before the end": ann.open("/connect/crm/disconnect"),
 	} {
 		h := got.header
 		policy := h.Get("Content-Security-Policy")
@@ -191,11 +191,11 @@ func TestHeadersOfConsentPages(t *testing.T) {
 			t.Errorf("%s has the headers %v", name, h)
 		}
 		style := regexp.MustCompile(`(?s)<style>(.*)</style>`).FindStringSubmatch(got.body)
-		if want := "default-src 'none'; style-src 'sha256-" + digestOf(style[1]) + "'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"; policy != want || strings.Contains(got.body, "<script") {
+		if want := "default-src 'none'; style-src 'sha256-" + digestOf(style[1]) + "'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"; policy != want || strings.Contains(got.body, "<script") {
 			t.Errorf("%s has the policy %s, and the style needs %s", name, policy, want)
 		}
 	}
-	for name, got := range map[string]answer{"the redirect": ann.open("/connect/crm"), "the JSON": ann.send(http.MethodGet, "/connect")} {
+	for name, got := range map[string]answer{"the redirect": ann.press("GET", "/connect/crm"), "the callback": ann.arrive(ann.begin("x")), "the JSON": ann.send(http.MethodGet, "/connect")} {
 		if got.header.Get("Cache-Control") != "no-store" || got.header.Get("Referrer-Policy") != "no-referrer" {
 			t.Errorf("%s has the headers %v", name, got.header)
 		}
@@ -212,7 +212,7 @@ func TestConsentWithoutAUser(t *testing.T) {
 				t.Errorf("%s: %v got %+v", name, c, got)
 			}
 		}
-		if got := w.browser("").arrive("/connect/callback/crm?state=state-1&code=x"); got.status < 400 || len(w.consents.ended) > 0 {
+		if got := w.browser("").finish("/connect/callback/crm?state=state-1&code=x"); !strings.Contains(got.body, "This did not work") || len(w.consents.ended) > 0 {
 			t.Errorf("%s: the callback got %+v", name, got)
 		}
 	}
@@ -286,11 +286,11 @@ func TestManyConsentsOfAUser(t *testing.T) {
 	w := newConsentWorld(t)
 	ann := w.browser("ann")
 	for i := range 30 {
-		if got := ann.open("/connect/crm"); (got.status == http.StatusFound) != (i < 20) || (got.header.Get("Retry-After") == "3") != (i >= 20) {
+		if got := ann.press("GET", "/connect/crm"); (got.status == http.StatusFound) != (i < 20) || (got.header.Get("Retry-After") == "3") != (i >= 20) {
 			t.Fatalf("request %d got %+v", i+1, got)
 		}
 	}
-	if got := w.browser("bea").open("/connect/crm"); got.status != http.StatusFound {
+	if got := w.browser("bea").press("GET", "/connect/crm"); got.status != http.StatusFound {
 		t.Errorf("another user got %+v", got)
 	}
 }
@@ -350,7 +350,9 @@ func TestMethodsOfConsent(t *testing.T) {
 		{"POST", "/connect/crm", 405, "GET, DELETE"},
 		{"HEAD", back, 405, "GET"},
 		{"POST", back, 405, "GET"},
-		{"GET", "/connect/crm/disconnect", 405, "POST"},
+		{"PUT", "/connect/crm/disconnect", 405, "GET, POST"},
+		{"HEAD", "/connect/crm/done", 303, ""},
+		{"POST", "/connect/crm/done", 405, "GET, HEAD"},
 		{"GET", "/connect/weather", 404, ""},
 		{"GET", "/connect/nope", 404, ""},
 		{"GET", "/connect/callback/nope?state=x", 404, ""},
@@ -362,7 +364,7 @@ func TestMethodsOfConsent(t *testing.T) {
 			t.Errorf("%s %s got %+v", c.method, c.path, got)
 		}
 	}
-	if got := ann.arrive(back); got.status != http.StatusOK {
+	if got := ann.finish(back); !strings.Contains(got.body, "is connected") {
 		t.Errorf("then the callback got %+v", got)
 	}
 }
@@ -379,7 +381,7 @@ func TestMalformedCallbacks(t *testing.T) {
 			t.Errorf("%s: the browser got %+v", name, got)
 		}
 	}
-	if got := ann.arrive(back); got.status != http.StatusOK {
+	if got := ann.finish(back); !strings.Contains(got.body, "is connected") {
 		t.Errorf("then it got %+v", got)
 	}
 }

@@ -60,6 +60,9 @@ type Definition struct {
 	// the [Config] is set, each request fails.
 	Egress *host.Egress `file:"-"`
 
+	// Consent says what users see of an account that they connect. It is for auth types that need consent.
+	Consent ConnectorConsent
+
 	// Request is a template of the request's body, with user, tenant_id, request and body_text. Quote its values:
 	// {{ json_encode(body_text) }}. Without it, the caller's body is sent.
 	Request string

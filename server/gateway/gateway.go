@@ -48,6 +48,8 @@ type Config struct {
 	// If not nil, Recordable is called before a credential is used. It returns an error if the use could not be recorded now. Then
 	// the request is refused with the problem not-recorded. It is called concurrently.
 	Recordable func() error
+	// Connections keeps the accounts that users have connected. If it is nil, users do not see them.
+	Connections Connections
 }
 
 // Setup configures the connectors that a gateway serves, and who may use them. [Gateway.Use] replaces it as a whole.
@@ -62,7 +64,8 @@ type Setup struct {
 	Origins []string
 	// Users identifies the user of a request. If it is nil, requests have no user.
 	Users Users
-	// Consent configures the paths at which users connect their accounts. [Consent.Check] finds what is wrong with it.
+	// Consent configures the paths at which users connect their accounts. [Consent.Check] finds what is wrong with it, and reads its
+	// files; otherwise Use reads them, and does without those that are wrong.
 	Consent Consent
 	// Documents are documents in JSON that everybody may read, by their paths, such as /.well-known/jwks.json.
 	Documents map[string]func(context.Context) ([]byte, error)
@@ -124,6 +127,9 @@ func New(c Config) *Gateway {
 // same permalink, PerUser, Total and Concurrent. Otherwise they start at zero.
 func (g *Gateway) Use(s Setup) (wait func()) {
 	s.Origins = slices.Clone(s.Origins)
+	if s.Consent.look == nil {
+		s.Consent.Check(true)
+	}
 	next := &generation{Setup: s, connectors: make(map[string]*running, len(s.Connectors)), hosts: map[string]bool{}}
 	for _, name := range s.Hosts {
 		next.hosts[strings.ToLower(name)] = true

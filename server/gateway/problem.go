@@ -185,12 +185,8 @@ func (c *call) fail(ctx context.Context, w http.ResponseWriter, err error) {
 	c.report(ctx, p)
 	body, _ := json.Marshal(document)
 	header.Set("Content-Type", "application/problem+json")
-	if c.page {
-		problemPage := &page{Problem: p.detail, RequestID: c.event.ID}
-		if p.status != http.StatusUnauthorized {
-			problemPage.Back = "/connect"
-		}
-		body = problemPage.render(header)
+	if c.page != nil {
+		body = c.page.words.Render(header, c.page.problemPage(p))
 	}
 	header.Set("Cache-Control", "no-store")
 	if p.retry > 0 {

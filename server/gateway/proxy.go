@@ -32,8 +32,8 @@ type call struct {
 	byOperator bool
 	// tested reports whether the request is that of [Gateway.runTest].
 	tested bool
-	// page reports whether problems are shown to a person, as a page.
-	page bool
+	// page is the visit of a person, who gets problems as a page, or nil.
+	page *visit
 	// callerURL is the URL of the caller's request.
 	callerURL *url.URL
 	// body is the caller's body if the definition has the template request. Otherwise it is nil.

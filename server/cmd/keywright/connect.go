@@ -102,7 +102,10 @@ func ofConnector(permalink string, err error) error {
 }
 
 func (a *app) consent(ctx context.Context, f *connectFlags, connector *gateway.Connector) error {
-	l, to, err := beginLoopback(ctx, f.localhost, f.port, connector.Definition().Name, connector.Upstream().BeginConsent, connector.Callback)
+	l, to, err := beginLoopback(ctx, f.localhost, f.port, connector.Definition().Name, connector.Upstream().BeginConsent, func(ctx context.Context, back host.AuthorizationResponse) error {
+		_, err := connector.Callback(ctx, back)
+		return err
+	})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,139 @@
+package gateway
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/urlcheck"
+	"github.com/keywright/keywright/server/gateway/internal/connectpage"
+)
+
+// Consent configures the paths /connect and below, at which users connect their accounts. Its zero value is valid. In
+// connectors.yaml it is the member consent of gateway.
+type Consent struct {
+	// URL is the origin at which browsers reach the gateway, such as https://gateway.example.com. Authorization servers send browsers back
+	// to /connect/callback/PERMALINK there. Without it, users can connect at localhost and loopback addresses only.
+	URL string `file:",url"`
+	// ReturnTo is the page to which a browser goes after a consent. Without it, the gateway shows a page of its own. No
+	// request can name another one.
+	ReturnTo string `file:",url"`
+	// PlainHTTP allows all URLs here to be of plain http, inside a network whose members are trusted with what users connect.
+	PlainHTTP bool
+	// Name is the name of who asks, as users know it, such as Acme. Without it, pages say "This app".
+	Name string
+	// Logo is the file of a picture of who asks, at most 64 KiB: PNG, or SVG that has no script and loads nothing.
+	Logo string `file:",path"`
+	// SignIn is the page where users sign in, with {back} in its query for the URL to which they come back, such as
+	// https://app.example.com/login?back={back}. Browsers without a session go there.
+	SignIn string `file:",url"`
+	// SignOut is the page where users sign out. Without it, the pages have no such link.
+	SignOut string `file:",url"`
+	// Scopes has words for users for each scope that connectors ask for, such as read orders for orders.read.
+	Scopes map[string]string
+	// Languages is a directory with the texts of the pages in further languages, each in a file such as fr.json. It may change those in
+	// English and German, too.
+	Languages string `file:",path"`
+	// Links allows links with which users connect an account without a session.
+	Links bool `default:"false"`
+
+	look    *connectpage.Look
+	notices []string
+}
+
+// Check reads the files of c, and returns all problems, nil if there are none. The path of a problem names a member as in
+// connectors.yaml: url, return_to. allowHTTP allows plain http, as PlainHTTP does; without them, http is valid for localhost and loopback
+// addresses only.
+func (c *Consent) Check(allowHTTP bool) (all []host.Problem) {
+	for _, m := range []struct{ path, text, example string }{
+		{"url", c.URL, "https://gateway.example.com"},
+		{"return_to", c.ReturnTo, "https://app.example.com/settings"},
+		{"sign_in", strings.ReplaceAll(c.SignIn, back, "x"), "https://app.example.com/login?back={back}"},
+		{"sign_out", c.SignOut, "https://app.example.com/logout"},
+	} {
+		if m.text == "" {
+			continue
+		}
+		u, err := urlcheck.Rule{AllowHTTP: true, Example: m.example}.Parse(m.text)
+		switch {
+		case err != nil:
+			all = append(all, host.Problem{Path: m.path, Message: err.Error()})
+		case u.Scheme == "http" && !allowHTTP && !c.PlainHTTP && !isLoopback(withoutPort(u.Host)):
+			all = append(all, host.Problem{Path: m.path, Message: "is plain http, with which anybody on the way can take over what users connect: use https, or plain_http: true"})
+		case m.path == "url" && u.Scheme+"://"+u.Host != m.text:
+			all = append(all, host.Problem{Path: m.path, Message: "is not an origin: scheme and host, without a slash at the end, such as " + m.example})
+		}
+	}
+	if _, query, _ := strings.Cut(c.SignIn, "?"); c.SignIn != "" && !strings.Contains(query, back) {
+		all = append(all, host.Problem{Path: "sign_in", Message: "has no {back} in its query, so that nobody comes back: write it as in https://app.example.com/login?back={back}"})
+	}
+	look, notices, err := connectpage.NewLook(c.Languages)
+	if err != nil {
+		all = append(all, host.Problem{Path: "languages", Message: err.Error()})
+		look, _, _ = connectpage.NewLook("")
+	}
+	look.Name = c.Name
+	if c.Logo != "" {
+		if look.Logo, look.LogoType, err = connectpage.ReadLogo(c.Logo); err != nil {
+			all = append(all, host.Problem{Path: "logo", Message: err.Error()})
+		}
+	}
+	c.look, c.notices = look, notices
+	return all
+}
+
+// Notices returns what is missing in the files of Languages, after Check.
+func (c *Consent) Notices() []string { return c.notices }
+
+// Files returns the paths of the files that Check reads.
+func (c *Consent) Files() (all []string) {
+	if c.Logo != "" {
+		all = append(all, c.Logo)
+	}
+	if c.Languages != "" {
+		found, _ := filepath.Glob(filepath.Join(c.Languages, "*.json"))
+		all = append(all, found...)
+	}
+	return all
+}
+
+// back stands for the URL to which users come back, in SignIn.
+const back = "{back}"
+
+// signIn returns the URL of the page where users sign in and come back, or "" if there is none.
+func (c *Consent) signIn(backURL string) string {
+	return strings.ReplaceAll(c.SignIn, back, url.QueryEscape(backURL))
+}
+
+// hostOfApp returns the host of the page of users, or "".
+func (c *Consent) hostOfApp() string {
+	for _, text := range []string{c.SignIn, c.ReturnTo} {
+		if u, err := url.Parse(text); err == nil && u.Host != "" {
+			return u.Host
+		}
+	}
+	return ""
+}
+
+// origin returns the origin at which the browser reaches the gateway: that of the configuration, or of a request to a loopback
+// address. The header Host does not count otherwise, because it does not say whether a proxy has TLS.
+func (v *visit) origin() (string, error) {
+	if own := v.generation.Consent.URL; own != "" {
+		return own, nil
+	}
+	if !isLoopback(withoutPort(v.r.Host)) {
+		return "", errNoURL
+	}
+	if v.r.TLS != nil {
+		return "https://" + v.r.Host, nil
+	}
+	return "http://" + v.r.Host, nil
+}
+
+var errNoURL = &httpProblem{
+	status: http.StatusInternalServerError, kind: "no-consent-url", detail: "this gateway is not configured for connecting accounts",
+	cause: errors.New("gateway.consent.url is missing: the URL at which browsers reach the gateway, to which authorization servers send them back"),
+}
