@@ -50,6 +50,8 @@ type List struct {
 	// Tag is the place in [Record].Tags at which a record has Name. Without a Name, all records of the kind are listed.
 	Tag  int
 	Name RecordName
+	// Mark, if it is not 0, is the one that records have.
+	Mark int16
 	// Before is the last record of the page before, or nil. Of it, WriteTime and Name count.
 	Before *Record
 	// Limit is the maximum number of records.

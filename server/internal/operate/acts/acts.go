@@ -141,13 +141,13 @@ type Filter struct{ Who, Act, Target string }
 
 // List returns a page of acts, the newest first, and the cursor of the next page, or "" at the end.
 func (l *Log) List(ctx context.Context, f Filter, cursor string, limit int) (all []Act, next string, err error) {
-	place, parts := 0, []string(nil)
-	for i, text := range []string{f.Who, f.Act, f.Target} {
-		if text != "" && parts == nil {
-			place, parts = i, []string{text}
+	q := records.Query{}
+	for place, text := range []string{f.Who, f.Act, f.Target} {
+		if text != "" && q.Parts == nil {
+			q = records.Query{Place: place, Parts: []string{text}}
 		}
 	}
-	entries, next, err := table.List(ctx, l.config.Store, place, parts, cursor, limit)
+	entries, next, err := table.List(ctx, l.config.Store, q, cursor, limit)
 	for _, entry := range entries {
 		if a := entry.Value; (f.Who == "" || a.Who == f.Who) && (f.Act == "" || a.Act == f.Act) && (f.Target == "" || a.Target == f.Target) {
 			all = append(all, a)

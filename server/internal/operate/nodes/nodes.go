@@ -167,7 +167,7 @@ func (n *Nodes) read(ctx context.Context) (reports []*activity.Report, err error
 	const maxNodes, readTime = 1000, 5 * time.Second
 	limited, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
-	entries, _, err := reportTable.List(limited, n.config.Store, 0, nil, "", maxNodes)
+	entries, _, err := reportTable.List(limited, n.config.Store, records.Query{}, "", maxNodes)
 	for _, entry := range entries {
 		if r := entry.Value.Report; r != nil {
 			r.Offset = r.Time.Sub(entry.WriteTime)

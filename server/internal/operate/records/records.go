@@ -100,14 +100,22 @@ func (t *Table[T]) Delete(ctx context.Context, s *Store, key ...string) error {
 // ErrCursor is the error for a cursor that no list has returned.
 var ErrCursor = errors.New("the cursor is none that this list has returned: begin without one")
 
-// List returns up to limit records after a cursor, the newest first, and the cursor of the next page, or "" at the end. Without parts, these
-// are all of the kind, and otherwise those that have the tag at a place. Records that no state key opens are left out.
-func (t *Table[T]) List(ctx context.Context, s *Store, place int, parts []string, cursor string, limit int) (entries []Entry[T], next string, err error) {
+// Query says which records to list: those that have the tag Parts at a Place, or all if there are no Parts, and that have the Mark, or any
+// if it is 0.
+type Query struct {
+	Place int
+	Parts []string
+	Mark  int16
+}
+
+// List returns up to limit records after a cursor, the newest first, and the cursor of the next page, or "" at the end. Records that no
+// state key opens are left out.
+func (t *Table[T]) List(ctx context.Context, s *Store, q Query, cursor string, limit int) (entries []Entry[T], next string, err error) {
 	before, err := decodeCursor(cursor)
 	if err != nil {
 		return nil, "", err
 	}
-	found, err := s.Records.ListRecords(ctx, statedb.List{Kind: t.Kind, Tag: place, Name: t.tag(s, place, parts), Before: before, Limit: limit + 1})
+	found, err := s.Records.ListRecords(ctx, statedb.List{Kind: t.Kind, Tag: q.Place, Name: t.tag(s, q.Place, q.Parts), Mark: q.Mark, Before: before, Limit: limit + 1})
 	if err != nil {
 		return nil, "", err
 	}

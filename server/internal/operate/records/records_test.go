@@ -51,7 +51,7 @@ func TestTable(t *testing.T) {
 	for pages := 0; pages < 9; pages++ {
 		var entries []records.Entry[visit]
 		var err error
-		if entries, cursor, err = visits.List(t.Context(), s, 1, []string{"a"}, cursor, 5); err != nil {
+		if entries, cursor, err = visits.List(t.Context(), s, records.Query{Place: 1, Parts: []string{"a"}}, cursor, 5); err != nil {
 			t.Fatal(err)
 		}
 		for _, entry := range entries {
@@ -71,7 +71,7 @@ func TestTable(t *testing.T) {
 	if got := fmt.Sprint(counts); got != "map[a:map[1:5 2:8]]" {
 		t.Errorf("counts = %s", got)
 	}
-	if _, _, err := visits.List(t.Context(), s, 0, nil, "x", 5); !errors.Is(err, records.ErrCursor) {
+	if _, _, err := visits.List(t.Context(), s, records.Query{}, "x", 5); !errors.Is(err, records.ErrCursor) {
 		t.Errorf("a made-up cursor: %v", err)
 	}
 	testworld.Check(t, visits.Delete(t.Context(), s, "3"))

@@ -75,6 +75,9 @@ func (s *Store) ListRecords(ctx context.Context, l statedb.List) ([]statedb.Reco
 	if l.Name != (statedb.RecordName{}) {
 		where += fmt.Sprintf(` AND tag%d = %s`, l.Tag%statedb.Tags, bind(l.Name[:]))
 	}
+	if l.Mark != 0 {
+		where += ` AND mark = ` + bind(l.Mark)
+	}
 	if l.Before != nil {
 		where += ` AND (written, name) < (` + bind(l.Before.WriteTime.UnixMicro()) + `, ` + bind(l.Before.Name[:]) + `)`
 	}

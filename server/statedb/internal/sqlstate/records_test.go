@@ -43,9 +43,10 @@ func TestRecords(t *testing.T) {
 		first := list(statedb.List{Kind: statedb.KindConnection, Name: tenant, Limit: 3})
 		second := list(statedb.List{Kind: statedb.KindConnection, Name: tenant, Limit: 3, Before: &first[2]})
 		ofUser := list(statedb.List{Kind: statedb.KindConnection, Tag: 2, Name: user, Limit: 3})
+		marked := list(statedb.List{Kind: statedb.KindConnection, Name: tenant, Mark: 1, Limit: 9})
 		all := list(statedb.List{Kind: statedb.KindConnection, Limit: 9})
 		for what, lists := range map[string][2][]byte{
-			"the first page": {names(first), {4, 3, 2}}, "the second page": {names(second), {1, 0}}, "those of a user": {names(ofUser), {4, 3}}, "all": {names(all), {4, 3, 2, 1, 0}},
+			"the first page": {names(first), {4, 3, 2}}, "the second page": {names(second), {1, 0}}, "those of a user": {names(ofUser), {4, 3}}, "those with a mark": {names(marked), {3, 1}}, "all": {names(all), {4, 3, 2, 1, 0}},
 		} {
 			if !slices.Equal(lists[0], lists[1]) {
 				t.Errorf("%s: %v, want %v", what, lists[0], lists[1])
