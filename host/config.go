@@ -34,6 +34,9 @@ type Config struct {
 	Plugins []Plugin
 	// Variables are the texts that get_variable returns in templates, by name. They are not secret.
 	Variables map[string]string
+	// OwnedVariables is asked for the variables of a tenant, by tenants/ID/NAME, that Variables does not have, on each use: such as
+	// [State.Variables]. Nil means none.
+	OwnedVariables Secrets
 	// UserTokenHosts are the hosts of token endpoints that may get user.token, the token of a [User], such as
 	// login.example.com or localhost:8443. A name without a port stands for the default port of http or https. Connectors say
 	// where tokens are exchanged, but only this list says who may get those of users: a connector sends user.token to no

@@ -204,7 +204,7 @@ func (h *Host) newTransport(c *Connector, d *dialer) *send.Transport {
 
 func (h *Host) newReader(c *Connector, d *dialer) *inputs.Reader {
 	r := &inputs.Reader{
-		Plan: c.plan, Secrets: h.config.Secrets, Variables: h.config.Variables, Events: &c.events, Documents: h.cache.documents, Identity: h.identity,
+		Plan: c.plan, Secrets: h.config.Secrets, Variables: h.config.Variables, OwnedVariables: h.config.OwnedVariables, Events: &c.events, Documents: h.cache.documents, Identity: h.identity,
 		Asker: discovery.Asker{
 			UserAgent: h.userAgent(), Time: c.plan.ExchangeTime, Bytes: h.config.Limits.TokenBytes, Codings: h.config.ContentCodings,
 			HTTP: d.egress.AllowsHTTP, AcquireSlot: c.runner.AcquireSlot, Go: h.shared.Gate.Go, Changed: c.log.metadata,

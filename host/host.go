@@ -319,10 +319,14 @@ func (h *Host) Plugin(authType string) (PluginInfo, bool) {
 // is nil. It adds no credential.
 func (h *Host) Base() http.RoundTripper { return h.dialer.api }
 
-// Variable returns the value of a variable, as get_variable does in templates, and whether the host has it.
-func (h *Host) Variable(name string) (value string, ok bool) {
-	value, ok = h.config.Variables[name]
-	return value, ok
+// Variable returns the value of a variable, as get_variable does in templates, and whether the host has it. The name of one of a tenant is
+// tenants/ID/NAME.
+func (h *Host) Variable(ctx context.Context, name string) (value string, ok bool) {
+	if value, ok = h.config.Variables[name]; ok || h.config.OwnedVariables == nil || !strings.Contains(name, "/") {
+		return value, ok
+	}
+	value, err := h.config.OwnedVariables.Secret(ctx, name)
+	return value, err == nil
 }
 
 // Close refuses new calls, waits for the calls in flight, and frees the sandbox. If ctx ends first, Close returns its

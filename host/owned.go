@@ -4,11 +4,11 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/keywright/keywright/host/internal/inputs"
 	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/internal/expr"
 )
@@ -42,7 +42,7 @@ type ownedText struct {
 }
 
 // ErrOwnedRemoved is the error for a text that was removed. It is no [ErrSecretNotFound]: no other store is asked for it.
-var ErrOwnedRemoved = errors.New("it was removed, and has to be given again")
+var ErrOwnedRemoved = inputs.ErrOwnedRemoved
 
 // Secret returns a text. The error wraps [ErrSecretNotFound] if nobody has ever set it, and [ErrOwnedRemoved] if it was removed since.
 func (o *Owned) Secret(ctx context.Context, name string) (string, error) {

@@ -3,6 +3,7 @@ package host_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -90,4 +91,54 @@ func TestOwnedRekey(t *testing.T) {
 	if _, _, err := both.Open(both.Name("ab"), sealed); err == nil {
 		t.Error("a value opens in another record")
 	}
+}
+
+// A variable that a tenant has given counts with the next request, for that tenant alone, and one of Variables goes before it.
+func TestOwnedVariable(t *testing.T) {
+	s := sharedState(t, state.NewMemory(nil), stateKey)
+	seen := make(chan string, 1)
+	h := testworld.Must(host.New(t.Context(), host.Config{
+		State: s, OwnedVariables: s.Variables(), Variables: map[string]string{"tenants/fixed/region": "ap"},
+		Base: testworld.Answer(func(r *http.Request) (*http.Response, error) {
+			seen <- r.Header.Get("X-Region")
+			return testworld.Response(http.StatusOK, ""), nil
+		}),
+	}))(t)
+	t.Cleanup(func() { _ = h.Close(context.Background()) })
+	connector := testworld.Must(h.NewConnector(t.Context(), host.ConnectorConfig{Name: "orders", Origins: []string{"https://api.test"}, Auth: []host.Auth{{
+		Type: "api_key", Config: map[string]any{"in": "header", "key": "X-Region", "value": "{{ get_variable('region', 'tenant') }}"},
+	}}}))(t)
+	template := testworld.Must(h.Template("{{ get_variable('region', 'tenant') }}"))(t)
+	wantRegion := func(tenant, want string) {
+		t.Helper()
+		ctx := host.WithUser(t.Context(), host.User{ID: "ann", TenantID: tenant})
+		r := testworld.Must(http.NewRequestWithContext(ctx, http.MethodGet, "https://api.test/", nil))(t)
+		response, err := connector.Transport(nil).RoundTrip(r)
+		text, templateErr := template.Render(ctx)
+		if want == "" {
+			if err == nil || templateErr == nil {
+				t.Errorf("%s has no region: it is sent", tenant)
+			}
+			return
+		}
+		testworld.Check(t, err)
+		_ = response.Body.Close()
+		if got := <-seen; got != want || text.Value != want {
+			t.Errorf("the region of %s is %q, and %q in a template, want %q", tenant, got, text.Value, want)
+		}
+		if value, ok := h.Variable(ctx, "tenants/"+tenant+"/region"); !ok || value != want {
+			t.Errorf("the region of %s: %q, %t", tenant, value, ok)
+		}
+	}
+	wantRegion("acme", "")
+	testworld.Check(t, s.Variables().Set(t.Context(), "tenants/acme/region", "eu", "ann"))
+	wantRegion("acme", "eu")
+	wantRegion("acme", "eu")
+	testworld.Check(t, s.Variables().Set(t.Context(), "tenants/acme/region", "us", "ann"))
+	testworld.Check(t, s.Variables().Set(t.Context(), "tenants/fixed/region", "us", "ann"))
+	wantRegion("acme", "us")
+	wantRegion("fixed", "ap")
+	wantRegion("other", "")
+	testworld.Check(t, s.Variables().Remove(t.Context(), "tenants/acme/region", "ann"))
+	wantRegion("acme", "")
 }

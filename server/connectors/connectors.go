@@ -35,6 +35,7 @@ import (
 	"github.com/keywright/keywright/internal/files"
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/secretstore"
 	"github.com/keywright/keywright/server/internal/registry/lock"
 )
 
@@ -90,6 +91,8 @@ type Set struct {
 	State *State
 	// StateSecrets holds the names of the secrets in State, sorted, and StateKeys those of them that are state keys.
 	StateSecrets, StateKeys []string
+	// Owned has the secrets and variables that tenants have given, if the file has a store of secrets of type state. Otherwise it is nil.
+	Owned *host.State
 	// SHA256 is the digest of the file, in hex, or if it has a directory of connectors, that of the file and the files in there.
 	SHA256 string
 	// Egress is the member egress of the file, with that of the options.
@@ -277,6 +280,8 @@ type definer struct {
 	suggestions map[*node][]string
 	// keys is the store of keys of the file, or nil.
 	keys host.Keys
+	// owned and ownedVariables have what tenants have given to the store of state. They are nil if the file asks no such store.
+	owned, ownedVariables *secretstore.Owned
 	// startIssuer adds the issuer of identities to those of connectors, once there are stores. It is nil without one.
 	startIssuer func()
 	// above has the secrets of the stores above the one that is being opened.
@@ -347,6 +352,11 @@ func (l *loader) load(ctx context.Context) error {
 		if err := l.openState(ctx, l.file.State); err != nil {
 			return err
 		}
+	}
+	if s := l.options.Host.State; l.owned != nil && s != nil {
+		l.owned.Bind(s.Secrets())
+		l.ownedVariables.Bind(s.Variables())
+		l.set.Owned = s
 	}
 	l.set.secrets = l.options.Host.Secrets
 	if l.options.Host.BuiltIns == nil { // the host would take longer to load all of them

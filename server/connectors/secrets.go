@@ -270,6 +270,7 @@ var storeFiles = []variant[storeFile]{
 	{"env", "A secret NAME is the environment variable KEYWRIGHT_SECRET_NAME.", func() storeFile { return &envFile{} }},
 	{"dir", "A directory with a file for each secret.", func() storeFile { return &dirFile{} }},
 	{"age", "A file with all secrets, encrypted with age.", func() storeFile { return &ageFile{} }},
+	{"state", "The store of state, with what tenants have given: their secrets and variables.", func() storeFile { return &ownedFile{} }},
 	{"vault", "The key-value engine of Vault or OpenBao, version 2.", func() storeFile { return &vaultFile{} }},
 	{"connector", "An API, which the members read and first describe.", func() storeFile { return &connectorStore{} }},
 	{"aws_instance", "The metadata service of an EC2 instance.", func() storeFile { return &instanceStore{} }},
@@ -289,6 +290,24 @@ type envFile struct{ storeType }
 func (*envFile) open(_ context.Context, d *definer, _ *node, _ string) host.Secrets {
 	d.options.Environment = true
 	return host.EnvSecrets()
+}
+
+// An ownedFile is a store without members of its own.
+type ownedFile struct{ storeType }
+
+func (*ownedFile) open(_ context.Context, d *definer, n *node, path string) host.Secrets {
+	switch {
+	case d.file.State == nil:
+		d.report(n.Place, path, "is a store of state, and the file has none: add the member state")
+		return nil
+	case d.owned != nil:
+		d.report(n.Place, path, "is there twice: the file has one store of state")
+		return nil
+	}
+	clock := d.options.Host.Clock
+	d.owned, d.ownedVariables = secretstore.NewOwned("secret", clock), secretstore.NewOwned("variable", clock)
+	d.options.Host.OwnedVariables = d.ownedVariables
+	return d.owned
 }
 
 type dirFile struct {

@@ -144,7 +144,7 @@ func (v *visit) accountLabel(ctx context.Context, connector *running, user host.
 		return ""
 	}
 	label, _, err := connector.accountName.Run(ctx, &transform.Input{
-		User: &user, Variable: connector.host.Variable, Now: v.gateway.config.Clock,
+		User: &user, Variable: func(name string) (string, bool) { return connector.host.Variable(ctx, name) }, Now: v.gateway.config.Clock,
 		Response: transform.Response{StatusCode: w.status, Header: w.sentHeader, Body: w.body.Bytes()},
 	})
 	if err != nil {

@@ -64,7 +64,7 @@ func (k *compiler) shapes(d Definition) (s shapes) {
 // the API may contain secrets.
 func (c *call) input(r *http.Request) *transform.Input {
 	in := &transform.Input{
-		Variable: c.connector.host.Variable,
+		Variable: func(name string) (string, bool) { return c.connector.host.Variable(r.Context(), name) },
 		Now:      c.gateway.config.Clock,
 		UUID:     func() (string, error) { return expr.NewUUID(rand.Reader) },
 		Request:  transform.Request{Method: r.Method, Path: c.callerURL.Path, Query: c.callerURL.Query(), Header: c.out.visibleHeader, Body: c.body},

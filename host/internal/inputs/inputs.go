@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -28,7 +29,9 @@ type Reader struct {
 	// Identity returns the token of an identity. An error that may pass is marked with [hostfn.Passing].
 	Identity  func(ctx context.Context, identity template.Identity, exchange bool) (string, error)
 	Variables map[string]string
-	Events    *event.Stream
+	// OwnedVariables is asked for the variables of a tenant that Variables does not have. It may be nil.
+	OwnedVariables Secrets
+	Events         *event.Stream
 
 	// Documents are the metadata of issuers. Asker has what reads them, but for the client.
 	Documents *discovery.Cache
@@ -45,8 +48,10 @@ func (r *Reader) Inputs(values []string, s Subject, request *http.Request) *host
 	all := slices.Clone(values) // another variable, so that values stays on the stack of each request
 	secrets := len(r.Plan.Names.Secrets)
 	discovered := min(secrets+len(r.Plan.Names.Discovered), len(all))
+	identities := min(discovered+len(r.Plan.Names.Identities), len(all))
 	return &hostfn.Inputs{
-		Secrets: all[:secrets:secrets], Discovered: all[secrets:discovered:discovered], Identities: all[discovered:], Variables: r.Variables, User: s.User, TenantID: s.TenantID,
+		Secrets: all[:secrets:secrets], Discovered: all[secrets:discovered:discovered], Identities: all[discovered:identities:identities],
+		Variables: r.variables(all[identities:], s.TenantID), User: s.User, TenantID: s.TenantID,
 		TokenExpires: s.TokenExpires, Grant: s.Grant, Request: request,
 	}
 }
@@ -93,17 +98,94 @@ func (r *Reader) ReadSecrets(ctx context.Context, values []string) ([]string, *h
 	return values, nil
 }
 
-// Read appends the value of each secret, of each endpoint that the connector's templates discover, and of each identity, to values. It takes
-// no longer for the endpoints than an exchange. It adds to stats.
+// Read appends the value of each secret, of each endpoint that the connector's templates discover, of each identity, and of each variable of
+// the tenant, to values. It takes no longer for the endpoints than an exchange. It adds to stats.
 func (r *Reader) Read(ctx context.Context, s *Subject, values []string, stats *event.Attempt) ([]string, *hostfn.Failure) {
 	values, failure := r.ReadSecrets(ctx, values)
 	if failure == nil && len(r.Plan.Names.Discovered) > 0 {
 		values, failure = r.discover(ctx, s, values, stats)
 	}
-	if failure != nil || len(r.Plan.Names.Identities) == 0 {
+	if failure == nil && len(r.Plan.Names.Identities) > 0 {
+		values, failure = r.readIdentities(ctx, values, false)
+	}
+	if failure != nil || r.OwnedVariables == nil {
 		return values, failure
 	}
-	return r.readIdentities(ctx, values, false)
+	for _, name := range r.Plan.Names.Variables {
+		if !expr.Owned(name) {
+			continue
+		}
+		value, ok, err := ownedVariable(ctx, r.Variables, r.OwnedVariables, name, s.TenantID)
+		switch {
+		case err != nil:
+			return nil, &hostfn.Failure{Stage: hostfn.StageTemplate, Err: err}
+		case ok:
+			value = "=" + value
+		}
+		values = append(values, value)
+	}
+	return values, nil
+}
+
+// WithOwned returns all with the variables of a tenant that names has, and that store has, which may be nil.
+func WithOwned(ctx context.Context, all map[string]string, store Secrets, names []string, tenantID string) (map[string]string, error) {
+	if store == nil || !slices.ContainsFunc(names, expr.Owned) {
+		return all, nil
+	}
+	own := maps.Clone(all)
+	if own == nil {
+		own = map[string]string{}
+	}
+	for _, name := range slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !expr.Owned(name) }) {
+		value, ok, err := ownedVariable(ctx, all, store, name, tenantID)
+		if err != nil {
+			return nil, err
+		}
+		if stored, err := expr.StoredSecret(name, tenantID, ""); ok && err == nil {
+			own[stored] = value
+		}
+	}
+	return own, nil
+}
+
+// ownedVariable returns a variable of a tenant that all has or store. ok reports whether there is one.
+func ownedVariable(ctx context.Context, all map[string]string, store Secrets, name, tenantID string) (value string, ok bool, err error) {
+	stored, err := expr.StoredSecret(name, tenantID, "")
+	if err != nil {
+		return "", false, nil //nolint:nilerr // its template says what is wrong with the tenant
+	}
+	if value, ok = all[stored]; ok || store == nil {
+		return value, ok, nil
+	}
+	switch value, err = store.Secret(ctx, stored); {
+	case errors.Is(err, ErrSecretNotFound), errors.Is(err, ErrOwnedRemoved):
+		return "", false, nil
+	case err != nil:
+		return "", false, hostfn.Passing(fmt.Errorf("variable %q: %w", name, err))
+	}
+	return value, true, nil
+}
+
+// variables returns the variables of all with those of the tenant, whose values Read has appended.
+func (r *Reader) variables(values []string, tenantID string) map[string]string {
+	if len(values) == 0 {
+		return r.Variables
+	}
+	all := maps.Clone(r.Variables)
+	if all == nil {
+		all = map[string]string{}
+	}
+	for _, name := range r.Plan.Names.Variables {
+		if !expr.Owned(name) {
+			continue
+		}
+		if value, ok := strings.CutPrefix(values[0], "="); ok {
+			stored, _ := expr.StoredSecret(name, tenantID, "") // Read has used it
+			all[stored] = value
+		}
+		values = values[1:]
+	}
+	return all
 }
 
 // readIdentities appends the token of each identity that the templates name to values. If exchange is set, they are about to be sent.
@@ -315,6 +397,9 @@ type Secrets interface {
 // ErrSecretNotFound is the error of a store for a name without a secret.
 var ErrSecretNotFound = errors.New("the secret is not found")
 
+// ErrOwnedRemoved is the error for a text that was removed, see host.ErrOwnedRemoved.
+var ErrOwnedRemoved = errors.New("it was removed, and has to be given again")
+
 // ReadSecret returns the value of a secret of names, for the user of the context. A blank value is an error. An error of a store
 // other than ErrSecretNotFound is marked as passing, see [hostfn.Passing].
 func ReadSecret(ctx context.Context, store Secrets, names *template.Names, name string) (string, error) {
@@ -360,7 +445,7 @@ func readStored(ctx context.Context, store Secrets, fullName, name string) (stri
 		err = errors.New("it is empty")
 	case err == nil:
 		return value, nil
-	case !errors.Is(err, ErrSecretNotFound):
+	case !errors.Is(err, ErrSecretNotFound) && !errors.Is(err, ErrOwnedRemoved):
 		err = hostfn.Passing(err)
 	}
 	return "", fmt.Errorf("secret %q: %w", name, err)

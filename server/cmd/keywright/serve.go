@@ -25,6 +25,7 @@ import (
 	"github.com/keywright/keywright/server/connectors/statestore"
 	"github.com/keywright/keywright/server/internal/demo/tour"
 	"github.com/keywright/keywright/server/internal/operate/login"
+	"github.com/keywright/keywright/server/internal/operate/records"
 	auditlog "github.com/keywright/keywright/server/internal/serve/audit"
 	"github.com/keywright/keywright/server/internal/serve/daemon"
 	"github.com/keywright/keywright/server/internal/terminal"
@@ -346,6 +347,9 @@ func stateRekeyCommand(a *app) *cobra.Command {
 			return nil, err
 		}
 		counts, err := store.State.Rekey(c.Context())
+		if err == nil {
+			err = records.Rekey(c.Context(), &records.Store{Records: store.Database, State: store.State}, &counts)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%d values were sealed under the first key before this: %w", counts.Sealed, err)
 		}
