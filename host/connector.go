@@ -142,6 +142,17 @@ func (c *Connector) Secrets() []string {
 	return slices.Compact(names)
 }
 
+// Variables returns the names of the variables that the connector's templates name, sorted. One of a tenant is named as in
+// tenants/*/region.
+func (c *Connector) Variables() []string {
+	var names []string
+	for _, e := range c.elements {
+		names = append(names, e.plan.Names.Variables...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // FieldSecrets returns the names of the secrets in each field of the connector's auth, as [Connector.Secrets] has them, sorted. The
 // name user.token stands for the token of the user's session, and identity('NAME', 'AUDIENCE') for that of an identity. The secrets of its
 // TLS are under tls.certificate, tls.key and tls.ca. Fields without secrets are left out. In a list of authentications, a field has the

@@ -55,6 +55,9 @@ func wrongTemplate(problems ...Problem) error {
 // Secrets returns the names of the secrets that the template names, sorted. They are like those of [Connector.Secrets].
 func (t *Template) Secrets() []string { return t.compiled.Names().Secrets }
 
+// Variables returns the names of the variables that the template names, sorted. They are like those of [Connector.Variables].
+func (t *Template) Variables() []string { return t.names.Variables }
+
 // Personal reports whether the template names a field of the user, tenant_id, or a secret of a tenant or a user.
 func (t *Template) Personal() bool { return len(t.names.User) > 0 || t.names.Tenant }
 

@@ -79,6 +79,17 @@ func (c *Connector) Secrets() []string {
 	return slices.Compact(names)
 }
 
+// Variables returns the names of the variables in url, auth, tls, headers and query, sorted. They are like those of
+// [host.Connector.Variables].
+func (c *Connector) Variables() []string {
+	names := append(c.upstream.Variables(), c.url.Variables()...)
+	for _, p := range slices.Concat(c.headers, c.query) {
+		names = append(names, p.value.Variables()...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // FieldSecrets returns the names of the secrets in each field of auth and tls, as [host.Connector.FieldSecrets] does, and in each header
 // and query parameter, under headers.NAME and query.NAME.
 func (c *Connector) FieldSecrets() map[string][]string {

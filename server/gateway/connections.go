@@ -46,6 +46,8 @@ type ConnectorConsent struct {
 	Account *AccountName
 	// Scopes has words for users for scopes of this connector, in place of those of gateway.consent.
 	Scopes map[string]string
+	// Try is the path of a GET below url, such as /me, by which a secret is tried that a tenant gives. Without it, none is sent.
+	Try string
 }
 
 // AccountName is the request that finds the name of an account: a GET right after the consent, with the new grant.
