@@ -1,0 +1,185 @@
+package daemon
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/operate/activity"
+	"github.com/keywright/keywright/server/internal/operate/acts"
+	"github.com/keywright/keywright/server/internal/operate/connections"
+	"github.com/keywright/keywright/server/internal/operate/login"
+	"github.com/keywright/keywright/server/internal/operate/nodes"
+	"github.com/keywright/keywright/server/internal/operate/records"
+	"github.com/keywright/keywright/server/internal/operate/tenants"
+	"github.com/keywright/keywright/server/internal/serve/audit"
+	"github.com/keywright/keywright/server/statedb/sqlite"
+)
+
+// people has what the daemon keeps for people: in the store of state, or in memory without one.
+type people struct {
+	store       *records.Store
+	nodes       *nodes.Nodes
+	connections *connections.Connections
+	acts        *acts.Log
+	tenants     *tenants.Tenants
+
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	// closeMemory closes what takes the place of the store.
+	closeMemory func() error
+}
+
+// openPeople begins to keep what people look at. The first set has been read.
+func (d *daemon) openPeople(ctx context.Context, first *inUse) error {
+	p := &people{closeMemory: func() error { return nil }}
+	d.shared.mu.Lock()
+	if opened := d.shared.store; opened != nil {
+		p.store = &records.Store{Records: opened.Database, State: opened.State}
+	}
+	d.shared.mu.Unlock()
+	shared := p.store != nil
+	if !shared {
+		if err := p.openMemory(ctx); err != nil {
+			return err
+		}
+	}
+	seed := p.store.State.Name("users")
+	d.seed.Store(binary.BigEndian.Uint64(seed[:]))
+	logger, started := d.config.Logger, d.clock()
+	kind := ""
+	if first.State != nil {
+		kind = first.State.Type()
+	}
+	p.nodes = nodes.New(nodes.Config{
+		Clock: d.clock, Recorder: d.recorder, Store: p.store, Shared: shared, Logger: logger,
+		Describe: func(r *activity.Report) {
+			r.Node, r.Version, r.Started, r.Store = d.node, d.config.Version, started, kind
+			if set := d.current(); set != nil {
+				r.SHA256 = set.SHA256
+			}
+		},
+	})
+	p.connections = connections.New(connections.Config{Clock: d.clock, Node: d.node, Store: p.store, Connector: d.connector, Logger: logger})
+	p.acts = acts.New(acts.Config{Node: d.node, Clock: d.clock, Logger: logger, Audit: func() *audit.Log { return d.audit.log }, Store: p.store})
+	p.tenants = tenants.New(tenants.Config{Clock: d.clock, Set: func() *connectors.Set { return d.current().Set }})
+	running, stop := context.WithCancel(context.Background())
+	p.stop = stop
+	p.running.Go(func() { p.nodes.Run(running) })
+	if shared {
+		p.running.Go(func() { p.connections.Run(running) })
+	}
+	d.people = p
+	return nil
+}
+
+// openMemory opens a store that ends with the process.
+func (p *people) openMemory(ctx context.Context) error {
+	db, err := sqlite.OpenMemory(ctx, sqlite.Options{})
+	if err != nil {
+		return err
+	}
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // it never fails
+	s, err := host.NewState(ctx, host.StateConfig{Store: state.NewMemory(nil), Keys: [][]byte{key}})
+	p.store = &records.Store{Records: db, State: s}
+	p.closeMemory = func() error { return errors.Join(s.Close(context.Background()), db.Close()) }
+	return err
+}
+
+func (p *people) close() error {
+	p.stop()
+	p.running.Wait()
+	return p.closeMemory()
+}
+
+// hashUser returns a keyed hash of a user, which is the same at all nodes.
+func hashUser(seed *atomic.Uint64) func(tenant, user string) uint64 {
+	return func(tenant, user string) uint64 {
+		var h xxhash.Digest
+		h.ResetWithSeed(seed.Load())
+		_, _ = h.WriteString(tenant)
+		_, _ = h.WriteString("\x00")
+		_, _ = h.WriteString(user)
+		return h.Sum64()
+	}
+}
+
+// connector returns the connector in use with a permalink, or nil.
+func (d *daemon) connector(permalink string) *gateway.Connector {
+	for _, c := range d.current().Connectors {
+		if c.Definition().Permalink == permalink {
+			return c
+		}
+	}
+	return nil
+}
+
+// acted records a login, a refused one, or a logout.
+func (d *daemon) acted(r *http.Request, who, act string, ok bool) {
+	switch {
+	case ok:
+		d.people.acts.Note(r.Context(), acts.Act{Who: who, Address: addressOf(r), Act: act, Outcome: acts.Done})
+	default:
+		d.people.acts.Refused(r.Context(), addressOf(r))
+	}
+}
+
+// grants returns the numbers of connections by connector and condition, if this is the process of all nodes that counts them. It asks the
+// store once a minute at most.
+func (d *daemon) grants() map[[2]string]float64 {
+	const countInterval = time.Minute
+	d.counted.mu.Lock()
+	defer d.counted.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) // a database may hang
+	defer cancel()
+	set := d.current()
+	if set == nil || d.people == nil || set.State == nil || !d.people.nodes.First(ctx) {
+		return nil
+	}
+	if now := d.clock(); now.Sub(d.counted.time).Abs() >= countInterval {
+		d.counted.time, d.counted.all = now, map[[2]string]float64{}
+		var names []string
+		for _, c := range set.Connectors {
+			if c.Upstream().NeedsConsent() {
+				names = append(names, c.Definition().Permalink)
+			}
+		}
+		found, err := d.people.connections.Counts(ctx, names...)
+		for _, name := range names {
+			for _, condition := range []host.Condition{host.ConditionConnected, host.ConditionUncertain, host.ConditionLost, host.ConditionRefused} {
+				if err == nil {
+					d.counted.all[[2]string{name, string(condition)}] = float64(found[name][condition])
+				}
+			}
+		}
+	}
+	return d.counted.all
+}
+
+// counts is what was counted last.
+type counts struct {
+	mu   sync.Mutex
+	time time.Time
+	all  map[[2]string]float64
+}
+
+var _ login.Sessions = (*records.Sessions)(nil)
+
+// hostname returns the name of this machine, or "". The console and the audit log do without.
+func hostname() string {
+	name, _ := os.Hostname()
+	return name
+}
