@@ -43,6 +43,7 @@ func serveCommand(a *app) *cobra.Command {
 	c := command("serve", nil, func(c *cobra.Command, _ []string) error { return a.runServe(c, &flags) })
 	flags.configFlags.add(c, "connectors.yaml")
 	flags.serverFlags.add(c, "127.0.0.1:8080", "127.0.0.1:8081")
+	c.Flags().StringVar(&flags.tokensDir, "admin-tokens", "", "a `DIR` with a file for each further token of operators, with its hash and its rights")
 	c.Flags().StringVar(&flags.claim, "admin-claim", "", "operators are those whose session of gateway.user has a claim, `CLAIM=VALUE`, such as role=operator")
 	c.Flags().DurationVar(&flags.drainDelay, "drain-delay", 0, "how long after SIGTERM new callers are still accepted, while /readyz is 503: a `TIME` such as 10s")
 	c.Flags().BoolVar(&flags.demo, "demo", false, "run the demo's connectors, before servers that it starts, instead of a file")
@@ -153,6 +154,7 @@ func (r demoReport) print(a *app) { r.Print(a.out) }
 type serverFlags struct {
 	listen, admin, logLevel            string
 	tokenFile, claim, metricsTokenFile string
+	tokensDir                          string
 }
 
 // add adds the flags, with ports of this machine for callers and for operators.
@@ -166,12 +168,12 @@ func (f *serverFlags) add(c *cobra.Command, callers, operators string) {
 
 // begin returns the login of operators and the log of a server. Unless dev is true, it turns core dumps off.
 func (f *serverFlags) begin(a *app, c *cobra.Command, dev bool) (operators login.Config, logger *slog.Logger, err error) {
-	operators.TokenFile, operators.MetricsTokenFile = f.tokenFile, f.metricsTokenFile
+	operators.TokenFile, operators.MetricsTokenFile, operators.TokensDir = f.tokenFile, f.metricsTokenFile, f.tokensDir
 	operators.Claim, operators.Value, _ = strings.Cut(f.claim, "=")
 	switch {
 	case f.claim != "" && (operators.Claim == "" || operators.Value == ""):
 		return operators, nil, misuse(c, "--admin-claim wants CLAIM=VALUE, such as role=operator, not %q", f.claim)
-	case f.metricsTokenFile != "" && f.tokenFile == "" && f.claim == "":
+	case f.metricsTokenFile != "" && f.tokenFile == "" && f.claim == "" && f.tokensDir == "":
 		return operators, nil, misuse(c, "--metrics-token-file is good for /metrics alone: give --admin-token-file for the rest")
 	}
 	if !dev {

@@ -135,7 +135,7 @@ func (n *Nodes) note(err error) {
 	}
 }
 
-// Reports returns the reports of all nodes, that of this process as it is now. note says what is missing, or is "".
+// Reports returns the reports of all nodes, that of this process first and as it is now. note says what is missing, or is "".
 func (n *Nodes) Reports(ctx context.Context) (reports []*activity.Report, note string) {
 	own := n.config.Recorder.Report(n.config.Clock())
 	n.config.Describe(own)
@@ -151,6 +151,7 @@ func (n *Nodes) Reports(ctx context.Context) (reports []*activity.Report, note s
 	if n.failure != nil {
 		return []*activity.Report{own}, fmt.Sprintf("this process only: %v", n.failure)
 	}
+	reports = []*activity.Report{own}
 	for _, r := range n.reports {
 		if r.Node == own.Node && r.Started.Equal(own.Started) {
 			own.Offset = r.Offset
@@ -158,8 +159,7 @@ func (n *Nodes) Reports(ctx context.Context) (reports []*activity.Report, note s
 			reports = append(reports, r)
 		}
 	}
-	reports = append(reports, own)
-	slices.SortFunc(reports, func(a, b *activity.Report) int { return cmp.Or(cmp.Compare(a.Node, b.Node), a.Started.Compare(b.Started)) })
+	slices.SortFunc(reports[1:], func(a, b *activity.Report) int { return cmp.Or(cmp.Compare(a.Node, b.Node), a.Started.Compare(b.Started)) })
 	return reports, ""
 }
 

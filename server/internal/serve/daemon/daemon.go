@@ -236,7 +236,7 @@ func (d *daemon) end() {
 // login returns the login of operators, or nil if they need none.
 func (d *daemon) login() (func(http.Handler) http.Handler, error) {
 	c := d.config.Login
-	if c.TokenFile == "" && c.Claim == "" {
+	if c.TokenFile == "" && c.Claim == "" && c.TokensDir == "" {
 		return nil, nil
 	}
 	c.Clock, c.Logger = d.clock, d.config.Logger

@@ -24,28 +24,35 @@ func (s *Store) PutRecords(ctx context.Context, records ...statedb.Record) error
 }
 
 func (s *Store) putRecords(ctx context.Context, records []statedb.Record) error {
+	if len(records) == 1 {
+		return s.putRecord(ctx, s.config.Writes, &records[0])
+	}
 	tx, err := s.config.Writes.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // it does nothing after the end
 	for i := range records {
-		r := &records[i]
-		arguments := []any{s.now(), r.Name[:], r.Kind, nil, r.Mark, r.Value}
-		if r.Lifetime > 0 {
-			arguments[3] = micros(r.Lifetime)
-		}
-		for _, tag := range r.Tags {
-			arguments = append(arguments, tagValue(tag))
-		}
-		if _, err = tx.ExecContext(ctx, s.statements.fill(`INSERT INTO state_records (name, kind, written, expires, mark, value, tag0, tag1, tag2, tag3)
-SELECT $2, $3, now, now + $4, $5, $6, $7, $8, $9, $10 FROM {clock} WHERE true
-ON CONFLICT (name) DO UPDATE SET kind = excluded.kind, written = excluded.written, expires = excluded.expires, mark = excluded.mark, value = excluded.value,
-tag0 = excluded.tag0, tag1 = excluded.tag1, tag2 = excluded.tag2, tag3 = excluded.tag3`), arguments...); err != nil {
+		if err := s.putRecord(ctx, tx, &records[i]); err != nil {
 			return err
 		}
 	}
 	return tx.Commit()
+}
+
+// putRecord writes a record in a database or in a transaction.
+func (s *Store) putRecord(ctx context.Context, db interface {
+	ExecContext(ctx context.Context, query string, arguments ...any) (sql.Result, error)
+}, r *statedb.Record) error {
+	arguments := []any{s.now(), r.Name[:], r.Kind, nil, r.Mark, r.Value}
+	if r.Lifetime > 0 {
+		arguments[3] = micros(r.Lifetime)
+	}
+	for _, tag := range r.Tags {
+		arguments = append(arguments, tagValue(tag))
+	}
+	_, err := db.ExecContext(ctx, s.statements.putRecord, arguments...)
+	return err
 }
 
 // tagValue returns a tag as an argument. It is NULL for none.

@@ -256,7 +256,7 @@ func (c *columns) row() state.Row {
 // time reads it once, in the subquery clock. {slack} stands for [state.Slack] in microseconds. {changed} is a text that the
 // database sends to all waiters, where it can.
 type statements struct {
-	get, create, acquire, put, release, delete, reseal, rows, sweep, sweepRecords, trimFailures string
+	get, create, acquire, put, release, delete, reseal, rows, sweep, putRecord, sweepRecords, trimFailures string
 
 	fill func(text string) string
 }
@@ -294,6 +294,11 @@ WHERE id = $2 AND generation = $3 RETURNING {changed}`),
 		sweep: fill(`DELETE FROM state_rows WHERE id IN (
 	SELECT id FROM state_rows WHERE expires < (SELECT {now} - $2) AND (leased IS NULL OR leased < (SELECT {now} - $2)) ORDER BY expires LIMIT $3
 ) AND expires < (SELECT {now} - $2) AND (leased IS NULL OR leased < (SELECT {now} - $2))`),
+
+		putRecord: fill(`INSERT INTO state_records (name, kind, written, expires, mark, value, tag0, tag1, tag2, tag3)
+SELECT $2, $3, now, now + $4, $5, $6, $7, $8, $9, $10 FROM {clock} WHERE true
+ON CONFLICT (name) DO UPDATE SET kind = excluded.kind, written = excluded.written, expires = excluded.expires, mark = excluded.mark, value = excluded.value,
+tag0 = excluded.tag0, tag1 = excluded.tag1, tag2 = excluded.tag2, tag3 = excluded.tag3`),
 
 		sweepRecords: fill(`DELETE FROM state_records WHERE name IN (SELECT name FROM state_records WHERE expires < (SELECT {now}) ORDER BY expires LIMIT $2) AND expires < (SELECT {now})`),
 
