@@ -337,7 +337,9 @@ func (l *loader) load(ctx context.Context) error {
 	l.set.Limits = l.options.Host.Limits
 	l.set.SHA256 = fmt.Sprintf("%x", sha256.Sum256([]byte(l.source.text)))
 	l.set.Settings = l.settings(root)
-	for _, notice := range l.set.Settings.Consent.Notices() {
+	read, notices := l.set.Settings.Consent.Read()
+	l.set.Files = append(l.set.Files, read...)
+	for _, notice := range notices {
 		l.warn(root.get("gateway").value.place("consent.languages"), "gateway.consent.languages", "%s", notice)
 	}
 	l.checkFiles(ctx, root)

@@ -112,7 +112,6 @@ func (d *definer) settings(root *node) Settings {
 		for _, p := range s.Consent.Check(d.set.Egress.AllowHTTP) {
 			d.report(consent.value.get(p.Path).value.Place, "gateway.consent."+p.Path, "%s", p.Message)
 		}
-		d.set.Files = append(d.set.Files, s.Consent.Files()...)
 		if u, err := url.Parse(s.Consent.URL); err == nil && u.Host != "" && len(s.Hosts) > 0 && !slices.ContainsFunc(s.Hosts, func(name string) bool {
 			return strings.EqualFold(name, u.Host) || strings.EqualFold(name, u.Hostname())
 		}) {

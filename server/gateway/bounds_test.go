@@ -8,9 +8,8 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/internal/testworld"
-	"github.com/keywright/keywright/server/gateway/internal/connectpage"
 	"github.com/keywright/keywright/host/view"
+	"github.com/keywright/keywright/server/gateway/internal/connectpage"
 	"github.com/keywright/keywright/server/internal/trial"
 )
 
@@ -52,15 +51,15 @@ func TestLongestCallback(t *testing.T) {
 
 // The list of connections says how each is, and lets the user end all but those that were not connected.
 func TestConditionsOfConnections(t *testing.T) {
-	look, _, err := connectpage.NewLook("")
-	testworld.Check(t, err)
+	look, _ := connectpage.NewLook("", "", "")
 	for condition, want := range map[host.Condition]string{
 		host.ConditionConnected: "</span> Connected</span>", host.ConditionNotConnected: "Not connected", host.ConditionUncertain: "Being checked", host.ConditionLost: "</span> Ended</span>", host.ConditionRefused: "</span> Ended</span>",
 	} {
 		v := &visit{call: &call{gateway: New(Config{})}, words: look.For("")}
-		page := string(v.words.Render(http.Header{}, &connectpage.Page{Rows: []connectpage.Row{v.row(connection{Name: "CRM", Condition: condition})}}))
+		list := []connection{{Name: "CRM", Condition: condition, State: v.words.Say("state." + string(condition))}}
+		page := string(v.words.Render(http.Header{}, &connectpage.Page{Kind: "list", List: list}, time.Now()))
 		connected := condition != host.ConditionNotConnected
-		if !strings.Contains(page, want) || strings.Contains(page, ">Disconnect<") != connected || strings.Contains(page, ">Connect<") == connected {
+		if !strings.Contains(page, want) || strings.Contains(page, ">Disconnect<span") != connected || strings.Contains(page, ">Connect<span") == connected {
 			t.Errorf("%s: the page is %s", condition, page)
 		}
 	}

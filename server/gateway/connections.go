@@ -5,13 +5,13 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/internal/expr"
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/internal/urlpath"
 	"github.com/keywright/keywright/server/gateway/internal/connectpage"
@@ -22,11 +22,12 @@ import (
 // Account describes the account that a user has connected.
 type Account struct {
 	// Label is the name of the account, such as ada@orders.test, or "".
-	Label string
+	Label string `json:"account,omitempty"`
 	// Scopes are the scopes that the connector asked for.
-	Scopes []string
+	Scopes []string `json:"scopes,omitempty"`
 	// Since is the time of the consent, and Used that of the last use. Each is zero if it is not known.
-	Since, Used time.Time
+	Since time.Time `json:"since,omitzero"`
+	Used  time.Time `json:"used,omitzero"`
 }
 
 // Connections keeps the accounts of users. Its methods are called concurrently. None of them may keep a grant from being used: an error is
@@ -44,8 +45,6 @@ type Connections interface {
 type ConnectorConsent struct {
 	// Account says how the name of the account is found.
 	Account *AccountName
-	// Scopes has words for users for scopes of this connector, in place of those of gateway.consent.
-	Scopes map[string]string
 	// Try is the path of a GET below url, such as /me, by which a secret is tried that a tenant gives. Without it, none is sent.
 	Try string
 }
@@ -67,11 +66,11 @@ func (k *compiler) compileAccount(c *Connector) {
 	if a.Path != "" && (!strings.HasPrefix(a.Path, "/") || strings.ContainsAny(a.Path, "?#{") || urlpath.Check(a.Path) != nil) {
 		k.Wrong("consent.account.path", "is not a path, such as /me")
 	}
-	var problems []*expr.Error
-	c.accountName, problems = k.patterns.CompileResponse(a.Name)
+	name, problems := k.patterns.CompileResponse(a.Name)
 	for _, p := range problems {
 		k.At(problem.Place{Column: p.Column}, "consent.account.name", "%s", p.Message)
 	}
+	c.accountName = name
 }
 
 // scopes returns the scopes that the connector asks for, as they are in its configuration.
@@ -101,33 +100,27 @@ func (c *Connector) signInHost() string {
 
 // connected keeps what the user sees of a new connection.
 func (v *visit) connected(ctx context.Context, connector *running, user host.User) {
-	all := v.gateway.config.Connections
-	if all == nil || user.ID == "" {
-		return
+	if all := v.gateway.config.Connections; all != nil {
+		a := Account{Label: v.accountLabel(ctx, connector, user), Scopes: connector.scopes(), Since: v.gateway.config.Clock()}
+		v.logUnkept(ctx, all.Connected(ctx, user, connector.definition.Permalink, a))
 	}
-	a := Account{Scopes: connector.scopes(), Since: v.gateway.config.Clock()}
-	if connector.accountName != nil {
-		a.Label = v.accountLabel(ctx, connector, user)
-	}
-	v.unkept(ctx, all.Connected(ctx, user, connector.definition.Permalink, a))
 }
 
-func (v *visit) unkept(ctx context.Context, err error) {
+func (v *visit) logUnkept(ctx context.Context, err error) {
 	if err != nil {
-		v.gateway.config.Logger.LogAttrs(ctx, slog.LevelWarn, "what users see of a connection cannot be kept or read",
-			slog.String("request_id", v.event.ID), slog.String("error", host.Printable(err.Error())))
+		v.gateway.config.Logger.LogAttrs(ctx, slog.LevelWarn, "what users see of a connection cannot be kept or read", slog.String("request_id", v.event.ID), slog.Any("error", err))
 	}
 }
 
 // accountLabel asks the API for the name of the account that the user has connected. It is "" if the API does not say it in time.
 func (v *visit) accountLabel(ctx context.Context, connector *running, user host.User) string {
 	const labelTime = 5 * time.Second
-	ctx, cancel := context.WithTimeout(host.WithUser(ctx, user), labelTime)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://unknown.invalid/", http.NoBody)
-	if err != nil {
+	if connector.accountName == nil {
 		return ""
 	}
+	ctx, cancel := context.WithTimeout(host.WithUser(ctx, user), labelTime)
+	defer cancel()
+	r := (&http.Request{Method: http.MethodGet, URL: &url.URL{}, Header: http.Header{"Accept": {"application/json"}}}).WithContext(ctx)
 	plain := *connector.Connector
 	plain.shapes = shapes{} // the answer is not for the caller
 	w := &testedAnswer{header: http.Header{}, method: r.Method, cancel: cancel}
@@ -135,8 +128,7 @@ func (v *visit) accountLabel(ctx context.Context, connector *running, user host.
 	c.connector, c.callerURL, c.event.Tenant, c.event.User = &plain, r.URL, user.TenantID, user.ID
 	path := strings.TrimPrefix(connector.definition.Consent.Account.Path, "/")
 	w.serve(func() {
-		err := c.forward(ctx, &running{Connector: &plain}, w, r, trial.Incoming{Method: r.Method, Path: path, Header: http.Header{"Accept": {"application/json"}}, Trusted: true})
-		if err != nil {
+		if err := c.forward(ctx, &running{Connector: &plain}, w, r, trial.Incoming{Method: r.Method, Path: path, Header: r.Header, Trusted: true}); err != nil {
 			c.fail(ctx, w, err)
 		}
 	})
@@ -149,10 +141,7 @@ func (v *visit) accountLabel(ctx context.Context, connector *running, user host.
 		User: &user, Variable: func(name string) (string, bool) { return connector.host.Variable(ctx, name) }, Now: v.gateway.config.Clock,
 		Response: transform.Response{StatusCode: w.status, Header: w.sentHeader, Body: w.body.Bytes()},
 	})
-	if err != nil {
-		v.gateway.config.Logger.LogAttrs(ctx, slog.LevelInfo, "the name of an account cannot be found", slog.String("request_id", v.event.ID), slog.String("error", host.Printable(err.Error())))
-		return ""
-	}
+	v.logUnkept(ctx, err)
 	return connectpage.Printable(string(label))
 }
 
@@ -163,16 +152,10 @@ type connection struct {
 	Condition host.Condition `json:"condition"`
 	// Age is the time since the grant was renewed, redeemed, sent without an answer, lost or refused last.
 	Age int64 `json:"age_seconds"`
-	// State is the condition in the user's language.
-	State   string     `json:"state"`
-	Account string     `json:"account,omitempty"`
-	Scopes  []string   `json:"scopes,omitempty"`
-	Since   *time.Time `json:"since,omitempty"`
-	Used    *time.Time `json:"used,omitempty"`
-
-	running *running
-	scopes  []string
-	about   Account
+	// State is the condition, and Words has the scopes, in the user's language.
+	State string   `json:"state"`
+	Words []string `json:"-"`
+	Account
 }
 
 // connections returns the connections of a user, sorted by name.
@@ -186,66 +169,24 @@ func (v *visit) connections(ctx context.Context, user host.User) ([]connection, 
 		if err != nil {
 			return nil, connectionProblem(err)
 		}
-		one := connection{Connector: permalink, Name: connector.definition.Name, Condition: found.Condition, Age: int64(found.Age / time.Second), running: connector}
-		one.State = v.words.Plain(connectpage.Say(states[found.Condition].key))
-		one.Scopes = connector.scopes()
+		one := connection{
+			Connector: permalink, Name: connector.definition.Name, Condition: found.Condition, Age: int64(found.Age / time.Second),
+			State: v.words.Say("state." + string(found.Condition)), Account: Account{Scopes: connector.scopes()},
+		}
 		if from := v.gateway.config.Connections; from != nil && found.Condition != host.ConditionNotConnected {
 			a, ok, err := from.Account(ctx, user, permalink)
-			v.unkept(ctx, err)
+			v.logUnkept(ctx, err)
 			if ok {
-				one.about, one.Account, one.Scopes, one.Since, one.Used = a, connectpage.Printable(a.Label), a.Scopes, known(a.Since), known(a.Used)
+				one.Account, one.Label = a, connectpage.Printable(a.Label)
 			}
 		}
-		one.scopes = v.scopeWords(connector, one.Scopes)
+		one.Words = v.words.ScopeWords(one.Scopes, v.generation.Consent.Scopes)
 		all = append(all, one)
 	}
 	slices.SortFunc(all, func(a, b connection) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Connector, b.Connector))
 	})
 	return all, nil
-}
-
-func known(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
-}
-
-func (v *visit) scopeWords(connector *running, scopes []string) []string {
-	return v.words.ScopeWords(scopes, connector.definition.Consent.Scopes, v.generation.Consent.Scopes)
-}
-
-// states says how the list shows a condition.
-var states = map[host.Condition]struct{ key, mood, advice, button string }{
-	host.ConditionNotConnected: {"state.none", "soft", "", "button.connect"},
-	host.ConditionConnected:    {"state.connected", "good", "", "button.change"},
-	host.ConditionUncertain:    {"state.uncertain", "soft", "state.uncertain.text", "button.again"},
-	host.ConditionLost:         {"state.ended", "bad", "state.ended.text", "button.again"},
-	host.ConditionRefused:      {"state.ended", "bad", "state.ended.text", "button.again"},
-}
-
-// row returns the row of a connection in the page.
-func (v *visit) row(c connection) connectpage.Row {
-	state := states[c.Condition]
-	row := connectpage.Row{Name: c.Name, State: connectpage.Say(state.key), Mood: state.mood, Account: c.Account, Scopes: c.scopes}
-	if state.advice != "" {
-		advice := connectpage.Say(state.advice)
-		row.Advice = &advice
-	}
-	now := v.gateway.config.Clock()
-	for key, t := range map[string]*time.Time{"since": c.Since, "used": c.Used} {
-		if t != nil {
-			row.Times = append(row.Times, connectpage.Say(key, "date", v.words.Date(*t, now)))
-		}
-	}
-	slices.SortFunc(row.Times, func(a, b connectpage.Text) int { return cmp.Compare(a.Key, b.Key) })
-	path := "/connect/" + c.Connector
-	row.Buttons = []connectpage.Button{{Label: connectpage.Say(state.button), Of: c.Name, Path: path, Main: c.Condition != host.ConditionConnected}}
-	if c.Condition != host.ConditionNotConnected {
-		row.Buttons = append(row.Buttons, connectpage.Button{Label: connectpage.Say("button.disconnect"), Of: c.Name, Path: path + "/disconnect"})
-	}
-	return row
 }
 
 func (v *visit) list() error {
@@ -262,27 +203,10 @@ func (v *visit) list() error {
 		return err
 	}
 	if v.page == nil {
-		words := map[string]string{}
-		for _, name := range []string{"connect", "change", "disconnect"} {
-			words[name] = v.words.Plain(connectpage.Say("button." + name))
-		}
+		words := map[string]string{"connect": v.words.Say("button.connect"), "change": v.words.Say("button.change"), "disconnect": v.words.Say("button.disconnect")}
 		return v.json(map[string]any{"connections": all, "words": words})
 	}
-	who := connectpage.Say("list.user", "user", nameOf(user))
-	p := &connectpage.Page{Heading: connectpage.Say("list.title"), User: &who, SignOut: v.generation.Consent.SignOut}
-	for _, c := range all {
-		p.Rows = append(p.Rows, v.row(c))
-	}
-	if len(all) == 0 {
-		p.Lines = []connectpage.Text{connectpage.Say("list.none")}
-	}
-	if to := v.generation.Consent.ReturnTo; to != "" {
-		p.Buttons = []connectpage.Button{{Label: connectpage.Say("button.back"), Path: to}}
-	}
+	p := v.newPage("list")
+	p.List, p.User = all, connectpage.Printable(cmp.Or(user.Email, user.Username, user.ID))
 	return v.show(http.StatusOK, p)
-}
-
-// nameOf returns the name by which a user knows the own account.
-func nameOf(user host.User) string {
-	return connectpage.Printable(cmp.Or(user.Email, user.Username, user.ID))
 }

@@ -72,8 +72,8 @@ func (g *Gateway) serveConsent(c *call, generation *generation, w http.ResponseW
 		c.page = v
 	}
 	err := v.route(path)
-	if (errors.Is(err, errNoUser) || errors.Is(err, identity.ErrUnauthenticated)) && v.canSignIn() {
-		return v.signIn()
+	if (errors.Is(err, errNoUser) || errors.Is(err, identity.ErrUnauthenticated)) && v.redirectToSignIn() {
+		return nil
 	}
 	return err
 }
@@ -88,7 +88,7 @@ func (v *visit) route(path string) error {
 		return v.serveMethods("GET, HEAD", v.list)
 	case path == "element.js":
 		v.event.Pattern = "/connect/element.js"
-		return v.serveMethods("GET, HEAD", func() error { return v.file("text/javascript; charset=utf-8", noPage[0], connectpage.Element()) })
+		return v.serveMethods("GET, HEAD", func() error { return v.file("text/javascript; charset=utf-8", noPage[0], connectpage.Element) })
 	case path == "logo" && v.generation.connectors[path] == nil:
 		v.event.Pattern = "/connect/logo"
 		return v.serveMethods("GET, HEAD", v.logo)
@@ -204,13 +204,12 @@ func (v *visit) user() (ctx context.Context, user host.User, release func(), err
 func (v *visit) start(connector *running) error {
 	_, err := v.crossOrigin(v.generation, v.w, v.r)
 	if site := v.r.Header.Get("Sec-Fetch-Site"); v.navigates() && v.page != nil && site != "same-origin" {
-		// With a link of another site, a browser may not send the session.
-		if _, err := v.identify(); err != nil && (site == "none" || v.canSignIn()) {
+		if _, err := v.identify(); err != nil && site == "none" { // with a link of another site, a browser may not send the session
 			return err
 		}
 		// A person must want this: the account at the authorization server may be one into which another site has logged the browser
 		// (threats.md 133).
-		return v.ask(connector)
+		return v.show(http.StatusOK, v.newPage("ask"))
 	}
 	if err != nil {
 		return err
@@ -259,15 +258,15 @@ func (v *visit) callback(connector *running) error {
 	}
 	err = v.redeem(connector, own)
 	var refused *host.ConsentError
-	switch to := v.returnTo(own); {
+	switch to := v.generation.Consent.ReturnTo; {
 	case err == nil && to != "":
 		return v.redirect(http.StatusSeeOther, to)
 	case err == nil:
-		return v.end(own, connector, outcomeConnected)
+		return v.end(own, connector, "connected")
 	case v.page == nil:
 		return err
 	case errors.As(err, &refused) && refused.Reason == host.ConsentDenied: // the user wanted that
-		return v.end(own, connector, outcomeDenied)
+		return v.end(own, connector, "denied")
 	}
 	return v.endFailed(own, connector, err)
 }
@@ -345,11 +344,11 @@ func (v *visit) disconnect(connector *running) error {
 	err = connector.consents.Disconnect(ctx)
 	notRevoked := errors.Is(err, host.ErrNotRevoked)
 	if all := v.gateway.config.Connections; all != nil && (err == nil || notRevoked) {
-		v.unkept(ctx, all.Disconnected(ctx, user, connector.definition.Permalink))
+		v.logUnkept(ctx, all.Disconnected(ctx, user, connector.definition.Permalink))
 	}
 	switch {
 	case notRevoked:
-		err = &httpProblem{status: http.StatusBadGateway, kind: outcomeNotRevoked, detail: "the connection is forgotten here, but the authorization server may still accept it: revoke it there", cause: err}
+		err = &httpProblem{status: http.StatusBadGateway, kind: "not-revoked", detail: "the connection is forgotten here, but the authorization server may still accept it: revoke it there", cause: err}
 	case err != nil:
 		err = connectionProblem(err)
 	}
@@ -366,7 +365,7 @@ func (v *visit) disconnect(connector *running) error {
 	case err != nil:
 		return v.endFailed(own, connector, err)
 	}
-	return v.end(own, connector, outcomeDisconnected)
+	return v.end(own, connector, "disconnected")
 }
 
 func (v *visit) redirect(status int, to string) error {

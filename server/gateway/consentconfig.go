@@ -3,8 +3,6 @@ package gateway
 import (
 	"errors"
 	"net/http"
-	"net/url"
-	"path/filepath"
 	"strings"
 
 	"github.com/keywright/keywright/host"
@@ -40,8 +38,7 @@ type Consent struct {
 	// Links allows links with which users connect an account without a session.
 	Links bool `default:"false"`
 
-	look    *connectpage.Look
-	notices []string
+	look *connectpage.Look
 }
 
 // Check reads the files of c, and returns all problems, nil if there are none. The path of a problem names a member as in
@@ -70,53 +67,24 @@ func (c *Consent) Check(allowHTTP bool) (all []host.Problem) {
 	if _, query, _ := strings.Cut(c.SignIn, "?"); c.SignIn != "" && !strings.Contains(query, back) {
 		all = append(all, host.Problem{Path: "sign_in", Message: "has no {back} in its query, so that nobody comes back: write it as in https://app.example.com/login?back={back}"})
 	}
-	look, notices, err := connectpage.NewLook(c.Languages)
-	if err != nil {
-		all = append(all, host.Problem{Path: "languages", Message: err.Error()})
-		look, _, _ = connectpage.NewLook("")
+	var wrong map[string]error
+	c.look, wrong = connectpage.NewLook(c.Name, c.Logo, c.Languages)
+	for path, err := range wrong {
+		all = append(all, host.Problem{Path: path, Message: err.Error()})
 	}
-	look.Name = c.Name
-	if c.Logo != "" {
-		if look.Logo, look.LogoType, err = connectpage.ReadLogo(c.Logo); err != nil {
-			all = append(all, host.Problem{Path: "logo", Message: err.Error()})
-		}
-	}
-	c.look, c.notices = look, notices
 	return all
 }
 
-// Notices returns what is missing in the files of Languages, after Check.
-func (c *Consent) Notices() []string { return c.notices }
-
-// Files returns the paths of the files that Check reads.
-func (c *Consent) Files() (all []string) {
-	if c.Logo != "" {
-		all = append(all, c.Logo)
+// Read returns the paths of the files that Check has read, and says which texts the files of Languages do not have.
+func (c *Consent) Read() (files, notices []string) {
+	if c.look == nil {
+		return nil, nil
 	}
-	if c.Languages != "" {
-		found, _ := filepath.Glob(filepath.Join(c.Languages, "*.json"))
-		all = append(all, found...)
-	}
-	return all
+	return c.look.Files, c.look.Notices
 }
 
 // back stands for the URL to which users come back, in SignIn.
 const back = "{back}"
-
-// signIn returns the URL of the page where users sign in and come back, or "" if there is none.
-func (c *Consent) signIn(backURL string) string {
-	return strings.ReplaceAll(c.SignIn, back, url.QueryEscape(backURL))
-}
-
-// hostOfApp returns the host of the page of users, or "".
-func (c *Consent) hostOfApp() string {
-	for _, text := range []string{c.SignIn, c.ReturnTo} {
-		if u, err := url.Parse(text); err == nil && u.Host != "" {
-			return u.Host
-		}
-	}
-	return ""
-}
 
 // origin returns the origin at which the browser reaches the gateway: that of the configuration, or of a request to a loopback
 // address. The header Host does not count otherwise, because it does not say whether a proxy has TLS.
@@ -125,15 +93,13 @@ func (v *visit) origin() (string, error) {
 		return own, nil
 	}
 	if !isLoopback(withoutPort(v.r.Host)) {
-		return "", errNoURL
+		return "", &httpProblem{
+			status: http.StatusInternalServerError, kind: "no-consent-url", detail: "this gateway is not configured for connecting accounts",
+			cause: errors.New("gateway.consent.url is missing: the URL at which browsers reach the gateway, to which authorization servers send them back"),
+		}
 	}
 	if v.r.TLS != nil {
 		return "https://" + v.r.Host, nil
 	}
 	return "http://" + v.r.Host, nil
-}
-
-var errNoURL = &httpProblem{
-	status: http.StatusInternalServerError, kind: "no-consent-url", detail: "this gateway is not configured for connecting accounts",
-	cause: errors.New("gateway.consent.url is missing: the URL at which browsers reach the gateway, to which authorization servers send them back"),
 }

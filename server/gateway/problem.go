@@ -186,7 +186,7 @@ func (c *call) fail(ctx context.Context, w http.ResponseWriter, err error) {
 	body, _ := json.Marshal(document)
 	header.Set("Content-Type", "application/problem+json")
 	if c.page != nil {
-		body = c.page.words.Render(header, c.page.problemPage(p))
+		body = c.page.words.Render(header, c.page.problemPage(p), c.event.Began)
 	}
 	header.Set("Cache-Control", "no-store")
 	if p.retry > 0 {

@@ -93,7 +93,7 @@ func connectionProblem(err error) error {
 }
 
 func (v *visit) show(status int, p *connectpage.Page) error {
-	v.write(v.w, status, v.words.Render(v.w.Header(), p))
+	v.write(v.w, status, v.words.Render(v.w.Header(), p, v.gateway.config.Clock()))
 	return nil
 }
 

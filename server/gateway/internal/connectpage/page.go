@@ -7,69 +7,45 @@ import (
 	"encoding/base64"
 	"html/template"
 	"net/http"
+	"time"
 )
 
 // Page is the content of a page. It has no script, and nothing that came with a query.
 type Page struct {
-	Heading Text
-	// Good reports whether the page says that something was done, and Alert whether it says that something failed.
-	Good, Alert bool
-	// User says who is signed in. The zero Text says nothing. SignOut is the URL at which they sign out, or "".
-	User    *Text
-	SignOut string
+	// Kind says what the page is about: list, ask, link, end, signin, problem, or the outcome of a consent. It begins the keys of its texts.
+	Kind string
+	// Problem is the key of the text of a problem.
+	Problem string
+	// Connector is the name of the connector, and Permalink its permalink.
+	Connector, Permalink string
+	// User is the user's name, Host that of the server at which users sign in, and ID that of the request.
+	User, Host, ID string
 	// Scopes has what the user is asked to allow, in words.
 	Scopes []string
-	Lines  []Text
-	Rows   []Row
-	// Buttons are links and forms, in order.
-	Buttons []Button
-	// Request names the request in the log.
-	Request *Text
-}
+	// List has the connections of the user.
+	List any
+	// Path is that of this page. Back, SignIn and SignOut are URLs of pages of others, or "".
+	Path, Back, SignIn, SignOut string
 
-// Row is a connector in a list.
-type Row struct {
-	Name string
-	// State says whether the user has connected an account, and Advice what to do. Mood is good, bad or soft.
-	State   Text
-	Mood    string
-	Advice  *Text
-	Account string
-	Scopes  []string
-	Times   []Text
-	Buttons []Button
-}
-
-// Button is a link, or a form that is sent with POST.
-type Button struct {
-	Label Text
-	// Of continues the label for those who do not see where the button is.
-	Of   string
-	Path string
-	// Main reports whether most users want this one.
-	Main, Post bool
-}
-
-// view is a page in a language.
-type view struct {
-	*Page
 	*Writer
-	Style template.CSS
+	now time.Time
 }
 
-func (view) Dir() Text          { return Say("dir") }
-func (view) May() Text          { return Say("ask.may") }
-func (view) RowMay() Text       { return Say("may") }
-func (view) SignOutLabel() Text { return Say("button.sign_out") }
-func (v view) Logo() bool       { return len(v.look.Logo) > 0 }
-func (v view) Name() string     { return v.look.Name }
+// Name is the name of who asks, or "". HasLogo, Heading and Style are for the template, as all methods of a page.
+func (p *Page) Name() string      { return p.look.Name }
+func (p *Page) HasLogo() bool     { return len(p.look.Logo) > 0 }
+func (p *Page) Heading() string   { return p.Kind + ".title" }
+func (*Page) Style() template.CSS { return template.CSS(pageCSS) } //nolint:gosec // it is part of this program
 
-// With returns the data of the template of a button.
-func (v view) With(b Button) any {
-	return struct {
-		View   view
-		Button Button
-	}{v, b}
+// T returns a text as HTML, and S as plain text. The names in it have their own direction.
+func (p *Page) T(key string) template.HTML { return template.HTML(p.say(key, true, p.values()...)) } //nolint:gosec // say escapes
+func (p *Page) S(key string) string        { return p.say(key, false, p.values()...) }
+
+// On returns a text with a date.
+func (p *Page) On(key string, t time.Time) string { return p.say(key, false, "date", p.Date(t, p.now)) }
+
+func (p *Page) values() []string {
+	return []string{"connector", p.Connector, "user", p.User, "host", p.Host, "id", p.ID}
 }
 
 //go:embed page.html
@@ -78,11 +54,10 @@ var pageHTML string
 //go:embed page.css
 var pageCSS string
 
+// Element is the script of the element keywright-connections.
+//
 //go:embed element.js
-var element []byte
-
-// Element returns the script of the element keywright-connections.
-func Element() []byte { return element }
+var Element string
 
 var pageTemplate = template.Must(template.New("page").Parse(pageHTML))
 
@@ -93,9 +68,10 @@ var policy = func() string {
 }()
 
 // Render returns the page, and sets its headers.
-func (w *Writer) Render(header http.Header, p *Page) []byte {
+func (w *Writer) Render(header http.Header, p *Page, now time.Time) []byte {
 	var b bytes.Buffer
-	_ = pageTemplate.Execute(&b, view{p, w, template.CSS(pageCSS)}) //nolint:gosec // the style is part of this program
+	p.Writer, p.now = w, now
+	_ = pageTemplate.Execute(&b, p) // into memory, and a test shows all kinds
 	header.Set("Content-Type", "text/html; charset=utf-8")
 	header.Set("Content-Security-Policy", policy)
 	header.Set("X-Frame-Options", "DENY")

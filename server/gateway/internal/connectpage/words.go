@@ -6,14 +6,10 @@ import (
 	"cmp"
 	"embed"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"html"
-	"html/template"
-	"io/fs"
 	"maps"
-	"os"
-	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -22,17 +18,7 @@ import (
 	"golang.org/x/text/language"
 
 	"github.com/keywright/keywright/internal/files"
-	"github.com/keywright/keywright/internal/problem"
 )
-
-// Text is a text of the pages by its key. Values alternates names and values, which stand for {name} in the text.
-type Text struct {
-	Key    string
-	Values []string
-}
-
-// Say returns a Text.
-func Say(key string, values ...string) Text { return Text{key, values} }
 
 // Look has the words of all languages, and who asks.
 type Look struct {
@@ -41,97 +27,12 @@ type Look struct {
 	// Logo is a picture, or empty. LogoType is its media type.
 	Logo     []byte
 	LogoType string
+	// Notices says which texts the files of the operator do not have, and Files has the paths of all files.
+	Notices, Files []string
 
 	tags    []language.Tag
-	words   []words
+	writers []*Writer
 	matcher language.Matcher
-}
-
-// words has the texts of a language by key. own are those of the operator.
-type words struct{ texts, own map[string]string }
-
-//go:embed words
-var embedded embed.FS
-
-const (
-	maxLanguages = 100
-	maxWords     = 64 << 10 // bytes of a file of words
-	maxHeader    = 500      // bytes of an Accept-Language that are read
-)
-
-var english = func() (texts map[string]string) {
-	text, _ := embedded.ReadFile("words/en.json")
-	_ = json.Unmarshal(text, &texts) // a test reads it
-	return texts
-}()
-
-// NewLook returns the look of the pages, with the languages of a directory, if it is not "". The error is that of the first file that
-// cannot be used. notices says which texts are missing or unknown.
-func NewLook(dir string) (l *Look, notices []string, err error) {
-	l = &Look{}
-	for _, name := range []string{"en.json", "de.json"} { // English is for all who speak no other language
-		text, _ := embedded.ReadFile("words/" + name)
-		_, _ = l.add(name, text, false) // a test reads it
-	}
-	if dir != "" {
-		found, err := fs.Glob(os.DirFS(dir), "*.json")
-		switch {
-		case err != nil:
-			return nil, nil, err
-		case len(found) == 0 || len(found) > maxLanguages:
-			return nil, nil, fmt.Errorf("is no directory with 1 to %d files such as fr.json", maxLanguages)
-		}
-		for _, name := range found {
-			text, err := files.ReadRegular(path.Join(dir, name), maxWords)
-			if err == nil && len(text) > maxWords {
-				err = fmt.Errorf("it is longer than %d KiB", maxWords>>10)
-			}
-			more := []string(nil)
-			if err == nil {
-				more, err = l.add(name, text, true)
-			}
-			if err != nil {
-				return nil, nil, fmt.Errorf("has %s, which cannot be used: %w", name, err)
-			}
-			notices = append(notices, more...)
-		}
-	}
-	l.matcher = language.NewMatcher(l.tags)
-	return l, notices, nil
-}
-
-// add adds the words of a file, whose name is that of the language.
-func (l *Look) add(name string, text []byte, own bool) (notices []string, err error) {
-	tag, err := language.Parse(strings.TrimSuffix(path.Base(name), ".json"))
-	if err != nil {
-		return nil, errors.New("its name is no language, such as fr.json or pt-BR.json")
-	}
-	w := words{texts: map[string]string{}}
-	var texts map[string]string
-	if err := json.Unmarshal(text, &texts); err != nil {
-		return nil, errors.New("it is no JSON object with texts alone")
-	}
-	i := slices.Index(l.tags, tag)
-	if i < 0 {
-		i = len(l.tags)
-		l.tags, l.words = append(l.tags, tag), append(l.words, w)
-	}
-	maps.Copy(l.words[i].texts, texts)
-	if !own {
-		return nil, nil
-	}
-	l.words[i].own = texts
-	for _, key := range slices.Sorted(maps.Keys(english)) {
-		if l.words[i].texts[key] == "" {
-			notices = append(notices, fmt.Sprintf("%s has no %q: users get it in English", name, key))
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(texts)) {
-		if english[key] == "" && !strings.HasPrefix(key, "scope.") {
-			notices = append(notices, fmt.Sprintf("%s has %q, which is no text of the pages%s", name, key, problem.DidYouMean(key, slices.Collect(maps.Keys(english)))))
-		}
-	}
-	return notices, nil
 }
 
 // Writer writes pages in a language.
@@ -139,51 +40,118 @@ type Writer struct {
 	// Language is that of the page, such as de.
 	Language string
 	look     *Look
-	words    words
+	// texts has the texts by key, and own those of the operator.
+	texts, own map[string]string
+}
+
+//go:embed words
+var embedded embed.FS
+
+var english = func() (texts map[string]string) {
+	text, _ := embedded.ReadFile("words/en.json")
+	_ = json.Unmarshal(text, &texts) // a test reads it
+	return texts
+}()
+
+// NewLook returns a look with the logo of a file and the languages of a directory. Either may be "". wrong has an error for logo or languages
+// if there is one. The look can be used without them.
+func NewLook(name, logo, dir string) (l *Look, wrong map[string]error) {
+	l, wrong = &Look{Name: name}, map[string]error{}
+	for _, name := range []string{"en.json", "de.json"} { // English is for all who speak no other language
+		text, _ := embedded.ReadFile("words/" + name)
+		_ = l.add(name, text, false) // a test reads it
+	}
+	if logo != "" {
+		l.Files = append(l.Files, logo)
+		l.Logo, l.LogoType, wrong["logo"] = readLogo(logo)
+	}
+	if dir != "" {
+		wrong["languages"] = l.addAll(dir)
+	}
+	l.matcher = language.NewMatcher(l.tags)
+	maps.DeleteFunc(wrong, func(_ string, err error) bool { return err == nil })
+	return l, wrong
+}
+
+// addAll adds the languages of a directory.
+func (l *Look) addAll(dir string) error {
+	const maxLanguages, maxWords = 100, 64 << 10
+	found, _ := filepath.Glob(filepath.Join(dir, "*.json")) // the only error is that of the pattern
+	if len(found) == 0 || len(found) > maxLanguages {
+		return fmt.Errorf("is no directory with 1 to %d files such as fr.json", maxLanguages)
+	}
+	l.Files = append(l.Files, found...)
+	for _, name := range found {
+		text, err := files.ReadRegular(name, maxWords)
+		if err == nil {
+			err = l.add(filepath.Base(name), text, true)
+		}
+		if err != nil {
+			return fmt.Errorf("has %s, which is no JSON object of at most %d KiB with texts alone, or not named after a language: %w", filepath.Base(name), maxWords>>10, err)
+		}
+	}
+	return nil
+}
+
+// add adds the words of a file, whose name is that of the language.
+func (l *Look) add(name string, text []byte, own bool) error {
+	tag, err := language.Parse(strings.TrimSuffix(name, ".json"))
+	if err != nil {
+		return err
+	}
+	i := slices.Index(l.tags, tag)
+	if i < 0 {
+		i = len(l.tags)
+		l.tags, l.writers = append(l.tags, tag), append(l.writers, &Writer{tag.String(), l, map[string]string{}, nil})
+	}
+	w, texts := l.writers[i], map[string]string{}
+	if err := json.Unmarshal(text, &texts); err != nil || !own {
+		w.texts = texts
+		return err
+	}
+	w.own = texts
+	maps.Copy(w.texts, texts)
+	for _, key := range slices.Sorted(maps.Keys(english)) {
+		if w.texts[key] == "" {
+			l.Notices = append(l.Notices, fmt.Sprintf("%s has no %q: users get it in English", name, key))
+		}
+	}
+	return nil
 }
 
 // For returns the writer for a user whose browser sends the header Accept-Language.
 func (l *Look) For(accept string) *Writer {
-	wanted, _, _ := language.ParseAcceptLanguage(accept[:min(len(accept), maxHeader)])
+	const longest = 500 // bytes that are read
+	wanted, _, _ := language.ParseAcceptLanguage(accept[:min(len(accept), longest)])
 	_, i, _ := l.matcher.Match(wanted...)
-	return &Writer{l.tags[i].String(), l, l.words[i]}
+	return l.writers[i]
 }
 
-// write returns a text with its values as put writes them.
-func (w *Writer) write(t Text, escape, put func(string) string) string {
-	text := escape(cmp.Or(w.words.texts[t.Key], english[t.Key]))
-	pairs := []string{"{name}", put(cmp.Or(w.look.Name, w.words.texts["app"], english["app"]))}
-	for i := 0; i+1 < len(t.Values); i += 2 {
-		pairs = append(pairs, "{"+t.Values[i]+"}", put(t.Values[i+1]))
+// say returns the text with a key. Names and values alternate in values; a value stands for {name} in the text. With markup, the text is HTML.
+func (w *Writer) say(key string, markup bool, values ...string) string {
+	text := cmp.Or(w.texts[key], english[key])
+	if markup {
+		text = html.EscapeString(text)
 	}
-	return strings.NewReplacer(pairs...).Replace(text)
-}
-
-// Text returns a text as HTML. Each value has its own direction.
-func (w *Writer) Text(t Text) template.HTML {
-	return template.HTML(w.write(t, html.EscapeString, func(value string) string { //nolint:gosec // all is escaped
-		return "<bdi>" + html.EscapeString(value) + "</bdi>"
-	}))
-}
-
-// Plain returns a text without markup.
-func (w *Writer) Plain(t Text) string {
-	plain := func(text string) string { return text }
-	return w.write(t, plain, plain)
-}
-
-// Has reports whether there is a text with this key.
-func Has(key string) bool { return english[key] != "" }
-
-// ScopeWords returns the words for scopes: those of the language's file, of the maps, in order, or those that everybody has. A scope without words
-// stands for itself.
-func (w *Writer) ScopeWords(scopes []string, maps ...map[string]string) (all []string) {
-	for _, scope := range scopes {
-		text := w.words.own["scope."+scope]
-		for _, m := range maps {
-			text = cmp.Or(text, m[scope])
+	values = append([]string{"name", cmp.Or(w.look.Name, w.texts["app"], english["app"])}, values...)
+	for i := 0; i < len(values); i += 2 {
+		values[i] = "{" + values[i] + "}"
+		if markup {
+			values[i+1] = "<bdi>" + html.EscapeString(values[i+1]) + "</bdi>"
 		}
-		all = append(all, cmp.Or(text, w.words.texts["scope."+scope], english["scope."+scope], Printable(scope)))
+	}
+	return strings.NewReplacer(values...).Replace(text)
+}
+
+// Say returns the text with a key that has no values.
+func (w *Writer) Say(key string) string { return w.say(key, false) }
+
+// ScopeWords returns words for scopes: those of the operator's file for the language, of known, or of all. A scope without words stands for
+// itself.
+func (w *Writer) ScopeWords(scopes []string, known map[string]string) (all []string) {
+	for _, scope := range scopes {
+		key := "scope." + scope
+		all = append(all, cmp.Or(w.own[key], known[scope], w.texts[key], english[key], Printable(scope)))
 	}
 	return all
 }
@@ -191,33 +159,23 @@ func (w *Writer) ScopeWords(scopes []string, maps ...map[string]string) (all []s
 // Date returns the day of t, as users say it at the time now.
 func (w *Writer) Date(t, now time.Time) string {
 	t, now = t.UTC(), now.UTC()
-	key := "date"
-	switch day := t.Format(time.DateOnly); {
+	day, key := t.Format(time.DateOnly), "date"
+	switch {
 	case day == now.Format(time.DateOnly):
-		return w.Plain(Say("today"))
+		return w.Say("today")
 	case day == now.AddDate(0, 0, -1).Format(time.DateOnly):
-		return w.Plain(Say("yesterday"))
+		return w.Say("yesterday")
 	case t.Year() != now.Year():
 		key = "date.year"
 	}
-	return w.Plain(Say(key, "day", fmt.Sprint(t.Day()), "month", w.Plain(Say(fmt.Sprint("month.", int(t.Month())))), "year", fmt.Sprint(t.Year())))
+	return w.say(key, false, "day", fmt.Sprint(t.Day()), "month", w.Say(fmt.Sprint("month.", int(t.Month()))), "year", fmt.Sprint(t.Year()))
 }
 
 // Printable returns a name of others for a page: at most 200 characters, without those that nobody sees, such as those that turn the direction
 // of text.
 func Printable(name string) string {
 	const longest = 200
-	all := []rune(strings.Join(strings.Fields(strings.Map(func(r rune) rune {
-		if unicode.IsSpace(r) {
-			return ' '
-		}
-		if !unicode.IsPrint(r) {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(name[:min(len(name), 8*longest)], ""))), " "))
-	if len(all) > longest {
-		return string(all[:longest-1]) + "…"
-	}
-	return string(all)
+	all := []rune(strings.ToValidUTF8(name[:min(len(name), 4*longest)], ""))
+	all = slices.DeleteFunc(all, func(r rune) bool { return !unicode.IsPrint(r) })
+	return string(all[:min(len(all), longest)])
 }
