@@ -257,7 +257,6 @@ func (v *visit) callback(connector *running) error {
 		return err
 	}
 	err = v.redeem(connector, own)
-	var refused *host.ConsentError
 	switch to := v.generation.Consent.ReturnTo; {
 	case err == nil && to != "":
 		return v.redirect(http.StatusSeeOther, to)
@@ -265,7 +264,7 @@ func (v *visit) callback(connector *running) error {
 		return v.end(own, connector, "connected")
 	case v.page == nil:
 		return err
-	case errors.As(err, &refused) && refused.Reason == host.ConsentDenied: // the user wanted that
+	case problemOf(err).kind == refusedConsents[host.ConsentDenied].kind: // the user wanted that
 		return v.end(own, connector, "denied")
 	}
 	return v.endFailed(own, connector, err)

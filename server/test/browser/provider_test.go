@@ -63,13 +63,19 @@ func newProvider(t *testing.T) *provider {
 // public, too.
 func (p *provider) serve(web string, pages ...string) {
 	p.t.Helper()
+	p.serveAll([]string{web}, pages...)
+}
+
+// serveAll is serve for a client web with several redirect URIs.
+func (p *provider) serveAll(web []string, pages ...string) {
+	p.t.Helper()
 	client := func(id, method string, redirectURIs []string, more map[string]any) map[string]any {
 		more["client_id"], more["token_endpoint_auth_method"], more["redirect_uris"], more["response_types"] = id, method, redirectURIs, []string{"code"}
 		return more
 	}
 	grants := []string{"authorization_code", "refresh_token"}
 	clients := []any{
-		client("web", "client_secret_post", []string{web}, map[string]any{"client_secret": clientSecret, "grant_types": grants}),
+		client("web", "client_secret_post", web, map[string]any{"client_secret": clientSecret, "grant_types": grants}),
 		client("native", "none", []string{"http://127.0.0.1/callback"}, map[string]any{"application_type": "native", "grant_types": grants}),
 	}
 	if len(pages) > 0 {
