@@ -61,6 +61,9 @@ func (l *loader) connect(ctx context.Context, c *definition) {
 	c.connected = connected
 	l.checkSecrets(ctx, c, connected.Upstream(), connected.Secrets())
 	l.set.Connectors = append(l.set.Connectors, connected)
+	if name, _ := locatePart(l.parts, c.member.Line); name != "" {
+		l.set.Sources[connected.Definition().Permalink] = name
+	}
 	if notice := l.set.ConsentNotice(connected); notice != "" {
 		consenting := max(0, slices.IndexFunc(c.auths, func(a authentication) bool { return a.info.Consent }))
 		l.warn(c.member.place(c.auths[consenting].path+".type"), c.path(), "%s", notice)

@@ -81,6 +81,8 @@ type Set struct {
 	Host *host.Host
 	// Connectors are in the order of the file. Those of its directory follow, in the order of the names of files.
 	Connectors []*gateway.Connector
+	// Sources has the path of the file in which a connector is, by permalink, of those in the directory.
+	Sources map[string]string
 	// Settings are the settings of the gateway.
 	Settings Settings
 	// ClientCertificates has the client certificates of the connectors, by permalink, if [Options].ReadSecrets is set.
@@ -319,7 +321,7 @@ func newLoader(name string, text []byte, o Options) *loader {
 		o.Host.Clock = time.Now
 	}
 	return &loader{definer: definer{
-		options: o, set: &Set{ClientCertificates: map[string]*host.ClientCertificate{}},
+		options: o, set: &Set{ClientCertificates: map[string]*host.ClientCertificate{}, Sources: map[string]string{}},
 		dir: filepath.Dir(name), source: source{text: strings.TrimPrefix(string(text), "\ufeff")},
 		trusted: map[string]*tls.Config{}, suggestions: map[*node][]string{},
 	}}

@@ -173,7 +173,7 @@ func TestThreeNodes(t *testing.T) {
 	if len(s.Groups) != 2 {
 		t.Fatalf("there are %d groups", len(s.Groups))
 	}
-	i := slices.IndexFunc(s.Groups, func(g *activity.Group) bool { return g.Stage == "API" })
+	i := slices.IndexFunc(s.Groups, func(g *activity.Group) bool { return g.Examples[0].Stage == "API" })
 	g := s.Groups[i]
 	if g.Total != 8 || g.Lately() != 8 || g.Day() != 8 || !g.First.Equal(first) || !g.Last.Equal(clock.Now()) || g.Users.Text("user") != "2 users" ||
 		!slices.Equal(g.Tenants, []string{"acme", "other"}) || !slices.Equal(g.Nodes, []string{"b", "c"}) || len(g.Examples) != 3 {
@@ -253,7 +253,7 @@ func TestGroupTimes(t *testing.T) {
 		clock.Advance(time.Second)
 		n.requests(1, e)
 	}
-	if all := view(t, n).Summary("orders").Groups; len(all) != 32 || all[0].Status != 539 || all[31].Status != 508 {
+	if all := view(t, n).Summary("orders").Groups; len(all) != 32 || all[0].Examples[0].Status != 539 || all[31].Examples[0].Status != 508 {
 		t.Errorf("%d groups are left", len(all))
 	}
 	clock.Advance(30 * time.Hour)
@@ -383,6 +383,39 @@ func TestWaitingUsers(t *testing.T) {
 	check("")
 }
 
+// An operator sees for how long a token endpoint is not asked, until it issues a token, or the time has passed.
+func TestBackoffs(t *testing.T) {
+	clock := testworld.NewClock(time.Unix(1_700_000_000, 0))
+	r := activity.New(activity.Config{Clock: clock.Now})
+	fails := func(connector string, wait time.Duration) {
+		r.Attempted(&host.Attempt{Connector: connector, Exchanges: 1, Err: fmt.Errorf("token: %w", &host.TokenError{Status: 401, RetryAfter: wait})})
+	}
+	check := func(want string) {
+		t.Helper()
+		if got := fmt.Sprint(r.Backoffs()); got != "map["+want+"]" {
+			t.Errorf("the backoffs are %s, want %s", got, want)
+		}
+	}
+	check("")
+	fails("crm", 8*time.Second)
+	fails("crm", 2*time.Second) // of another user
+	fails("shop", 60*time.Second)
+	fails("once", 0)
+	r.Attempted(&host.Attempt{Connector: "issuer", Err: &host.DiscoveryError{RetryAfter: 5 * time.Second}})
+	check("crm:8 issuer:5 shop:60")
+	r.Attempted(&host.Attempt{Connector: "crm", Reused: true})
+	r.Attempted(&host.Attempt{Connector: "crm", Err: errors.New("no secret")})
+	clock.Advance(5 * time.Second)
+	check("crm:3 shop:55")
+	r.Attempted(&host.Attempt{Connector: "shop", Exchanges: 1})
+	check("crm:3")
+	clock.Advance(3 * time.Second)
+	check("")
+	fails("crm", time.Second)
+	r.Forget("crm")
+	check("")
+}
+
 // The report of 5,000 busy connectors is small, and that of one that was never used is empty.
 func TestReportSize(t *testing.T) {
 	clock := testworld.NewClock(begin)
@@ -397,7 +430,7 @@ func TestReportSize(t *testing.T) {
 		t.Errorf("a report has %d bytes, %d deflated", len(text), b.Len())
 	}
 	var later activity.Report
-	testworld.Check(t, json.Unmarshal(bytes.Replace(text, []byte(`{"node"`), []byte(`{"new":[1],"node"`), 1), &later)) // of a newer version
+	testworld.Check(t, json.Unmarshal(bytes.Replace(text, []byte(`{"Node"`), []byte(`{"New":[1],"Node"`), 1), &later)) // of a newer version
 	if len(later.Connectors) != 5_000 || len(newNode(clock, "b").Report(clock.Now()).Connectors) != 0 {
 		t.Errorf("the report has %d connectors", len(later.Connectors))
 	}

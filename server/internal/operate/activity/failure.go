@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/keywright/keywright/host"
@@ -16,45 +15,36 @@ import (
 
 // Failure is a request that failed. It has nothing of the user, the path or the headers.
 type Failure struct {
-	Time      time.Time `json:"time"`
-	RequestID string    `json:"request_id"`
-	Connector string    `json:"connector"`
+	Time                 time.Time
+	RequestID, Connector string
 	// Node is the name of the machine, or "", and Group the ID of the group.
-	Node  string `json:"node,omitempty"`
-	Group string `json:"group"`
+	Node, Group string
 	// Stage is the stage of the host at which it failed, the problem, or API if the API refused it. Problem is that of the event.
-	Stage   string `json:"stage"`
-	Problem string `json:"problem,omitempty"`
+	Stage, Problem string
 	// Place is the step of Way at which it failed, with the stage if that has another name.
-	Place string `json:"place"`
+	Place string
 	// Status is that of the answer, UpstreamStatus that of the API, or 0, and Code the error code of the token endpoint or of the API.
-	Status         int    `json:"status"`
-	UpstreamStatus int    `json:"upstream_status,omitempty"`
-	Code           string `json:"code,omitempty"`
+	Status, UpstreamStatus int
+	Code                   string
 	// Method and Pattern are those of the event, and Tenant the ID of the tenant.
-	Method  string `json:"method"`
-	Pattern string `json:"pattern,omitempty"`
-	Tenant  string `json:"tenant,omitempty"`
-	// Cause is the error in the log.
-	Cause string `json:"cause"`
-	// Remedy says what to do about it, or is "".
-	Remedy string `json:"remedy,omitempty"`
+	Method, Pattern, Tenant string
+	// Cause is the error in the log, and Remedy says what to do about it, or is "".
+	Cause, Remedy string
 	// Way is the way of the request, in order.
-	Way []Step `json:"way"`
+	Way []Step
 	// Remembered reports whether a token endpoint was not asked, because it had refused the same request before. Until is the time
 	// until which it is not asked, or zero.
-	Remembered bool      `json:"remembered,omitempty"`
-	Until      time.Time `json:"until,omitzero"`
+	Remembered bool
+	Until      time.Time
 }
 
 // Step is a part of the way of a request, with a note, such as the fuel.
 type Step struct {
-	Name         string  `json:"name"`
-	Milliseconds float64 `json:"milliseconds"`
+	Name         string
+	Milliseconds float64
 	// Failed reports whether the request ended here, and Skipped whether it did not come to this.
-	Failed  bool   `json:"failed,omitempty"`
-	Skipped bool   `json:"skipped,omitempty"`
-	Note    string `json:"note,omitempty"`
+	Failed, Skipped bool
+	Note            string
 }
 
 // Time returns the time of the step.
@@ -164,50 +154,17 @@ func Way(e *gateway.Event) (way []Step) {
 // maxFailures is the number of failures that are kept by their request ids, and of those that wait to be stored.
 const maxFailures = 10_000
 
-// failures has the last failures of all connectors.
-type failures struct {
-	mu   sync.Mutex
-	byID map[string]*Failure
-	// ring has the same in the order in which they came, and next is the place of the next one.
-	ring []*Failure
-	next int
-	// queue has those that are to be stored.
-	queue []*Failure
-}
-
-func (l *failures) add(f *Failure, store bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if store && len(l.queue) < maxFailures {
-		l.queue = append(l.queue, f)
-	}
-	if l.byID == nil {
-		l.byID = map[string]*Failure{}
-	}
-	if len(l.ring) < maxFailures {
-		l.ring = append(l.ring, f)
-	} else {
-		if oldest := l.ring[l.next]; l.byID[oldest.RequestID] == oldest {
-			delete(l.byID, oldest.RequestID)
-		}
-		l.ring[l.next] = f
-		l.next = (l.next + 1) % maxFailures
-	}
-	l.byID[f.RequestID] = f
-}
-
 // Find returns the failure with a request id, or nil if it is not among the last 10,000. It must not be modified.
 func (r *Recorder) Find(id string) *Failure {
-	r.failures.mu.Lock()
-	defer r.failures.mu.Unlock()
-	return r.failures.byID[id]
+	f, _ := r.failures.Peek(id) // nil if there is none
+	return f
 }
 
 // Drain returns the failures since the last call that are to be stored: of each group and minute, the first 20. They must not be modified.
 func (r *Recorder) Drain() []*Failure {
-	r.failures.mu.Lock()
-	defer r.failures.mu.Unlock()
-	all := r.failures.queue
-	r.failures.queue = nil
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := r.queue
+	r.queue = nil
 	return all
 }

@@ -67,29 +67,32 @@ func (s Set) Text(word string) string {
 
 // Group has the failures of a connector with the same cause.
 type Group struct {
-	// ID is a hash of the members below, which is the same on all nodes.
-	ID        string `json:"id"`
-	Connector string `json:"-"`
-	// Stage, Problem, Status and Code are those of its failures. The remedy may differ in numbers, such as dates.
-	Stage   string `json:"stage"`
-	Problem string `json:"problem,omitempty"`
-	Status  int    `json:"status,omitempty"`
-	Code    string `json:"code,omitempty"`
+	// ID is a hash of what its failures have in common, which is the same on all nodes.
+	ID, Connector string
 	// First and Last are the times of the first and the last failure, and Total is the number of all.
-	First time.Time `json:"first"`
-	Last  time.Time `json:"last"`
-	Total uint64    `json:"total"`
+	First, Last time.Time
+	Total       uint64
 	// Minutes and Hours count the failures of the last minutes and hours, the present one last.
-	Minutes Counts `json:"minutes"`
-	Hours   Counts `json:"hours"`
+	Minutes, Hours Counts
 	// Tenants has the IDs of some tenants. AllTenants and Users count them.
-	Tenants    []string `json:"tenants,omitempty"`
-	AllTenants Set      `json:"all_tenants,omitzero"`
-	Users      Set      `json:"users,omitzero"`
+	Tenants           []string
+	AllTenants, Users Set
 	// Nodes are the names of the nodes on which it fails.
-	Nodes []string `json:"-"`
+	Nodes []string
 	// Examples are the last failures, the newest first.
-	Examples []*Failure `json:"examples"`
+	Examples []*Failure
+
+	// minute is the number of the last of Minutes, and queued counts the failures of that minute that are to be stored.
+	minute int64
+	queued int
+	// remembered counts the remembered refusals since the time reported, at which Remembered of [Config] was called last.
+	remembered uint64
+	reported   time.Time
+}
+
+// newGroup returns a group without failures.
+func newGroup(id, connector string) *Group {
+	return &Group{ID: id, Connector: connector, Minutes: make(Counts, Window), Hours: make(Counts, dayHours)}
 }
 
 // Lately returns the number of failures in the last minutes, and Day that of the last day.
@@ -101,67 +104,47 @@ func (g *Group) Day() uint64 { return g.Hours.sum() }
 // MoreTenants returns the number of tenants that Tenants does not name.
 func (g *Group) MoreTenants() int { return len(g.AllTenants.Hashes) - len(g.Tenants) }
 
-// group is a Group with what a process keeps of it.
-type group struct {
-	Group
-	// minute and hour are the numbers of the last of Minutes and of Hours.
-	minute, hour int64
-	// queued counts the failures of the minute that are to be stored.
-	queued int
-	// remembered counts the remembered refusals since the time reported, at which Remembered of [Config] was called last.
-	remembered uint64
-	reported   time.Time
-}
-
 // groupID returns the ID of the group of a failure. Of a remedy, digits do not count: it may have a date or a time.
 func groupID(f *Failure) string {
-	remedy := strings.Map(func(r rune) rune {
-		if unicode.IsDigit(r) {
-			return -1
-		}
-		return r
-	}, f.Remedy)
 	hash := fnv.New64a()
-	_, _ = fmt.Fprintf(hash, "%q %q %d %q %q", f.Stage, f.Problem, f.UpstreamStatus, f.Code, remedy) // it never fails
+	_, _ = fmt.Fprintf(hash, "%q %q %d %q %q", f.Stage, f.Problem, f.UpstreamStatus, f.Code, strings.FieldsFunc(f.Remedy, unicode.IsDigit)) // it never fails
 	return fmt.Sprintf("%016x", hash.Sum64())
 }
 
 // groupOf returns the group of a failure, and creates it if necessary.
-func (r *record) groupOf(f *Failure) *group {
+func (r *record) groupOf(f *Failure) *Group {
 	for _, g := range r.groups {
 		if g.ID == f.Group {
 			return g
 		}
 	}
 	if len(r.groups) == maxGroups {
-		oldest := slices.MinFunc(r.groups, func(a, b *group) int { return a.Last.Compare(b.Last) })
-		r.groups = slices.DeleteFunc(r.groups, func(g *group) bool { return g == oldest })
+		slices.SortFunc(r.groups, newest)
+		r.groups = r.groups[:maxGroups-1]
 	}
-	minute := f.Time.Unix() / 60
-	g := &group{minute: minute, hour: minute / 60, Group: Group{
-		ID: f.Group, Stage: f.Stage, Problem: f.Problem, Status: f.UpstreamStatus, Code: f.Code, First: f.Time, Minutes: make(Counts, Window), Hours: make(Counts, dayHours),
-	}}
-	r.groups = append(r.groups, g)
-	return g
+	r.groups = append(r.groups, newGroup(f.Group, f.Connector))
+	return r.groups[len(r.groups)-1]
 }
 
 // add adds a failure. It returns whether the failure is to be stored, and the number of remembered refusals that are to be reported.
-func (g *group) add(hash func(tenant, user string) uint64, f *Failure, user string) (store bool, remembered uint64) {
+func (g *Group) add(hash func(tenant, user string) uint64, f *Failure, user string) (store bool, remembered uint64) {
 	const maxStored = 20 // the maximum number of failures of a group and a minute that are stored
-	minute := f.Time.Unix() / 60
-	if minute > g.minute {
-		g.queued = 0
-	}
-	g.minute, g.hour = g.Minutes.count(g.minute, minute), g.Hours.count(g.hour, minute/60)
-	g.Total++
-	if g.Last = f.Time; user != "" {
-		g.Users.add(hash(f.Tenant, user))
+	one := newGroup(f.Group, f.Connector)
+	one.First, one.Last, one.Total, one.Examples = f.Time, f.Time, 1, []*Failure{f}
+	one.Minutes[Window-1], one.Hours[dayHours-1] = 1, 1
+	if user != "" {
+		one.Users.add(hash(f.Tenant, user))
 	}
 	if f.Tenant != "" {
-		g.AllTenants.add(hash(f.Tenant, ""))
-		g.nameTenants(f.Tenant)
+		one.Tenants = []string{f.Tenant}
+		one.AllTenants.add(hash(f.Tenant, ""))
 	}
-	g.Examples = append([]*Failure{f}, g.Examples[:min(len(g.Examples), maxExamples-1)]...)
+	minute := f.Time.Unix() / 60
+	if minute > g.minute { // the counts are moved
+		g.Minutes, g.Hours = g.Minutes.later(minute-g.minute), g.Hours.later(minute/60-g.minute/60)
+		g.minute, g.queued = minute, 0
+	}
+	g.merge(one, "", g.minute-minute, g.minute/60-minute/60)
 	if f.Remembered {
 		if g.remembered++; f.Time.Sub(g.reported) >= time.Minute {
 			remembered, g.remembered, g.reported = g.remembered, 0, f.Time
@@ -171,23 +154,14 @@ func (g *group) add(hash func(tenant, user string) uint64, f *Failure, user stri
 	return g.queued <= maxStored, remembered
 }
 
-func (g *Group) nameTenants(tenants ...string) {
-	for _, tenant := range tenants {
-		if len(g.Tenants) < maxTenants && !slices.Contains(g.Tenants, tenant) {
-			g.Tenants = append(g.Tenants, tenant)
-		}
-	}
-}
-
 // snapshot returns a copy of the group as it is in a minute.
-func (g *group) snapshot(minute int64) *Group {
-	c := g.Group
-	c.Minutes, c.Hours = g.Minutes.later(minute-g.minute), g.Hours.later(minute/60-g.hour)
-	c.Tenants, c.Users.Hashes, c.AllTenants.Hashes = slices.Clone(g.Tenants), slices.Clone(g.Users.Hashes), slices.Clone(g.AllTenants.Hashes)
-	return &c
+func (g *Group) snapshot(minute int64) *Group {
+	c := newGroup(g.ID, g.Connector)
+	c.merge(g, "", minute-g.minute, minute/60-g.minute/60)
+	return c
 }
 
-// merge adds the group of a report.
+// merge adds the failures of a group as they are some minutes and hours later.
 func (g *Group) merge(o *Group, node string, minutes, hours int64) {
 	g.Total += o.Total
 	g.Minutes.add(o.Minutes.later(minutes))
@@ -198,13 +172,17 @@ func (g *Group) merge(o *Group, node string, minutes, hours int64) {
 	if o.Last.After(g.Last) {
 		g.Last = o.Last
 	}
-	g.nameTenants(o.Tenants...)
+	for _, tenant := range o.Tenants {
+		if len(g.Tenants) < maxTenants && !slices.Contains(g.Tenants, tenant) {
+			g.Tenants = append(g.Tenants, tenant)
+		}
+	}
 	g.AllTenants.union(o.AllTenants)
 	g.Users.union(o.Users)
 	if node != "" && !slices.Contains(g.Nodes, node) {
 		g.Nodes = append(g.Nodes, node)
 	}
-	g.Examples = slices.Concat(g.Examples, o.Examples)
+	g.Examples = slices.Concat(o.Examples, g.Examples)
 	slices.SortStableFunc(g.Examples, func(a, b *Failure) int { return b.Time.Compare(a.Time) })
 	g.Examples = g.Examples[:min(len(g.Examples), maxExamples)]
 }

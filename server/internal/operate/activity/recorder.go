@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/serve/metrics"
@@ -34,9 +36,14 @@ type Config struct {
 type Recorder struct {
 	config     Config
 	connectors metrics.Memo[string, *record]
-	failures   failures
+	// failures has the last failures by their request ids.
+	failures *lru.Cache[string, *Failure]
 	// trouble is set when a connector begins to fail.
 	trouble atomic.Bool
+
+	mu sync.Mutex
+	// queue has the failures that are to be stored.
+	queue []*Failure
 }
 
 // New returns an empty Recorder.
@@ -45,7 +52,8 @@ func New(c Config) *Recorder {
 		seed := maphash.MakeSeed()
 		c.Hash = func(tenant, user string) uint64 { return maphash.Comparable(seed, [2]string{tenant, user}) }
 	}
-	return &Recorder{config: c}
+	failures, _ := lru.New[string, *Failure](maxFailures) // the only error is for sizes below one
+	return &Recorder{config: c, failures: failures}
 }
 
 const (
@@ -71,7 +79,7 @@ type record struct {
 	minutes [Window]tally
 	latency [spans]span
 	Health
-	groups []*group
+	groups []*Group
 	// users has the conditions of the grants of users, and waiting those who had to connect first.
 	users   users
 	waiting Set
@@ -232,7 +240,14 @@ func (r *Recorder) failed(rec *record, e *gateway.Event, stage string, end time.
 	rec.mu.Lock()
 	store, remembered := rec.groupOf(f).add(r.config.Hash, f, e.User)
 	rec.mu.Unlock()
-	r.failures.add(f, store)
+	r.failures.Add(f.RequestID, f)
+	if store {
+		r.mu.Lock()
+		if len(r.queue) < maxFailures {
+			r.queue = append(r.queue, f)
+		}
+		r.mu.Unlock()
+	}
 	if remembered > 0 && r.config.Remembered != nil {
 		r.config.Remembered(f, remembered)
 	}

@@ -1,29 +1,22 @@
 package activity
 
 import (
-	"bytes"
-	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 )
 
 // Report has what a process knows of its connectors at a time. It is written as JSON for other nodes, whose version may be another one.
 type Report struct {
 	// Node is the name of the machine, Version the version of the program, and SHA256 the digest of the file in use.
-	Node    string `json:"node"`
-	Version string `json:"version,omitempty"`
-	SHA256  string `json:"sha256,omitempty"`
+	Node, Version, SHA256 string
 	// Started is the time at which the process began, and Time that of the report, both by the clock of its machine.
-	Started time.Time `json:"started,omitzero"`
-	Time    time.Time `json:"time"`
+	Started, Time time.Time
 	// Offset is the time that its clock is ahead of that of the store. Who reads the report from a store sets it.
 	Offset time.Duration `json:"-"`
 	// Store describes the store of state as the process sees it, or is "".
-	Store string `json:"store,omitempty"`
+	Store string
 	// Connectors are those that were used.
-	Connectors []Connector `json:"connectors"`
+	Connectors []Connector
 }
 
 // Connector is a part of a [Report].
@@ -31,53 +24,20 @@ type Connector struct {
 	Name string `json:"n"`
 	// Tallies has three numbers for each part of the last minute and then for each minute: those of a [Tally]. The present one is the last.
 	Tallies Counts `json:"c"`
-	// Latency has the first class of times that has requests, and the numbers of requests of this class and of the following ones.
-	Latency Counts `json:"l,omitempty"`
+	// Latency has the numbers of requests of the classes of times from LeastLatency on.
+	LeastLatency int    `json:"i,omitempty"`
+	Latency      Counts `json:"l,omitempty"`
 	Health
 	// Expires is the end of the token that was used last, and Closed the time until which the token endpoint that refused is not asked, in
-	// seconds of Unix time, or 0.
+	// milliseconds of Unix time, or 0.
 	Expires int64    `json:"e,omitempty"`
 	Closed  int64    `json:"w,omitempty"`
 	Waiting Set      `json:"u,omitzero"`
 	Groups  []*Group `json:"g,omitempty"`
 }
 
-// Counts are numbers, of which most are small. In JSON they are a text that deflates well: a letter or a digit for each number below 62,
-// and others in decimal in parentheses.
+// Counts are numbers, of which most are small.
 type Counts []uint32
-
-const digits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-
-// MarshalText returns the numbers as text.
-func (c Counts) MarshalText() (text []byte, err error) {
-	for _, n := range c {
-		if n < uint32(len(digits)) {
-			text = append(text, digits[n])
-		} else {
-			text = append(strconv.AppendUint(append(text, '('), uint64(n), 10), ')')
-		}
-	}
-	return text, nil
-}
-
-// UnmarshalText reads what MarshalText has written.
-func (c *Counts) UnmarshalText(text []byte) error {
-	*c = (*c)[:0]
-	for len(text) > 0 {
-		n, size := uint64(strings.IndexByte(digits, text[0])), 1
-		if text[0] == '(' {
-			var err error
-			size = bytes.IndexByte(text, ')') + 1
-			if n, err = strconv.ParseUint(string(text[1:max(1, size-1)]), 10, 32); err != nil {
-				return err
-			}
-		} else if n >= uint64(len(digits)) {
-			return fmt.Errorf("%q is no count", text[:1])
-		}
-		*c, text = append(*c, uint32(n)), text[size:]
-	}
-	return nil
-}
 
 func (c Counts) sum() (n uint64) {
 	for _, count := range c {
@@ -95,18 +55,6 @@ func (c Counts) later(periods int64) Counts {
 		}
 	}
 	return moved
-}
-
-// count counts one in a period, where last is the number of the last one, and returns the number of the last one afterwards.
-func (c Counts) count(last, period int64) int64 {
-	if period > last {
-		copy(c, c.later(period-last))
-		last = period
-	}
-	if i := int64(len(c)) - 1 - (last - period); i >= 0 {
-		c[i]++
-	}
-	return last
 }
 
 func (c Counts) add(o Counts) {
@@ -127,30 +75,22 @@ func (r *Recorder) Report(now time.Time) *Report {
 
 func (r *record) report(name string, now time.Time) Connector {
 	minute := now.Unix() / 60
-	c := Connector{Name: name, Tallies: make(Counts, 0, 3*(parts+Window)), Expires: r.expires.Load() / int64(time.Second)}
+	c := Connector{Name: name, Tallies: make(Counts, 0, 3*(parts+Window)), Latency: make(Counts, buckets), Expires: r.expires.Load() / int64(time.Millisecond)}
 	if until := r.waitsUntil.Load(); r.tokenRefused.Load() && until > now.UnixNano() {
-		c.Closed = until / int64(time.Second)
+		c.Closed = until / int64(time.Millisecond)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c.Health = r.Health
 	c.Tallies = appendTallies(c.Tallies, r.parts[:], now.Unix()/partSeconds)
 	c.Tallies = appendTallies(c.Tallies, r.minutes[:], minute)
-	var classes [buckets]uint32
 	for i := range r.latency {
 		if s := &r.latency[i]; minute/spanMinutes-s.number < spans {
-			for b, n := range s.buckets {
-				classes[b] += n
-			}
+			c.Latency.add(s.buckets[:])
 		}
 	}
-	busy := func(n uint32) bool { return n > 0 }
-	if first := slices.IndexFunc(classes[:], busy); first >= 0 {
-		c.Latency = append(Counts{uint32(first)}, classes[first:]...)
-		for c.Latency[len(c.Latency)-1] == 0 {
-			c.Latency = c.Latency[:len(c.Latency)-1]
-		}
-	}
+	c.LeastLatency = max(0, slices.IndexFunc(c.Latency, func(n uint32) bool { return n > 0 }))
+	c.Latency = c.Latency[c.LeastLatency:]
 	if minute-r.waited < Window {
 		c.Waiting.union(r.waiting)
 	}

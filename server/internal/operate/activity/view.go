@@ -40,9 +40,7 @@ type Summary struct {
 	Minutes        [Window]Tally
 	// Half and P99 are the times within which half of the requests of the last minutes were answered, and 99 % of them.
 	Half, P99 time.Duration
-	// Failure is the time of the last failure, and Repair that of the first success after it, or zero.
-	Failure, Repair time.Time
-	// Expires is the end of the token that was used last, and Closed the time until which the token endpoint is not connected, or zero.
+	// Expires is the end of the token that was used last, and Closed the time until which the token endpoint is not asked, or zero.
 	Expires, Closed time.Time
 	// Waiting has the users who have to connect an account.
 	Waiting Set
@@ -51,8 +49,18 @@ type Summary struct {
 	// Nodes has the names of the nodes on which requests failed in the last minute.
 	Nodes []string
 
-	health []Health
-	times  [buckets]uint64
+	expires, closed int64
+	health          []Health
+	times           [buckets]uint64
+}
+
+// Digests returns the digests of the files that the nodes use, sorted.
+func (v *View) Digests() (all []string) {
+	for _, r := range v.Reports {
+		all = append(all, r.SHA256)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // Merge returns what reports say together, at a time by the clock of this machine.
@@ -61,12 +69,10 @@ func Merge(reports []*Report, now time.Time) *View {
 	for _, r := range reports {
 		for i := range r.Connectors {
 			c := &r.Connectors[i]
-			s := v.summaries[c.Name]
-			if s == nil {
-				s = &Summary{}
-				v.summaries[c.Name] = s
+			if v.summaries[c.Name] == nil {
+				v.summaries[c.Name] = &Summary{}
 			}
-			s.add(r, c, now)
+			v.summaries[c.Name].add(r, c, now)
 		}
 	}
 	for _, s := range v.summaries {
@@ -130,39 +136,32 @@ func (s *Summary) add(r *Report, c *Connector, now time.Time) {
 			s.Lately.add(t)
 		}
 	}
-	for i, n := range c.Latency[min(1, len(c.Latency)):] {
-		s.times[min(int(c.Latency[0])+i, buckets-1)] += uint64(n)
+	for i, n := range c.Latency {
+		s.times[min(max(0, c.LeastLatency)+i, buckets-1)] += uint64(n)
 	}
 	s.health = append(s.health, c.Health)
 	s.Waiting.union(c.Waiting)
-	s.Expires, s.Closed = later(s.Expires, c.Expires), later(s.Closed, c.Closed)
+	s.expires, s.closed = max(s.expires, c.Expires), max(s.closed, c.Closed)
 	for _, g := range c.Groups {
 		i := slices.IndexFunc(s.Groups, func(o *Group) bool { return o.ID == g.ID })
-		if i < 0 {
-			i = len(s.Groups)
-			s.Groups = append(s.Groups, &Group{ID: g.ID, Connector: c.Name, Stage: g.Stage, Problem: g.Problem, Status: g.Status, Code: g.Code, Minutes: make(Counts, Window), Hours: make(Counts, dayHours)})
+		switch {
+		case len(g.Examples) == 0: // it is damaged
+			continue
+		case i < 0:
+			i, s.Groups = len(s.Groups), append(s.Groups, newGroup(g.ID, c.Name))
 		}
 		s.Groups[i].merge(g, r.Node, minutes, hours)
 	}
-}
-
-// later returns the later one of two times, of which one is in seconds of Unix time, or 0.
-func later(t time.Time, seconds int64) time.Time {
-	if seconds != 0 && time.Unix(seconds, 0).After(t) {
-		return time.Unix(seconds, 0)
-	}
-	return t
 }
 
 // finish sets what follows from the figures of all nodes.
 func (s *Summary) finish(now time.Time) {
 	slices.SortFunc(s.Groups, newest)
 	s.quantiles()
-	if !s.Closed.After(now) {
-		s.Closed = time.Time{}
+	if s.Expires = instant(s.expires); s.closed > now.UnixMilli() {
+		s.Closed = instant(s.closed)
 	}
 	all := combined(s.health)
-	s.Failure, s.Repair = instant(all.Failure), instant(all.Repair)
 	connected := s.Minute.Requests - s.Minute.Unconnected
 	switch {
 	case s.Lately.Requests == 0:
@@ -176,7 +175,7 @@ func (s *Summary) finish(now time.Time) {
 	case s.Minute.Failed > 0, all.Repair == 0:
 		s.State = StateSomeFail
 	default:
-		s.State, s.Since = StateWorksAgain, s.Repair
+		s.State, s.Since = StateWorksAgain, instant(all.Repair)
 	}
 }
 
@@ -220,20 +219,18 @@ func combined(nodes []Health) (all Health) {
 
 // quantiles sets Half and P99.
 func (s *Summary) quantiles() {
-	total, sum := uint64(0), uint64(0)
+	rest := uint64(0)
 	for _, n := range s.times {
-		total += n
+		rest += n
 	}
-	for b, n := range s.times {
-		if sum += n; n == 0 {
-			continue
-		}
-		if s.Half == 0 && sum*2 >= total {
+	total := rest
+	for b := 0; rest > 0; b++ {
+		rest -= s.times[b]
+		if s.Half == 0 && rest*2 <= total {
 			s.Half = bound(b)
 		}
-		if sum*100 >= total*99 {
+		if s.P99 == 0 && rest*100 <= total {
 			s.P99 = bound(b)
-			return
 		}
 	}
 }

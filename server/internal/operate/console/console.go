@@ -4,6 +4,8 @@ package console
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"embed"
 	"errors"
 	"fmt"
@@ -17,19 +19,21 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/klauspost/compress/gzhttp"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/identity"
+	"github.com/keywright/keywright/server/internal/operate/activity"
 	"github.com/keywright/keywright/server/internal/operate/difference"
 	"github.com/keywright/keywright/server/internal/operate/login"
 )
 
 // Config configures [New].
 type Config struct {
-	// Version is the version of the program, for people, and Node is the name of this machine, or "".
-	Version, Node string
+	// Version is the version of the program, for people.
+	Version string
 	// Started is the time at which the program started.
 	Started time.Time
 	// Clock returns the time.
@@ -37,8 +41,14 @@ type Config struct {
 	Logger *slog.Logger
 	// Gateway serves the callers.
 	Gateway *gateway.Gateway
-	// Recorder has the records of the connectors' requests.
-	Recorder *Recorder
+	// Recorder has the records of the connectors' requests to this process.
+	Recorder *activity.Recorder
+	// Reports returns the reports of all nodes that are known, with what the console says about what they lack. The first one is that of
+	// this process. They must not be modified.
+	Reports func(ctx context.Context) (reports []*activity.Report, note string)
+	// Find returns the failure with a request id from a store that keeps the failures of all nodes for 7 days, or nil if there is none. Find
+	// is nil without such a store.
+	Find func(ctx context.Context, id string) (*activity.Failure, error)
 	// State returns what is in use now. It is called for each page, concurrently.
 	State func() State
 	// Fuel returns the fuel that the runs of an auth type used. If it is nil, the console does not show it.
@@ -73,6 +83,10 @@ type State struct {
 	Sessions *identity.Identifier
 	// CertificateEnds is the end of the certificate that callers see, or zero for plain HTTP.
 	CertificateEnds time.Time
+
+	// view has what the nodes know, and note what they lack.
+	view *activity.View
+	note string
 }
 
 // Console makes the pages. It is safe for concurrent use.
@@ -106,28 +120,34 @@ func (c *Console) Routes() map[string]http.Handler {
 	for _, p := range pages {
 		routes[p.pattern] = protected(c.handler(&p))
 	}
+	routes["GET /requests"] = protected(http.HandlerFunc(findRequest))
 	return routes
 }
 
 type failure struct {
-	status int
-	text   string
+	status      int
+	title, text string
 }
+
+// Title returns the heading of the page.
+func (f *failure) Title() string { return cmp.Or(f.title, "This did not work") }
 
 func (f *failure) Error() string { return f.text }
 
 func (c *Console) handler(p *page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		state := c.config.State()
+		reports, note := c.config.Reports(r.Context())
+		state.view, state.note = activity.Merge(reports, c.config.Clock()), note
 		view, err := p.view(c, &state, r)
 		status, shownPage := http.StatusOK, p
 		if err != nil {
 			failed, ok := errors.AsType[*failure](err)
 			if !ok {
-				failed = &failure{http.StatusInternalServerError, "the page cannot be shown, and the log says why"}
+				failed = &failure{http.StatusInternalServerError, "", "the page cannot be shown, and the log says why"}
 				c.config.Logger.ErrorContext(r.Context(), "a page of the console cannot be shown", slog.String("page", p.name), slog.Any("error", err))
 			}
-			status, shownPage, view = failed.status, &failedPage, failed.text
+			status, shownPage, view = failed.status, &failedPage, failed
 		}
 		c.write(w, status, shownPage, c.layout(&state, r, shownPage, view))
 	})
@@ -160,7 +180,7 @@ const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect
 // protected adds the policy, and refuses requests of other sites' pages that would change something. The listener adds the other headers
 // that keep other sites from reading, framing or guessing a page.
 func protected(h http.Handler) http.Handler {
-	h = http.NewCrossOriginProtection().Handler(h)
+	h = gzhttp.GzipHandler(http.NewCrossOriginProtection().Handler(h))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Security-Policy", policy)
 		h.ServeHTTP(w, r)
@@ -174,6 +194,9 @@ type layout struct {
 	Navigation []link
 	Config     Config
 	State      *State
+	// View has what the nodes know, and Note what they lack.
+	View *activity.View
+	Note string
 	// Login reports whether the operator has logged in, and can log out.
 	Login bool
 	// Main is the data of the page.
@@ -188,7 +211,7 @@ type link struct {
 
 // layout returns what every page shows, with a view of a page.
 func (c *Console) layout(s *State, r *http.Request, p *page, view any) *layout {
-	l := &layout{Title: p.name, Config: c.config, State: s, Login: login.HasSession(r), Main: view}
+	l := &layout{Title: p.name, Config: c.config, State: s, View: s.view, Note: s.note, Login: login.HasSession(r), Main: view}
 	for _, navPage := range pages {
 		if navPage.path != "" {
 			l.Navigation = append(l.Navigation, link{navPage.name, navPage.path, navPage.name == p.name})
@@ -197,13 +220,13 @@ func (c *Console) layout(s *State, r *http.Request, p *page, view any) *layout {
 	return l
 }
 
-func functions(clock func() time.Time) template.FuncMap {
+func functions(now func() time.Time) template.FuncMap {
 	return template.FuncMap{
-		"lasts": lasts, "took": took, "count": count, "rate": rate, "bars": bars,
-		"since":   func(t time.Time) time.Duration { return clock().Sub(t) },
-		"until":   func(t time.Time) time.Duration { return t.Sub(clock()) },
+		"lasts": lasts, "took": activity.Took, "count": count, "minuteBars": minuteBars, "draw": draw,
+		"since":   func(t time.Time) time.Duration { return now().Sub(t) },
+		"until":   func(t time.Time) time.Duration { return t.Sub(now()) },
 		"time":    func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-		"clock":   func(t time.Time) string { return t.UTC().Format("15:04:05") },
+		"clock":   func(t time.Time) string { return clock(now(), t) },
 		"seconds": func(n float64) time.Duration { return time.Duration(n * float64(time.Second)) },
 		"ceil":    math.Ceil, "join": strings.Join, "printable": host.Printable, "phrase": http.StatusText,
 		"first": first[string], "firstChanged": first[difference.Connector], "firstMembers": first[difference.Member],
@@ -233,21 +256,6 @@ func lasts(d time.Duration) string {
 		return fmt.Sprintf("%d %s", n, unit.name)
 	}
 	return ""
-}
-
-// took returns a short duration for people, such as 1.2 ms.
-func took(d time.Duration) string {
-	switch {
-	case d <= 0:
-		return "–"
-	case d < time.Millisecond:
-		return fmt.Sprintf("%d µs", d.Microseconds())
-	case d < 10*time.Millisecond:
-		return fmt.Sprintf("%.1f ms", float64(d)/float64(time.Millisecond))
-	case d < 10*time.Second:
-		return fmt.Sprintf("%d ms", d.Milliseconds())
-	}
-	return fmt.Sprintf("%.1f s", d.Seconds())
 }
 
 // count returns a whole number with a thin space between each three digits.

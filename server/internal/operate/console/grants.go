@@ -1,19 +1,18 @@
 package console
 
 import (
-	"errors"
-	"hash/maphash"
 	"net/http"
 	"strings"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/operate/activity"
 	"github.com/keywright/keywright/server/internal/operate/reach"
 )
 
 // grantsView is the page of the grants. The IDs of users are personal data, so that it shows the one only that was asked for.
 type grantsView struct {
 	Connectors []grantRow
+	paging
 	// User and Tenant are those that were asked for.
 	User, Tenant string
 	// Asked reports whether Connectors have the conditions of User.
@@ -27,7 +26,7 @@ type grantRow struct {
 	// Seeds are the secrets with which its grant begins.
 	Seeds []string
 	// Users counts the users whose requests this process has seen.
-	Users userCounts
+	Users activity.UserCounts
 	// Condition is that of the user who was asked for, or empty.
 	Condition host.Condition
 	// Age is the time since the grant changed last.
@@ -53,11 +52,11 @@ func (c *Console) grants(s *State, r *http.Request) (any, error) {
 	if r.Method == http.MethodPost {
 		r.Body = http.MaxBytesReader(nil, r.Body, 4*maxID)
 		if err := r.ParseForm(); err != nil {
-			return nil, &failure{http.StatusBadRequest, "the form cannot be read"}
+			return nil, &failure{http.StatusBadRequest, "", "the form cannot be read"}
 		}
 		view.User, view.Tenant = strings.TrimSpace(r.PostForm.Get("user")), strings.TrimSpace(r.PostForm.Get("tenant"))
 		if len(view.User) > maxID || len(view.Tenant) > maxID {
-			return nil, &failure{http.StatusBadRequest, "the ID is too long"}
+			return nil, &failure{http.StatusBadRequest, "", "the ID is too long"}
 		}
 		view.Asked = view.User != ""
 	}
@@ -65,7 +64,7 @@ func (c *Console) grants(s *State, r *http.Request) (any, error) {
 	for _, connector := range s.Set.Connectors {
 		d := connector.Definition()
 		consents := connector.Upstream().NeedsConsent()
-		row := grantRow{Permalink: d.Permalink, Name: d.Name, Consents: consents, Users: c.config.Recorder.users(d.Permalink)}
+		row := grantRow{Permalink: d.Permalink, Name: d.Name, Consents: consents, Users: c.config.Recorder.Users(d.Permalink)}
 		states := 0
 		for i, auth := range d.Auth {
 			p, _ := s.Set.Host.Plugin(auth.Type)
@@ -86,73 +85,6 @@ func (c *Console) grants(s *State, r *http.Request) (any, error) {
 		}
 		view.Connectors = append(view.Connectors, row)
 	}
+	view.Connectors, view.paging = paged(r, view.Connectors)
 	return view, nil
-}
-
-// users counts the users of a connector by the condition of their grants, as their last request has met it. It holds no IDs, but hashes
-// with a seed of this process. A store of state cannot count them: the names of its rows are hashes, too, and their values are sealed.
-type users struct {
-	seed       maphash.Seed
-	conditions map[uint64]host.Condition
-	// more reports whether there were more than are remembered.
-	more bool
-}
-
-type userCounts struct {
-	// Counts has the numbers by condition.
-	Counts map[string]int
-	// More reports whether these are lower bounds.
-	More bool
-}
-
-// conditionOf returns the condition of a user's grant, as a request has met it. It returns "" if the request says nothing about it.
-func conditionOf(e *gateway.Event) host.Condition {
-	if e.User == "" || e.Served == nil || !e.Served.Upstream().NeedsConsent() {
-		return ""
-	}
-	if e.Err != nil {
-		var grant *host.GrantError // declared here, so that a request that succeeds allocates nothing
-		if errors.As(e.Err, &grant) {
-			return grant.Condition
-		}
-	}
-	switch {
-	case e.NotConnected(), e.Use == gateway.UseDisconnect && e.Problem == "" && e.Status < http.StatusBadRequest:
-		return host.ConditionNotConnected
-	case e.Use == gateway.UseCallback && e.Problem == "", !e.Sent.IsZero():
-		return host.ConditionConnected
-	}
-	return ""
-}
-
-func (u *users) met(e *gateway.Event) {
-	const maxUsers = 10_000 // the maximum number whose conditions are remembered. Of more, the count is a lower bound
-	condition := conditionOf(e)
-	if condition == "" {
-		return
-	}
-	if u.conditions == nil {
-		u.seed, u.conditions = maphash.MakeSeed(), map[uint64]host.Condition{}
-	}
-	user := maphash.Comparable(u.seed, [2]string{e.Tenant, e.User})
-	if _, there := u.conditions[user]; !there && len(u.conditions) >= maxUsers {
-		u.more = true
-		return
-	}
-	u.conditions[user] = condition
-}
-
-// users returns the numbers of users of a connector whose requests this process has seen.
-func (r *Recorder) users(connector string) userCounts {
-	rec, ok := r.connectors.Find(connector)
-	if !ok {
-		return userCounts{}
-	}
-	rec.mu.Lock()
-	defer rec.mu.Unlock()
-	counts := userCounts{Counts: map[string]int{}, More: rec.users.more}
-	for _, condition := range rec.users.conditions {
-		counts.Counts[string(condition)]++
-	}
-	return counts
 }

@@ -34,10 +34,13 @@ var pages = []page{
 	{pattern: "GET /{$}", name: "Connectors", path: "/", template: "connectors.html", view: (*Console).connectors},
 	{pattern: "GET /connectors/{permalink}", name: "Connectors", template: "connector.html", view: (*Console).connector},
 	{pattern: "POST /connectors/{permalink}", name: "Connectors", template: "connector.html", view: (*Console).test},
+	{pattern: "GET /failures", name: "Failures", path: "/failures", template: "failures.html", view: (*Console).failures},
+	{pattern: "GET /requests/{id}", name: "Failures", template: "request.html", view: (*Console).request},
 	{pattern: "GET /plugins", name: "Plugins", path: "/plugins", template: "plugins.html", view: (*Console).plugins},
 	{pattern: "GET /secrets", name: "Secrets", path: "/secrets", template: "secrets.html", view: (*Console).secrets},
 	{pattern: "GET /grants", name: "Grants", path: "/grants", template: "grants.html", view: (*Console).grants},
 	{pattern: "POST /grants", name: "Grants", template: "grants.html", view: (*Console).grants},
+	{pattern: "GET /nodes", name: "Nodes", path: "/nodes", template: "nodes.html", view: (*Console).nodes},
 	{pattern: "GET /configuration", name: "Configuration", path: "/configuration", template: "configuration.html", view: (*Console).configuration},
 	{pattern: "GET /sessions", name: "Sessions", path: "/sessions", template: "sessions.html", view: (*Console).sessions},
 }
@@ -89,8 +92,9 @@ type pluginRow struct {
 	Locked *lock.Plugin
 	// Same reports whether the module is the one of Locked.
 	Same bool
-	// Connectors has the permalinks of the connectors with the type.
+	// Connectors has the permalinks of the first connectors with the type, and More is the number of others.
 	Connectors []string
+	More       int
 	// Rights has its rights, by the things that it may use. The name of its type is no right.
 	Rights lock.Capabilities
 	Fuel   Fuel
@@ -121,6 +125,9 @@ func (c *Console) plugins(s *State, _ *http.Request) (any, error) {
 		for _, name := range append([]string{p.Type}, p.Aliases...) {
 			row.Connectors = append(row.Connectors, used[name]...)
 		}
+		const maxNames = 20 // the maximum number of connectors that are named
+		row.More = max(0, len(row.Connectors)-maxNames)
+		row.Connectors = row.Connectors[:len(row.Connectors)-row.More]
 		if p.BuiltIn {
 			row.From = "built in"
 		} else if row.Locked = locked.Find(p.Name); row.Locked != nil {

@@ -1,8 +1,10 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -16,11 +18,10 @@ import (
 )
 
 type secretsView struct {
-	// Secrets are the secrets by their names.
-	Secrets map[string]*secretRow
+	// Secrets are those that are shown, and Missing counts all that are missing.
+	Secrets []*secretRow
+	paging
 	Missing int
-	// Origins are those of the connectors, by permalink.
-	Origins map[string]string
 }
 
 // secretRow is a secret, with its uses.
@@ -30,8 +31,9 @@ type secretRow struct {
 	Of string
 	// Problem says why it cannot be read. It is empty if the store has it, or if Of is not empty.
 	Problem string
-	// Uses are the places of the file that name it.
-	Uses []reach.Use
+	// Uses are the first places of the file that name it. Connectors counts the connectors that do.
+	Uses       []reach.Use
+	Connectors int
 	// Rotation says what a new value of it does.
 	Rotation []string
 }
@@ -41,19 +43,38 @@ func (c *Console) secrets(s *State, r *http.Request) (any, error) {
 	const lookTime = 5 * time.Second // limits the time in which the secrets of a page are looked for
 	ctx, cancel := context.WithTimeout(r.Context(), lookTime)
 	defer cancel()
-	view := &secretsView{Secrets: map[string]*secretRow{}, Origins: map[string]string{}}
-	row := func(name string) *secretRow {
-		if view.Secrets[name] == nil {
-			view.Secrets[name] = &secretRow{Name: name}
+	view := &secretsView{}
+	rows := secretRows(s)
+	for _, row := range rows {
+		if look(ctx, s, row); row.Problem != "" {
+			view.Missing++
 		}
-		return view.Secrets[name]
 	}
-	for _, connector := range s.Set.Connectors {
-		view.Origins[connector.Definition().Permalink] = strings.Join(connector.Upstream().Config().Origins, ", ")
+	view.Secrets, view.paging = paged(r, slices.SortedFunc(maps.Values(rows), func(a, b *secretRow) int {
+		return cmp.Or(strings.Compare(b.Problem, a.Problem), strings.Compare(a.Name, b.Name))
+	}))
+	return view, nil
+}
+
+// secretRows returns all secrets of a set, with their uses.
+func secretRows(s *State) map[string]*secretRow {
+	const maxUses = 20 // the maximum number of uses of a secret that a page has
+	rows, last := map[string]*secretRow{}, map[string]string{}
+	row := func(name string) *secretRow {
+		if rows[name] == nil {
+			rows[name] = &secretRow{Name: name}
+		}
+		return rows[name]
 	}
 	for _, use := range reach.Of(s.Set) {
 		entry := row(use.Secret)
-		entry.Uses = append(entry.Uses, use)
+		if last[use.Secret] != use.Connector {
+			entry.Connectors++
+			last[use.Secret] = use.Connector
+		}
+		if len(entry.Uses) < maxUses {
+			entry.Uses = append(entry.Uses, use)
+		}
 		plugin, _ := s.Set.Host.Plugin(use.Type)
 		for _, effect := range rotates(use, plugin) {
 			if !slices.Contains(entry.Rotation, effect) {
@@ -69,12 +90,7 @@ func (c *Console) secrets(s *State, r *http.Request) (any, error) {
 		entry := row(name)
 		entry.Rotation = append(entry.Rotation, effect)
 	}
-	for _, entry := range view.Secrets {
-		if look(ctx, s, entry); entry.Problem != "" {
-			view.Missing++
-		}
-	}
-	return view, nil
+	return rows
 }
 
 // look looks for a secret. Of tenants and users there is no list, so that theirs are not looked for.
@@ -97,25 +113,25 @@ func look(ctx context.Context, s *State, row *secretRow) {
 // rotates returns what a new value of a secret does, where a connector uses it.
 func rotates(use reach.Use, p host.PluginInfo) (effects []string) {
 	if use.Type == "" {
-		return []string{"The next request of " + use.Connector + " has the new value."}
+		return []string{"The next request has the new value."}
 	}
 	field := use.Field[strings.LastIndexByte(use.Field, '.')+1:] // in a list, the authentication is in front
 	key := slices.IndexFunc(p.Fields, func(f abi.Field) bool { return f.Name == field && f.Kind == abi.KindKey })
 	switch {
 	case slices.Contains(p.Uses, contract.GroupToken):
-		effects = append(effects, "The cached tokens of "+use.Connector+" are not used any more: the next request asks the token endpoint, with the new value.")
+		effects = append(effects, "Cached tokens are not used any more: the next request asks the token endpoint, with the new value.")
 	case key < 0:
-		effects = append(effects, "The next request of "+use.Connector+" has the new value: the API has to accept it before.")
+		effects = append(effects, "The next request has the new value: the API has to accept it before.")
 	}
 	switch {
 	case key < 0:
 	case p.Fields[key].Generate:
-		effects = append(effects, "It takes the place of the key that the host makes for "+use.Connector+", and tokens that are bound to that key are refused.")
+		effects = append(effects, "It takes the place of the key that the host makes, and tokens that are bound to that key are refused.")
 	default:
-		effects = append(effects, "The next signature of "+use.Connector+" is made with the new key: give its public half to who verifies it, before.")
+		effects = append(effects, "The next signature is made with the new key: give its public half to who verifies it, before.")
 	}
 	if len(p.State) > 0 || p.Consent {
-		effects = append(effects, "The grants of "+use.Connector+" stay. The authorization server has to accept the new value for them, or users connect again.")
+		effects = append(effects, "Grants stay. The authorization server has to accept the new value for them, or users connect again.")
 	}
 	return effects
 }
@@ -150,9 +166,12 @@ func (c *Console) secretsOf(ctx context.Context, s *State, names []string) (all 
 	return all
 }
 
+// memory is the time for which the condition of a secret is used, so that pages that are made every few seconds do not ask a store all the
+// time.
+const memory = 15 * time.Second
+
 // secretProblem says why a secret cannot be read, or returns "".
 func (c *Console) secretProblem(ctx context.Context, set *connectors.Set, name string) string {
-	const memory = 15 * time.Second // so that pages that are made every few seconds do not ask a store all the time
 	now := c.config.Clock()
 	if entry, ok := c.conditions.Get(name); ok && now.Sub(entry.checkedAt).Abs() < memory {
 		return entry.problem
@@ -166,4 +185,32 @@ func (c *Console) secretProblem(ctx context.Context, set *connectors.Set, name s
 	}
 	c.conditions.Add(name, found{now, text})
 	return text
+}
+
+// missing reports whether a secret could not be read when it was looked for last. It asks no store.
+func (c *Console) missing(name string) bool {
+	entry, ok := c.conditions.Peek(name)
+	return ok && entry.problem != ""
+}
+
+// refresh looks for secrets that were not looked for lately, but for some only: a page does not wait for thousands. The others are looked for
+// with the next pages.
+func (c *Console) refresh(ctx context.Context, s *State) {
+	const maxNames, pageTime = 100, time.Second
+	ctx, cancel := context.WithTimeout(ctx, pageTime)
+	defer cancel()
+	now, stale := c.config.Clock(), map[string]bool{}
+	for _, connector := range s.Set.Connectors {
+		for _, name := range connector.Secrets() {
+			if entry, ok := c.conditions.Peek(name); !strings.Contains(name, "*") && (!ok || now.Sub(entry.checkedAt).Abs() >= memory) {
+				stale[name] = true
+			}
+		}
+	}
+	names := slices.Collect(maps.Keys(stale)) // in no order, so that each has its turn
+	for _, name := range names[:min(len(names), maxNames)] {
+		if ctx.Err() == nil {
+			c.secretProblem(ctx, s.Set, name)
+		}
+	}
 }

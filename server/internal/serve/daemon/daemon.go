@@ -20,6 +20,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/operate/activity"
 	"github.com/keywright/keywright/server/internal/operate/console"
 	"github.com/keywright/keywright/server/internal/operate/login"
 	"github.com/keywright/keywright/server/internal/serve/httpserver"
@@ -133,8 +134,10 @@ type daemon struct {
 	clock   func() time.Time
 	metrics *gatewayMetrics
 	// recorder has the requests that the console shows.
-	recorder *console.Recorder
-	gateway  *gateway.Gateway
+	recorder *activity.Recorder
+	// began is the time at which the process began.
+	began   time.Time
+	gateway *gateway.Gateway
 	// shared is the member state of the file, which all sets share.
 	shared *sharedState
 	// retired counts the sets that are no longer in use and not yet closed.
@@ -159,7 +162,9 @@ func newDaemon(c Config) *daemon {
 		d.clock = time.Now
 	}
 	d.audit = auditor{clock: d.clock, subjects: map[*host.Connector]*subject{}}
-	d.metrics, d.recorder = newMetrics(d), console.NewRecorder(d.clock)
+	node, _ := os.Hostname() // pages do without
+	d.recorder, d.began = activity.New(activity.Config{Clock: d.clock, Node: node, Remembered: d.logRemembered}), d.clock()
+	d.metrics = newMetrics(d)
 	d.shared = &sharedState{logger: c.Logger, clock: d.clock}
 	options := c.Options
 	if l := options.Host.Logger; l != nil {
@@ -250,12 +255,23 @@ func (d *daemon) login() (func(http.Handler) http.Handler, error) {
 
 func (d *daemon) operate() map[string]http.Handler {
 	routes := map[string]http.Handler{"POST /connectors/{permalink}/test": d.gateway.Test(), "GET /metrics": d.metrics.Handler()}
-	node, _ := os.Hostname() // the page does without
 	maps.Copy(routes, console.New(console.Config{
-		Version: d.config.Version, Node: node, Started: d.clock(), Clock: d.clock, Logger: d.config.Logger, Gateway: d.gateway, Recorder: d.recorder, State: d.consoleState,
+		Version: d.config.Version, Started: d.began, Clock: d.clock, Logger: d.config.Logger, Gateway: d.gateway, Recorder: d.recorder, Reports: d.reports, State: d.consoleState,
 		Fuel: d.metrics.plugins.fuelOf,
 	}).Routes())
 	return routes
+}
+
+// activityReport returns what this process knows of its connectors.
+func (d *daemon) activityReport() *activity.Report {
+	r := d.recorder.Report(d.clock())
+	r.Version, r.Started, r.SHA256 = d.config.Version, d.began, d.current().SHA256
+	return r
+}
+
+// reports returns the reports for the console, and what they lack.
+func (d *daemon) reports(context.Context) (all []*activity.Report, note string) {
+	return []*activity.Report{d.activityReport()}, "figures of this process only"
 }
 
 func (d *daemon) consoleState() console.State {
@@ -287,4 +303,10 @@ func (d *daemon) logRequest(e gateway.Event) {
 	line = append(line, slog.Int("status", e.Status), slog.Int("upstream_status", e.UpstreamStatus), slog.String("problem", e.Problem),
 		slog.Float64("total_ms", float64(e.Total.Microseconds())/1000), slog.Float64("upstream_ms", float64(e.Upstream.Microseconds())/1000))
 	d.config.Logger.LogAttrs(context.Background(), slog.LevelInfo, "request", line...)
+}
+
+// logRemembered logs remembered refusals of a token endpoint, which are logged for each request at the level debug alone.
+func (d *daemon) logRemembered(f *activity.Failure, count uint64) {
+	d.config.Logger.LogAttrs(context.Background(), slog.LevelWarn, "requests refused as an earlier one", slog.String("request_id", f.RequestID), slog.String("connector", f.Connector),
+		slog.Uint64("count", count), slog.String("error", f.Cause))
 }

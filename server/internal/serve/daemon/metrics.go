@@ -81,6 +81,8 @@ func newMetrics(d *daemon) *gatewayMetrics {
 	})
 	r.Gauges("backoff_seconds", "Time in which a token endpoint that refused, or an issuer that failed, is not asked.", "connector",
 		func() map[string]float64 { return d.recorder.Backoffs() })
+	r.Gauges("connector_failing", "1 when the last three requests of a connector failed, or half of the last minute's, and 0 otherwise.", "connector",
+		func() map[string]float64 { return d.recorder.Failing() })
 	m := &gatewayMetrics{
 		Registry:  r,
 		requests:  r.Counter("requests_total", "Requests of callers that were answered.", "connector", "status", "problem"),

@@ -21,12 +21,13 @@ import (
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/operate/activity"
 	"github.com/keywright/keywright/server/internal/operate/console"
 )
 
 // metricsOf returns the metrics of a daemon that does nothing else.
 func metricsOf() *gatewayMetrics {
-	return newMetrics(&daemon{recorder: console.NewRecorder(time.Now)})
+	return newMetrics(&daemon{recorder: activity.New(activity.Config{Clock: time.Now})})
 }
 
 // page returns the page of metrics, and checks that it has these lines.

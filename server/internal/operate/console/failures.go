@@ -1,0 +1,69 @@
+package console
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/server/internal/operate/activity"
+)
+
+type failuresView struct {
+	Groups []*activity.Group
+	paging
+	// Connector is the permalink of the only connector that is shown, or "".
+	Connector string
+}
+
+func (c *Console) failures(s *State, r *http.Request) (any, error) {
+	view := &failuresView{Connector: r.URL.Query().Get("connector")}
+	all := slices.DeleteFunc(s.view.Groups(), func(g *activity.Group) bool { return view.Connector != "" && g.Connector != view.Connector })
+	view.Groups, view.paging = paged(r, all)
+	return view, nil
+}
+
+// requestID matches a request id in what an operator pastes, such as a line of a log.
+var requestID = regexp.MustCompile(`[0-9a-f]{32}`)
+
+// request returns the view of the failure with the request id in the path.
+func (c *Console) request(_ *State, r *http.Request) (any, error) {
+	id, where := r.PathValue("id"), "among the last 10,000 failures of this process"
+	f := c.config.Recorder.Find(id)
+	if f == nil && c.config.Find != nil {
+		var err error
+		if f, err = c.config.Find(r.Context(), id); err != nil {
+			return nil, &failure{http.StatusServiceUnavailable, "The store cannot be asked", "this process does not have the failure, and the store does not answer: " + host.Printable(err.Error())}
+		}
+		where = "in 7 days"
+	}
+	if f == nil {
+		return nil, &failure{http.StatusNotFound, "No failure", fmt.Sprintf(
+			"there is no failure with this id %s: the request succeeded, or it was the 21st of its kind in that minute, or it is older; the log line is request_id=%s", where, host.Printable(id))}
+	}
+	return f, nil
+}
+
+// findRequest leads to the page of the request id that a form names.
+func findRequest(w http.ResponseWriter, r *http.Request) {
+	id := strings.TrimSpace(r.URL.Query().Get("id"))
+	if match := requestID.FindString(strings.ToLower(id)); match != "" {
+		id = match
+	}
+	http.Redirect(w, r, "/requests/"+url.PathEscape(cmp.Or(id, "none")), http.StatusSeeOther)
+}
+
+func (c *Console) nodes(s *State, _ *http.Request) (any, error) { return s.view, nil }
+
+// clock returns a time of today as hours, minutes and seconds, and another one with its date.
+func clock(now, t time.Time) string {
+	if now, t = now.UTC(), t.UTC(); now.Sub(t) > 20*time.Hour {
+		return t.Format("2 Jan 15:04")
+	}
+	return t.Format("15:04:05")
+}
