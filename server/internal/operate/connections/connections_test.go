@@ -52,7 +52,9 @@ func newWorld(t *testing.T) *world {
 	w.Connections = connections.New(connections.Config{
 		Clock: func() time.Time { return w.now }, Node: "a", Store: &records.Store{Records: db, State: state}, Connector: w.connector, Logger: slog.New(slog.DiscardHandler),
 	})
-	t.Cleanup(func() { _ = errors.Join(w.set.Close(context.Background()), state.Close(context.Background()), db.Close()) })
+	t.Cleanup(func() {
+		_ = errors.Join(w.set.Close(context.Background()), state.Close(context.Background()), db.Close())
+	})
 	return w
 }
 

@@ -159,7 +159,9 @@ func (n *Nodes) Reports(ctx context.Context) (reports []*activity.Report, note s
 			reports = append(reports, r)
 		}
 	}
-	slices.SortFunc(reports[1:], func(a, b *activity.Report) int { return cmp.Or(cmp.Compare(a.Node, b.Node), a.Started.Compare(b.Started)) })
+	slices.SortFunc(reports[1:], func(a, b *activity.Report) int {
+		return cmp.Or(cmp.Compare(a.Node, b.Node), a.Started.Compare(b.Started))
+	})
 	return reports, ""
 }
 
@@ -191,6 +193,8 @@ func (n *Nodes) First(ctx context.Context) bool {
 	reports, _ := n.Reports(ctx)
 	own := &activity.Report{}
 	n.config.Describe(own)
-	oldest := slices.MinFunc(reports, func(a, b *activity.Report) int { return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.Node, b.Node)) })
+	oldest := slices.MinFunc(reports, func(a, b *activity.Report) int {
+		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.Node, b.Node))
+	})
 	return oldest.Node == own.Node && oldest.Started.Equal(own.Started)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -38,8 +37,7 @@ func (d *daemon) openAudit(settings *connectors.Audit, stdout io.Writer) (err er
 	if settings == nil {
 		return nil
 	}
-	node, _ := os.Hostname() // a line without one is a line
-	c := audit.Config{Path: settings.File, Node: node, Lossy: settings.OnError == connectors.AuditContinue, Logger: d.config.Logger, Clock: d.clock}
+	c := audit.Config{Path: settings.File, Node: d.node, Lossy: settings.OnError == connectors.AuditContinue, Logger: d.config.Logger, Clock: d.clock}
 	if settings.Stdout {
 		c.Writer = stdout
 	}

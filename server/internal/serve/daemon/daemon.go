@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"log/slog"
 	"maps"
@@ -15,6 +16,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/keywright/keywright/host"
@@ -23,6 +25,7 @@ import (
 	"github.com/keywright/keywright/server/internal/operate/activity"
 	"github.com/keywright/keywright/server/internal/operate/console"
 	"github.com/keywright/keywright/server/internal/operate/login"
+	"github.com/keywright/keywright/server/internal/operate/records"
 	"github.com/keywright/keywright/server/internal/serve/httpserver"
 )
 
@@ -56,6 +59,7 @@ func (d *daemon) request(e gateway.Event) {
 	if !e.Test {
 		d.metrics.request(e)
 		d.recorder.Request(&e)
+		d.people.connections.Request(&e)
 		d.logRequest(e)
 	}
 	d.audit.request(&e)
@@ -83,12 +87,18 @@ func Run(ctx context.Context, c Config) (err error) {
 	defer runtime.KeepAlive(ballast)
 	d := newDaemon(c)
 	defer func() { err = errors.Join(err, d.shared.close()) }() // last, because the hosts of all sets use it
-	guard, err := d.login()
+	first, err := d.heard(ctx)
 	if err != nil {
 		return err
 	}
-	first, err := d.heard(ctx)
+	if err := d.openPeople(ctx, first); err != nil {
+		first.close(nil)
+		return err
+	}
+	defer func() { err = errors.Join(err, d.people.close()) }()
+	guard, err := d.login()
 	if err != nil {
+		first.close(nil)
 		return err
 	}
 	begin, closeTraces, err := d.trace(ctx, first)
@@ -102,7 +112,7 @@ func Run(ctx context.Context, c Config) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.audit.log.Close()) }()
-	d.gateway = gateway.New(gateway.Config{Logger: c.Logger, Clock: d.clock, Observe: d.request, Trace: begin, Recordable: d.audit.log.Err})
+	d.gateway = gateway.New(gateway.Config{Logger: c.Logger, Clock: d.clock, Observe: d.request, Trace: begin, Recordable: d.audit.log.Err, Connections: d.people.connections})
 	var secure *tls.Config
 	if first.pair != nil {
 		d.certificate = &httpserver.Certificate{Logger: c.Logger, Clock: d.clock}
@@ -135,9 +145,15 @@ type daemon struct {
 	metrics *gatewayMetrics
 	// recorder has the requests that the console shows.
 	recorder *activity.Recorder
-	// began is the time at which the process began.
+	// began is the time at which the process began, and node is the name of this machine, or "".
 	began   time.Time
+	node    string
 	gateway *gateway.Gateway
+	// people has what people look at. It is nil until the first set is read.
+	people *people
+	// seed is that of hashes of users.
+	seed    atomic.Uint64
+	counted counts
 	// shared is the member state of the file, which all sets share.
 	shared *sharedState
 	// retired counts the sets that are no longer in use and not yet closed.
@@ -162,8 +178,9 @@ func newDaemon(c Config) *daemon {
 		d.clock = time.Now
 	}
 	d.audit = auditor{clock: d.clock, subjects: map[*host.Connector]*subject{}}
-	node, _ := os.Hostname() // pages do without
-	d.recorder, d.began = activity.New(activity.Config{Clock: d.clock, Node: node, Remembered: d.logRemembered}), d.clock()
+	d.node, _ = os.Hostname() // pages do without
+	d.seed.Store(maphash.Comparable(maphash.MakeSeed(), 0))
+	d.recorder, d.began = activity.New(activity.Config{Clock: d.clock, Node: d.node, Hash: hashUser(&d.seed), Remembered: d.logRemembered}), d.clock()
 	d.metrics = newMetrics(d)
 	d.shared = &sharedState{logger: c.Logger, clock: d.clock}
 	options := c.Options
@@ -245,6 +262,7 @@ func (d *daemon) login() (func(http.Handler) http.Handler, error) {
 		return nil, nil
 	}
 	c.Clock, c.Logger = d.clock, d.config.Logger
+	c.Acted, c.Sessions = d.acted, &records.Sessions{Store: d.people.store, Lifetime: login.SessionTime}
 	c.Claims = func(r *http.Request) (map[string]any, error) { return d.current().sessions.Claims(r) }
 	l, err := login.New(c)
 	if err != nil {
@@ -256,22 +274,10 @@ func (d *daemon) login() (func(http.Handler) http.Handler, error) {
 func (d *daemon) operate() map[string]http.Handler {
 	routes := map[string]http.Handler{"POST /connectors/{permalink}/test": d.gateway.Test(), "GET /metrics": d.metrics.Handler()}
 	maps.Copy(routes, console.New(console.Config{
-		Version: d.config.Version, Started: d.began, Clock: d.clock, Logger: d.config.Logger, Gateway: d.gateway, Recorder: d.recorder, Reports: d.reports, State: d.consoleState,
+		Version: d.config.Version, Started: d.began, Clock: d.clock, Logger: d.config.Logger, Gateway: d.gateway, Recorder: d.recorder, Reports: d.people.nodes.Reports, Find: d.people.nodes.Find, State: d.consoleState,
 		Fuel: d.metrics.plugins.fuelOf,
 	}).Routes())
 	return routes
-}
-
-// activityReport returns what this process knows of its connectors.
-func (d *daemon) activityReport() *activity.Report {
-	r := d.recorder.Report(d.clock())
-	r.Version, r.Started, r.SHA256 = d.config.Version, d.began, d.current().SHA256
-	return r
-}
-
-// reports returns the reports for the console, and what they lack.
-func (d *daemon) reports(context.Context) (all []*activity.Report, note string) {
-	return []*activity.Report{d.activityReport()}, "figures of this process only"
 }
 
 func (d *daemon) consoleState() console.State {

@@ -5,8 +5,8 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
+	"net"
 	"net/http"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,7 +20,6 @@ import (
 	"github.com/keywright/keywright/server/internal/operate/activity"
 	"github.com/keywright/keywright/server/internal/operate/acts"
 	"github.com/keywright/keywright/server/internal/operate/connections"
-	"github.com/keywright/keywright/server/internal/operate/login"
 	"github.com/keywright/keywright/server/internal/operate/nodes"
 	"github.com/keywright/keywright/server/internal/operate/records"
 	"github.com/keywright/keywright/server/internal/operate/tenants"
@@ -58,7 +57,7 @@ func (d *daemon) openPeople(ctx context.Context, first *inUse) error {
 	}
 	seed := p.store.State.Name("users")
 	d.seed.Store(binary.BigEndian.Uint64(seed[:]))
-	logger, started := d.config.Logger, d.clock()
+	logger := d.config.Logger
 	kind := ""
 	if first.State != nil {
 		kind = first.State.Type()
@@ -66,7 +65,7 @@ func (d *daemon) openPeople(ctx context.Context, first *inUse) error {
 	p.nodes = nodes.New(nodes.Config{
 		Clock: d.clock, Recorder: d.recorder, Store: p.store, Shared: shared, Logger: logger,
 		Describe: func(r *activity.Report) {
-			r.Node, r.Version, r.Started, r.Store = d.node, d.config.Version, started, kind
+			r.Node, r.Version, r.Started, r.Store = d.node, d.config.Version, d.began, kind
 			if set := d.current(); set != nil {
 				r.SHA256 = set.SHA256
 			}
@@ -176,10 +175,11 @@ type counts struct {
 	all  map[[2]string]float64
 }
 
-var _ login.Sessions = (*records.Sessions)(nil)
-
-// hostname returns the name of this machine, or "". The console and the audit log do without.
-func hostname() string {
-	name, _ := os.Hostname()
-	return name
+// addressOf returns the address of the peer of a request, without its port.
+func addressOf(r *http.Request) string {
+	address, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return address
 }

@@ -92,20 +92,33 @@ func (r *Registry) Total(name, help string, value func() float64) {
 
 // Gauges adds a gauge with a label. values is called for each request of the metrics, and returns a value for each label.
 func (r *Registry) Gauges(name, help, label string, values func() map[string]float64) {
-	r.registry.MustRegister(&gauges{prometheus.NewDesc("keywright_"+name, help, []string{label}, nil), values})
+	r.registry.MustRegister(&gauges{prometheus.NewDesc("keywright_"+name, help, []string{label}, nil), func(add func(value float64, labels ...string)) {
+		for label, value := range values() {
+			add(value, label)
+		}
+	}})
+}
+
+// Pairs adds a gauge for each value of two labels, as Gauges does for one.
+func (r *Registry) Pairs(name, help string, labels [2]string, values func() map[[2]string]float64) {
+	r.registry.MustRegister(&gauges{prometheus.NewDesc("keywright_"+name, help, labels[:], nil), func(add func(value float64, labels ...string)) {
+		for labels, value := range values() {
+			add(value, labels[:]...)
+		}
+	}})
 }
 
 type gauges struct {
 	description *prometheus.Desc
-	values      func() map[string]float64
+	values      func(add func(value float64, labels ...string))
 }
 
 func (g *gauges) Describe(all chan<- *prometheus.Desc) { all <- g.description }
 
 func (g *gauges) Collect(all chan<- prometheus.Metric) {
-	for label, value := range g.values() {
-		all <- prometheus.MustNewConstMetric(g.description, prometheus.GaugeValue, value, label)
-	}
+	g.values(func(value float64, labels ...string) {
+		all <- prometheus.MustNewConstMetric(g.description, prometheus.GaugeValue, value, labels...)
+	})
 }
 
 // Certificate adds a gauge of the time when the certificate of a listener expires.
