@@ -2,16 +2,12 @@ package activity
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
-
-	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/server/gateway"
 )
 
 const (
@@ -185,73 +181,6 @@ func (g *Group) merge(o *Group, node string, minutes, hours int64) {
 	g.Examples = slices.Concat(o.Examples, g.Examples)
 	slices.SortStableFunc(g.Examples, func(a, b *Failure) int { return b.Time.Compare(a.Time) })
 	g.Examples = g.Examples[:min(len(g.Examples), maxExamples)]
-}
-
-// users counts the users of a connector by the condition of their grants, as their last request has met it. It holds no IDs, but
-// hashes. A store of state cannot count them: the names of its rows are hashes, too, and their values are sealed.
-type users struct {
-	conditions map[uint64]host.Condition
-	// more reports whether there were more than are remembered.
-	more bool
-}
-
-// UserCounts has the numbers of users by the condition of their grants.
-type UserCounts struct {
-	Counts map[string]int
-	// More reports whether these are lower bounds.
-	More bool
-}
-
-// conditionOf returns the condition of a user's grant, as a request has met it. It returns "" if the request says nothing about it.
-func conditionOf(e *gateway.Event) host.Condition {
-	if e.User == "" || e.Served == nil || !e.Served.Upstream().NeedsConsent() {
-		return ""
-	}
-	if e.Err != nil {
-		var grant *host.GrantError // declared here, so that a request that succeeds allocates nothing
-		if errors.As(e.Err, &grant) {
-			return grant.Condition
-		}
-	}
-	switch {
-	case e.NotConnected(), e.Use == gateway.UseDisconnect && e.Problem == "" && e.Status < 400:
-		return host.ConditionNotConnected
-	case e.Use == gateway.UseCallback && e.Problem == "", !e.Sent.IsZero():
-		return host.ConditionConnected
-	}
-	return ""
-}
-
-func (u *users) met(hash func(tenant, user string) uint64, e *gateway.Event) {
-	const maxUsers = 10_000 // the maximum number whose conditions are remembered. Of more, the count is a lower bound
-	condition := conditionOf(e)
-	if condition == "" {
-		return
-	}
-	if u.conditions == nil {
-		u.conditions = map[uint64]host.Condition{}
-	}
-	user := hash(e.Tenant, e.User)
-	if _, there := u.conditions[user]; !there && len(u.conditions) >= maxUsers {
-		u.more = true
-		return
-	}
-	u.conditions[user] = condition
-}
-
-// Users returns the numbers of users of a connector whose requests this process has had.
-func (r *Recorder) Users(connector string) UserCounts {
-	rec, ok := r.connectors.Find(connector)
-	if !ok {
-		return UserCounts{}
-	}
-	rec.mu.Lock()
-	defer rec.mu.Unlock()
-	counts := UserCounts{Counts: map[string]int{}, More: rec.users.more}
-	for _, condition := range rec.users.conditions {
-		counts.Counts[string(condition)]++
-	}
-	return counts
 }
 
 // newest compares groups by the time of their last failures, the newest first.

@@ -31,7 +31,7 @@ type Config struct {
 
 // Recorder keeps in memory what the connectors have done lately: for each connector that was used, counts and times of the last
 // minutes, and groups of failures; and the last failures of all. That takes about 3 KiB for each connector, 5 KiB more for each group,
-// up to 20 MiB for failures, and up to 400 KiB for a connector with grants of many users. It keeps no ID of a user, no path and no
+// and up to 20 MiB for failures. It keeps no ID of a user, no path and no
 // header. It is safe for concurrent use.
 type Recorder struct {
 	config     Config
@@ -80,8 +80,7 @@ type record struct {
 	latency [spans]span
 	Health
 	groups []*Group
-	// users has the conditions of the grants of users, and waiting those who had to connect first.
-	users   users
+	// waiting has the users who had to connect first.
 	waiting Set
 	// waited is the minute in which the last one had to.
 	waited int64
@@ -200,7 +199,6 @@ func (r *Recorder) Request(e *gateway.Event) {
 	}
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
-	rec.users.met(r.config.Hash, e)
 	part, minute := tallyOf(rec.parts[:], seconds/partSeconds), tallyOf(rec.minutes[:], number)
 	part.Requests++
 	minute.Requests++

@@ -98,6 +98,28 @@ func (v *View) Groups() (all []*Group) {
 	return all
 }
 
+// HideTenants leaves out the IDs of tenants, for those who may not read them.
+func (v *View) HideTenants() {
+	for _, s := range v.summaries {
+		for _, g := range s.Groups {
+			g.Tenants = nil
+			for i, example := range g.Examples {
+				g.Examples[i] = example.WithoutTenant()
+			}
+		}
+	}
+}
+
+// WithoutTenant returns a copy of the failure without the ID of its tenant. f may be nil.
+func (f *Failure) WithoutTenant() *Failure {
+	if f == nil {
+		return nil
+	}
+	c := *f
+	c.Tenant = ""
+	return &c
+}
+
 // Minute counts the requests of the last minute of a report.
 func (r *Report) Minute() (sum Tally) {
 	for i := range r.Connectors {

@@ -15,7 +15,9 @@ import (
 	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/operate/activity"
+	"github.com/keywright/keywright/server/internal/operate/acts"
 	"github.com/keywright/keywright/server/internal/operate/explain"
+	"github.com/keywright/keywright/server/internal/operate/login"
 	"github.com/keywright/keywright/server/internal/trial"
 )
 
@@ -126,6 +128,11 @@ func (c *Console) test(s *State, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	end, err := c.config.Acts.Begin(r.Context(), actOf(login.OperatorOf(r.Context()), r, "test", connector.Definition().Permalink))
+	if err != nil {
+		return nil, &failure{http.StatusServiceUnavailable, "", err.Error()}
+	}
+	defer end(acts.Done)
 	result, err := trial.Run(r.Context(), c.config.Gateway, connector.Definition().Permalink, form)
 	if err != nil {
 		return nil, &failure{http.StatusBadRequest, "", host.Printable(err.Error())}

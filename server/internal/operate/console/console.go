@@ -26,6 +26,8 @@ import (
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/identity"
 	"github.com/keywright/keywright/server/internal/operate/activity"
+	"github.com/keywright/keywright/server/internal/operate/acts"
+	"github.com/keywright/keywright/server/internal/operate/connections"
 	"github.com/keywright/keywright/server/internal/operate/difference"
 	"github.com/keywright/keywright/server/internal/operate/login"
 )
@@ -49,6 +51,9 @@ type Config struct {
 	// Find returns the failure with a request id from a store that keeps the failures of all nodes for 7 days, or nil if there is none. Find
 	// is nil without such a store.
 	Find func(ctx context.Context, id string) (*activity.Failure, error)
+	// Connections has the connections of users, and Acts what operators do.
+	Connections *connections.Connections
+	Acts        *acts.Log
 	// State returns what is in use now. It is called for each page, concurrently.
 	State func() State
 	// Fuel returns the fuel that the runs of an auth type used. If it is nil, the console does not show it.
@@ -139,7 +144,16 @@ func (c *Console) handler(p *page) http.Handler {
 		state := c.config.State()
 		reports, note := c.config.Reports(r.Context())
 		state.view, state.note = activity.Merge(reports, c.config.Clock()), note
-		view, err := p.view(c, &state, r)
+		view, err := any(nil), error(nil)
+		o := login.OperatorOf(r.Context())
+		if !o.MayIn(login.People, "") {
+			state.view.HideTenants()
+		}
+		if o.May(cmp.Or(p.right, login.Read)) {
+			view, err = p.view(c, &state, r)
+		} else {
+			err = &failure{http.StatusForbidden, "Not allowed", fmt.Sprintf("the token %s has not the right %s", o.Name, cmp.Or(p.right, login.Read))}
+		}
 		status, shownPage := http.StatusOK, p
 		if err != nil {
 			failed, ok := errors.AsType[*failure](err)

@@ -6,11 +6,9 @@ import (
 	"html"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +19,12 @@ import (
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/identity"
 	"github.com/keywright/keywright/server/internal/operate/activity"
+	"github.com/keywright/keywright/server/internal/operate/acts"
+	"github.com/keywright/keywright/server/internal/operate/connections"
 	"github.com/keywright/keywright/server/internal/operate/console"
+	"github.com/keywright/keywright/server/internal/operate/records"
+	"github.com/keywright/keywright/server/internal/serve/audit"
+	"github.com/keywright/keywright/server/statedb/sqlite"
 )
 
 // oneKey is a file with a connector that sends a key.
@@ -167,70 +170,6 @@ func TestPluginRightsShown(t *testing.T) {
 	}
 }
 
-func TestGrantsShowTheConditionOfOneUser(t *testing.T) {
-	w := newWorld(t, several)
-	page := w.get("/grants")
-	w.contains(page, `<a href="/connectors/calendar">calendar</a>`, `<td data-label="Grant of">each user</td>`)
-	if strings.Contains(page.body, "Condition") || strings.Contains(page.body, "/connectors/orders") {
-		t.Errorf("the page has conditions of nobody, or connectors without grants:\n%s", page.body)
-	}
-	ask := func(user string, change func(*http.Request)) answer {
-		r := httptest.NewRequest(http.MethodPost, "http://localhost/grants", strings.NewReader(url.Values{"user": {user}}.Encode()))
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		if change != nil {
-			change(r)
-		}
-		return w.ask(r)
-	}
-	w.contains(ask("ann<script>", nil), `value="ann&lt;script&gt;"`, "not connected")
-	if got := ask("ann", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }).status; got != http.StatusForbidden { // threats.md 151
-		t.Errorf("a form of another site is answered %d", got)
-	}
-	if got := ask(strings.Repeat("x", 300), nil).status; got != http.StatusBadRequest {
-		t.Errorf("a long ID is answered %d", got)
-	}
-}
-
-// The page counts users by what their last request has met, and names none.
-func TestGrantUserCount(t *testing.T) {
-	w := newWorld(t, several)
-	calendar, orders := w.state.Set.Connectors[2], w.state.Set.Connectors[0]
-	meets := func(c *gateway.Connector, user string, change func(*gateway.Event)) {
-		e := gateway.Event{Connector: c.Definition().Permalink, Served: c, User: user, Tenant: "t1", Status: 200, Began: now}
-		change(&e)
-		w.recorder.Request(&e)
-	}
-	grant := func(condition host.Condition) func(*gateway.Event) {
-		return func(e *gateway.Event) {
-			e.Status, e.Problem, e.Stage, e.Err = 403, "not-connected", "token", &host.GrantError{User: e.User, Condition: condition}
-		}
-	}
-	sent := func(e *gateway.Event) { e.Sent = now }
-	w.contains(w.get("/grants"), "0 connected", "0 refused")
-	for range 2 {
-		meets(calendar, "user-1", sent)
-		meets(calendar, "user-2", sent)
-		meets(calendar, "user-3", grant(host.ConditionLost))
-	}
-	meets(calendar, "", sent)                                                                          // no user
-	meets(calendar, "user-4", func(e *gateway.Event) { e.Status, e.Problem = 502, "upstream-failed" }) // who knows
-	meets(calendar, "user-5", func(e *gateway.Event) { e.Status, e.Problem, e.Err = 403, "not-connected", errors.New("first") })
-	meets(orders, "user-1", sent) // it has no grants
-	meets(calendar, "user-6", grant(host.ConditionUncertain))
-	w.shows("/grants", "calendar each user consent 2 connected , 1 not connected , 1 uncertain , 1 lost , 0 refused")
-	meets(calendar, "user-3", func(e *gateway.Event) { e.Use = gateway.UseCallback })
-	meets(calendar, "user-2", grant(host.ConditionRefused))
-	meets(calendar, "user-1", func(e *gateway.Event) { e.Use = gateway.UseDisconnect })
-	w.shows("/grants", "calendar each user consent 1 connected , 2 not connected , 1 uncertain , 0 lost , 1 refused")
-	if page := w.get("/grants").body; strings.Contains(page, "user-") {
-		t.Errorf("the page names a user:\n%s", page)
-	}
-	for i := range 10_000 {
-		meets(calendar, "many-"+strconv.Itoa(i), sent)
-	}
-	w.shows("/grants", "at least 9996 connected")
-}
-
 func TestFileProblemsShown(t *testing.T) {
 	w := newWorld(t, several)
 	w.contains(w.get("/configuration"), "The file on disk is in use.", "2026-05-04T10:20:30Z", "plain HTTP")
@@ -283,7 +222,7 @@ func TestNoPageHasASecret(t *testing.T) {
 			_ = response.Body.Close()
 		}
 	}
-	for _, path := range []string{"/", "/connectors/orders", "/failures", "/plugins", "/secrets", "/grants", "/nodes", "/configuration", "/sessions"} {
+	for _, path := range []string{"/", "/connectors/orders", "/failures", "/plugins", "/secrets", "/connections", "/nodes", "/configuration", "/sessions"} {
 		w.contains(w.get(path), "</html>") // get searches it
 	}
 }
@@ -348,11 +287,13 @@ type world struct {
 	log     testworld.Log
 	secrets host.MapSecrets
 	// servers answers requests of the gateway to APIs and token endpoints.
-	servers  *testworld.Server
-	gateway  *gateway.Gateway
-	recorder *activity.Recorder
-	state    console.State
-	console  http.Handler
+	servers     *testworld.Server
+	gateway     *gateway.Gateway
+	recorder    *activity.Recorder
+	connections *connections.Connections
+	acts        *acts.Log
+	state       console.State
+	console     http.Handler
 	// nodes are the reports of other nodes, and note says what they lack. find is that of the store, or nil.
 	nodes []*activity.Report
 	note  string
@@ -360,6 +301,24 @@ type world struct {
 }
 
 // newWorld returns a world with the connectors of a file.
+// openRecords opens a store in memory for connections and acts.
+func (w *world) openRecords(set *connectors.Set) {
+	w.t.Helper()
+	db := testworld.Must(sqlite.OpenMemory(w.t.Context(), sqlite.Options{}))(w.t)
+	state := testworld.Must(host.NewState(w.t.Context(), host.StateConfig{Store: db, Keys: [][]byte{[]byte("a state key of 32 bytes, for all")}}))(w.t)
+	w.t.Cleanup(func() { _ = errors.Join(state.Close(context.Background()), db.Close()) })
+	store := &records.Store{Records: db, State: state}
+	w.connections = connections.New(connections.Config{Clock: w.clock.Now, Node: "a", Store: store, Logger: w.log.Logger(), Connector: func(permalink string) *gateway.Connector {
+		for _, c := range set.Connectors {
+			if c.Definition().Permalink == permalink {
+				return c
+			}
+		}
+		return nil
+	}})
+	w.acts = acts.New(acts.Config{Node: "a", Clock: w.clock.Now, Logger: w.log.Logger(), Audit: func() *audit.Log { return nil }, Store: store})
+}
+
 func newWorld(t testing.TB, file string) *world {
 	t.Helper()
 	w := &world{Canaries: testworld.NewCanaries(t), t: t, clock: testworld.NewClock(now), secrets: host.MapSecrets{}, servers: testworld.NewServer(testworld.Respond(http.StatusOK, "fine"))}
@@ -378,11 +337,12 @@ func newWorld(t testing.TB, file string) *world {
 		w.Out("log", w.log.String())
 	})
 	w.gateway.Use(gateway.Setup{Connectors: set.Connectors})
+	w.openRecords(set)
 	w.state = console.State{File: "connectors.yaml", Set: set, Used: now}
 	mux := http.NewServeMux()
 	for pattern, handler := range console.New(console.Config{
 		Version: "v1.2.3", Started: now, Clock: w.clock.Now, Logger: w.log.Logger(), Gateway: w.gateway, Recorder: w.recorder,
-		State: func() console.State { return w.state },
+		Connections: w.connections, Acts: w.acts, State: func() console.State { return w.state },
 		Reports: func(context.Context) ([]*activity.Report, string) {
 			return append([]*activity.Report{w.recorder.Report(w.clock.Now())}, w.nodes...), w.note
 		},

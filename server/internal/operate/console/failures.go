@@ -12,6 +12,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/internal/operate/activity"
+	"github.com/keywright/keywright/server/internal/operate/login"
 )
 
 type failuresView struct {
@@ -45,6 +46,9 @@ func (c *Console) request(_ *State, r *http.Request) (any, error) {
 	if f == nil {
 		return nil, &failure{http.StatusNotFound, "No failure", fmt.Sprintf(
 			"there is no failure with this id %s: the request succeeded, or it was the 21st of its kind in that minute, or it is older; the log line is request_id=%s", where, host.Printable(id))}
+	}
+	if !login.OperatorOf(r.Context()).MayIn(login.People, "") {
+		f = f.WithoutTenant()
 	}
 	return f, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/identity"
+	"github.com/keywright/keywright/server/internal/operate/login"
 	"github.com/keywright/keywright/server/internal/registry/lock"
 )
 
@@ -25,6 +26,8 @@ type page struct {
 	name, path string
 	// template is the file in the directory pages that defines main. Its data is the result of view.
 	template string
+	// right is what an operator needs for it. It is read if it is "".
+	right login.Right
 	// view returns what the page shows, without secrets. It may return a failure.
 	view func(c *Console, s *State, r *http.Request) (any, error)
 }
@@ -33,15 +36,16 @@ type page struct {
 var pages = []page{
 	{pattern: "GET /{$}", name: "Connectors", path: "/", template: "connectors.html", view: (*Console).connectors},
 	{pattern: "GET /connectors/{permalink}", name: "Connectors", template: "connector.html", view: (*Console).connector},
-	{pattern: "POST /connectors/{permalink}", name: "Connectors", template: "connector.html", view: (*Console).test},
+	{pattern: "POST /connectors/{permalink}", name: "Connectors", template: "connector.html", right: login.Test, view: (*Console).test},
 	{pattern: "GET /failures", name: "Failures", path: "/failures", template: "failures.html", view: (*Console).failures},
 	{pattern: "GET /requests/{id}", name: "Failures", template: "request.html", view: (*Console).request},
 	{pattern: "GET /plugins", name: "Plugins", path: "/plugins", template: "plugins.html", view: (*Console).plugins},
 	{pattern: "GET /secrets", name: "Secrets", path: "/secrets", template: "secrets.html", view: (*Console).secrets},
-	{pattern: "GET /grants", name: "Grants", path: "/grants", template: "grants.html", view: (*Console).grants},
-	{pattern: "POST /grants", name: "Grants", template: "grants.html", view: (*Console).grants},
+	{pattern: "GET /connections", name: "Connections", path: "/connections", template: "connections.html", view: (*Console).connections},
+	{pattern: "POST /connections", name: "Connections", template: "connections.html", right: login.People, view: (*Console).connections},
 	{pattern: "GET /nodes", name: "Nodes", path: "/nodes", template: "nodes.html", view: (*Console).nodes},
 	{pattern: "GET /configuration", name: "Configuration", path: "/configuration", template: "configuration.html", view: (*Console).configuration},
+	{pattern: "GET /acts", name: "Acts", path: "/acts", template: "acts.html", view: (*Console).acts},
 	{pattern: "GET /sessions", name: "Sessions", path: "/sessions", template: "sessions.html", view: (*Console).sessions},
 }
 

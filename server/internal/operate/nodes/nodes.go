@@ -25,7 +25,7 @@ const (
 	readInterval = time.Second
 	// failureTime is the time for which a failure can be found.
 	failureTime = 7 * 24 * time.Hour
-	// maxGroups is the number of groups of failures in a report, and maxExamples that of groups with their examples.
+	// maxGroups is the number of groups of failures in a report, and maxExamples that of groups with all of their examples and the ways of these.
 	maxGroups, maxExamples = 2000, 200
 )
 
@@ -115,7 +115,12 @@ func (n *Nodes) report() *activity.Report {
 		for k, g := range c.Groups {
 			if groups++; groups > maxExamples {
 				short := *g
-				short.Examples = nil
+				short.Examples = slices.Clone(g.Examples[:min(len(g.Examples), 1)])
+				for i, example := range short.Examples {
+					plain := *example
+					plain.Way = nil
+					short.Examples[i] = &plain
+				}
 				c.Groups[k] = &short
 			}
 		}

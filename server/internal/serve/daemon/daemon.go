@@ -272,9 +272,12 @@ func (d *daemon) login() (func(http.Handler) http.Handler, error) {
 }
 
 func (d *daemon) operate() map[string]http.Handler {
-	routes := map[string]http.Handler{"POST /connectors/{permalink}/test": d.gateway.Test(), "GET /metrics": d.metrics.Handler()}
+	routes := map[string]http.Handler{
+		"POST /connectors/{permalink}/test": login.Require(login.Test, d.acting("test", d.gateway.Test())),
+		"GET /metrics":                      login.Require(login.Read, d.metrics.Handler()),
+	}
 	maps.Copy(routes, console.New(console.Config{
-		Version: d.config.Version, Started: d.began, Clock: d.clock, Logger: d.config.Logger, Gateway: d.gateway, Recorder: d.recorder, Reports: d.people.nodes.Reports, Find: d.people.nodes.Find, State: d.consoleState,
+		Version: d.config.Version, Started: d.began, Clock: d.clock, Logger: d.config.Logger, Gateway: d.gateway, Recorder: d.recorder, Reports: d.people.nodes.Reports, Find: d.people.nodes.Find, Connections: d.people.connections, Acts: d.people.acts, State: d.consoleState,
 		Fuel: d.metrics.plugins.fuelOf,
 	}).Routes())
 	return routes

@@ -20,6 +20,7 @@ import (
 	"github.com/keywright/keywright/server/internal/operate/activity"
 	"github.com/keywright/keywright/server/internal/operate/acts"
 	"github.com/keywright/keywright/server/internal/operate/connections"
+	"github.com/keywright/keywright/server/internal/operate/login"
 	"github.com/keywright/keywright/server/internal/operate/nodes"
 	"github.com/keywright/keywright/server/internal/operate/records"
 	"github.com/keywright/keywright/server/internal/operate/tenants"
@@ -134,6 +135,20 @@ func (d *daemon) acted(r *http.Request, who, act string, ok bool) {
 	default:
 		d.people.acts.Refused(r.Context(), addressOf(r))
 	}
+}
+
+// acting returns a handler that records an act about a connector before h does it.
+func (d *daemon) acting(act string, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		target := r.PathValue("permalink")
+		end, err := d.people.acts.Begin(r.Context(), acts.Act{Who: login.OperatorOf(r.Context()).Name, Address: addressOf(r), Act: act, Target: target})
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		defer end(acts.Done)
+		h.ServeHTTP(w, r)
+	})
 }
 
 // grants returns the numbers of connections by connector and condition, if this is the process of all nodes that counts them. It asks the
