@@ -216,7 +216,11 @@ func TestScrapes(t *testing.T) {
 	}
 }
 
-// The expressions of the dashboard are those of PromQL, and no two panels have the same place.
+// metricIn is a metric of the program in an expression, with its selector.
+var metricIn = regexp.MustCompile(`\b(?:keywright|process)_[a-z_]+(\{[^}]*\})?`)
+
+// The expressions of the dashboard are those of PromQL, the choice of a job and an instance counts for each of them, and no two panels
+// have the same place.
 func TestDashboard(t *testing.T) {
 	var dashboard struct {
 		Panels []struct {
@@ -239,7 +243,12 @@ func TestDashboard(t *testing.T) {
 		}
 		for _, target := range p.Targets {
 			n++
-			expression := strings.NewReplacer("$__rate_interval", "5m", "$connector", ".*", "$job", ".*").Replace(target.Expr)
+			for _, m := range metricIn.FindAllStringSubmatch(target.Expr, -1) {
+				if !strings.Contains(m[1], `job=~"$job"`) || !strings.Contains(m[1], `instance=~"$instance"`) {
+					t.Errorf("the panel %q does not choose by job and instance: %s", p.Title, m[0])
+				}
+			}
+			expression := strings.NewReplacer("$__rate_interval", "5m", "$connector", ".*", "$job", ".*", "$instance", ".*").Replace(target.Expr)
 			fmt.Fprintf(&rules, "  - record: panel:%d\n    expr: %q\n", n, expression)
 		}
 	}
@@ -251,12 +260,12 @@ func TestDashboard(t *testing.T) {
 	promtool(t, dir, "check", "rules", "dashboard.yaml")
 }
 
-// The metrics of the alerts and of the dashboard are those that docs/gateway.md lists.
+// The metrics of the alerts and of the dashboard are those that docs/gateway.md lists, which are those of the program.
 func TestDocumentedMetrics(t *testing.T) {
 	listed := regexp.MustCompile(`keywright_[a-z_]+`).FindAllString(readText(t, "../../../docs/gateway.md"), -1)
 	for _, file := range []string{"prometheus/keywright.rules.yaml", "grafana/keywright.json"} {
 		for _, name := range regexp.MustCompile(`keywright_[a-z_]+`).FindAllString(readText(t, monitoring+file), -1) {
-			if !slices.Contains(listed, strings.TrimSuffix(name, "_bucket")) {
+			if !slices.Contains(listed, regexp.MustCompile(`_(bucket|count)$`).ReplaceAllString(name, "")) {
 				t.Errorf("%s: docs/gateway.md has no metric %s", file, name)
 			}
 		}

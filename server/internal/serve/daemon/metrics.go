@@ -72,6 +72,15 @@ func newMetrics(d *daemon) *gatewayMetrics {
 		defer d.mu.Unlock()
 		return float64(d.status.Used.Unix())
 	})
+	r.Gauges("config_info", "1, with the SHA-256 digest of the file in use and those of its directory.", "sha256", func() map[string]float64 {
+		if set := d.current(); set != nil {
+			return map[string]float64{set.SHA256: 1}
+		}
+		return nil
+	})
+	r.Gauges("connector_timeout_seconds", "The timeout of a connector.", "connector", func() map[string]float64 {
+		return d.ofConnectors(func(c *gateway.Connector) (float64, bool) { return c.Definition().Timeout.Seconds(), true })
+	})
 	r.Gauges("client_certificate_expiration_timestamp_seconds", "When the client certificate that a request needed last expires, in Unix time. It may have expired.", "connector", d.clientCertificates)
 	r.Gauges("session_keys_available", "1, or 0 when the keys of sessions could not be read the last time.", "issuer", func() map[string]float64 {
 		return d.sessionKeys(func(keys identity.Keys) (float64, bool) { return metrics.Truth(keys.Err == nil), true })
@@ -181,19 +190,31 @@ func (d *daemon) sessionKeys(value func(identity.Keys) (v float64, ok bool)) map
 	return all
 }
 
-// clientCertificates returns the ends of the client certificates that were needed last, by connector, in Unix time.
-func (d *daemon) clientCertificates() map[string]float64 {
-	ends := map[string]float64{}
+// ofConnectors returns what value returns of the connectors in use, by connector.
+func (d *daemon) ofConnectors(value func(*gateway.Connector) (v float64, ok bool)) map[string]float64 {
+	all := map[string]float64{}
 	set := d.current()
 	if set == nil {
-		return ends
+		return all
 	}
 	for _, c := range set.Connectors {
-		if used := set.lastCertificate(c); used != nil {
-			ends[c.Definition().Permalink] = float64(used.NotAfter.Unix())
+		if v, ok := value(c); ok {
+			all[c.Definition().Permalink] = v
 		}
 	}
-	return ends
+	return all
+}
+
+// clientCertificates returns the ends of the client certificates that were needed last, by connector, in Unix time.
+func (d *daemon) clientCertificates() map[string]float64 {
+	set := d.current()
+	return d.ofConnectors(func(c *gateway.Connector) (float64, bool) {
+		used := set.lastCertificate(c)
+		if used == nil {
+			return 0, false
+		}
+		return float64(used.NotAfter.Unix()), true
+	})
 }
 
 // pluginMetrics holds the metrics that show how well each plugin works, by its auth type.
