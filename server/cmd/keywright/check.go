@@ -27,8 +27,11 @@ type checkReport struct {
 	// State is the member state of the file, or nil.
 	State    *stateReport         `json:"state,omitempty"`
 	Problems []connectors.Problem `json:"problems"`
-	// Warnings lists probable mistakes.
+	// Warnings lists probable mistakes. If Strict is set, one of them is a failure.
 	Warnings []connectors.Problem `json:"warnings"`
+	Strict   bool                 `json:"strict,omitempty"`
+	// Places has what the configuration needs outside of this process, if that was asked for.
+	Places []place `json:"places,omitempty"`
 }
 
 type connectorReport struct {
@@ -64,10 +67,11 @@ type certificateReport struct {
 
 func checkCommand(a *app) *cobra.Command {
 	var flags configFlags
+	var strict, reach bool
 	c := a.jsonCommand("check", nil, func(c *cobra.Command, _ []string) (document, error) {
 		flags.readSecrets = flags.readSecrets || flags.secretsDir != "" || flags.user.TenantID != "" || flags.user.ID != ""
 		result := &checkReport{
-			File: flags.file, Secrets: flags.readSecrets,
+			File: flags.file, Secrets: flags.readSecrets, Strict: strict,
 			Connectors: []connectorReport{}, Problems: []connectors.Problem{}, Warnings: []connectors.Problem{},
 		}
 		set, err := a.load(c, &flags, func(o *connectors.Options) { o.Inspect = true })
@@ -86,10 +90,18 @@ func checkCommand(a *app) *cobra.Command {
 		for _, one := range set.Connectors {
 			result.Connectors = append(result.Connectors, flags.checkReport(set, one))
 		}
-		return result, nil
+		if reach {
+			if result.Places, err = a.reach(c, &flags, set); err != nil {
+				return nil, err
+			}
+		}
+		result.OK = (!strict || len(result.Warnings) == 0) && !slices.ContainsFunc(result.Places, func(p place) bool { return !p.OK })
+		return result, reportUnless(result.OK)
 	})
 	flags.add(c, "connectors.yaml")
 	c.Flags().BoolVar(&flags.readSecrets, "secrets", false, "read the secrets, and try the keys among them")
+	c.Flags().BoolVar(&strict, "strict", false, "exit with 1 for a warning, too")
+	c.Flags().BoolVar(&reach, "reach", false, "ask the hosts, the issuers and the store of state, without a credential, and look at clock and disks")
 	c.Flags().StringVar(&flags.user.TenantID, "tenant", "", "`ID` of a tenant whose secrets are read, too")
 	c.Flags().StringVar(&flags.user.ID, "user-id", "", "`ID` of a user whose secrets are read, too")
 	return c
@@ -130,11 +142,20 @@ func (r *checkReport) print(a *app) {
 			a.out.Line("connectors.%s.%s: %s ends at %s", c.Permalink, end.path, end.Subject, end.NotAfter.Format(time.RFC3339))
 		}
 	}
+	for i := range r.Places {
+		r.Places[i].print(a)
+	}
 	warnings := ""
 	if n := len(r.Warnings); n > 0 {
 		warnings = ", " + terminal.Count(n, "warning")
 	}
-	if r.OK {
+	if r.Strict && warnings != "" {
+		warnings += ", which --strict refuses"
+	}
+	if wrong := len(slices.DeleteFunc(slices.Clone(r.Places), func(p place) bool { return p.OK })); wrong > 0 {
+		warnings += fmt.Sprintf(", and %d of %s with a problem", wrong, terminal.Count(len(r.Places), "place"))
+	}
+	if len(r.Problems) == 0 {
 		a.out.Line("%s: %s, no problems%s%s", r.File, terminal.Count(len(r.Connectors), "connector"), warnings, r.secrets())
 	} else {
 		a.out.Line("%s%s", terminal.Count(len(r.Problems), "problem"), warnings)
@@ -208,7 +229,10 @@ func (a *app) excerptsFor(file string, problems, warnings []connectors.Problem) 
 		if _, ok := e.lines[p.File]; ok {
 			continue
 		}
-		text, _ := os.ReadFile(cmp.Or(p.File, file)) // without it, there is no line
+		text := a.stdin
+		if name := cmp.Or(p.File, file); name != stdinName {
+			text, _ = os.ReadFile(name) // without it, there is no line
+		}
 		e.lines[p.File] = nil
 		for line := range strings.SplitSeq(strings.TrimPrefix(string(text), "\ufeff"), "\n") {
 			e.lines[p.File] = append(e.lines[p.File], []rune(strings.Map(visible, connectors.Conceal(strings.TrimRight(line, "\r")))))

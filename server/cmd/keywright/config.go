@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net/url"
@@ -49,11 +50,29 @@ func (a *app) load(c *cobra.Command, f *configFlags, change func(*connectors.Opt
 	if change != nil {
 		change(&options)
 	}
-	set, err := connectors.Load(c.Context(), f.file, options)
+	set, err := a.read(c.Context(), f.file, options)
 	if err == nil {
 		a.cleanup(set.Close)
 	}
 	return set, err
+}
+
+// stdinName is the name of a file that is read from stdin. Its paths are relative to the working directory.
+const stdinName = "-"
+
+// read reads a file of connectors.
+func (a *app) read(ctx context.Context, name string, options connectors.Options) (*connectors.Set, error) {
+	const longest = 16 << 20 // more than a file may have
+	if name != stdinName {
+		return connectors.Load(ctx, name, options)
+	}
+	if a.stdin == nil { // otherwise a command reads it again
+		var err error
+		if a.stdin, err = io.ReadAll(io.LimitReader(a.in, longest)); err != nil {
+			return nil, fmt.Errorf("stdin cannot be read: %w", err)
+		}
+	}
+	return connectors.Read(ctx, name, a.stdin, options)
 }
 
 // useStore changes the options of a command that sends requests: it opens the store of state of the file.
@@ -92,7 +111,8 @@ func (a *app) options(c *cobra.Command, f *configFlags) (connectors.Options, err
 		}
 		variables[name] = value
 	}
-	if f.dev {
+	if f.dev && !a.warned {
+		a.warned = true // a command may read several files
 		a.printErr("keywright: --dev: plain http and private addresses are allowed, credentials may go out in the open")
 	}
 	first, secrets, err := f.secrets(func(dir string) host.Secrets { return secretstore.Dir(dir, time.Now) })

@@ -198,6 +198,8 @@ func (a *app) body(c *cobra.Command, data string) (io.Reader, error) {
 	switch {
 	case !isFile:
 		return strings.NewReader(data), nil
+	case name == "-" && a.stdin != nil:
+		return nil, misuse(c, "stdin has the configuration (-c -), and cannot have the body, too: give -d a file")
 	case name == "-":
 		content, err := io.ReadAll(a.in)
 		if err != nil {

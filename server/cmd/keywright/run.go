@@ -52,6 +52,10 @@ type app struct {
 	in       io.Reader
 	out, err *terminal.Printer
 	env      func(string) string
+	// stdin is the text of stdin, if that was a file of connectors.
+	stdin []byte
+	// warned reports whether the warning of --dev is on stderr.
+	warned bool
 	// cleanups are called when the command has ended, the last one first.
 	cleanups []func(context.Context) error
 	// failure is the [host.PluginFailure] of the last attempt.

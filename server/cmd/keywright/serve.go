@@ -55,6 +55,9 @@ func (a *app) runServe(c *cobra.Command, flags *serveFlags) error {
 	if flags.drainDelay < 0 || flags.drainDelay > maxDrainDelay {
 		return misuse(c, "--drain-delay is a time from 0s to %s", maxDrainDelay)
 	}
+	if flags.file == stdinName {
+		return misuse(c, "-c - is stdin, which cannot be watched for changes: name a file")
+	}
 	operators, logger, err := flags.begin(a, c, flags.dev)
 	if err != nil {
 		return err

@@ -1,0 +1,332 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/connectors/statestore"
+	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/operate/remedy"
+)
+
+const (
+	reachTime    = 10 * time.Second // the time for one host
+	reachAtOnce  = 16               // the number of hosts at once
+	maxOffset    = 30 * time.Second // the difference of two clocks from which on it is a problem
+	leastSpace   = 256 << 20        // the free bytes below which a disk is nearly full
+	lineOfAudit  = 529              // the bytes of a line of the audit log, on average
+	nobodySender = "none"           // the auth type that adds no credential
+)
+
+// place describes a host, the metadata of an issuer, the store of state, the clock or a file, as check --reach found it.
+type place struct {
+	Place string `json:"place"`
+	// For lists the members that name the place.
+	For []string `json:"for"`
+	OK  bool     `json:"ok"`
+	// Found says what was found, or what is wrong, and Remedy what to do about it.
+	Found        string  `json:"found"`
+	Remedy       string  `json:"remedy,omitempty"`
+	Milliseconds float64 `json:"milliseconds,omitempty"`
+	// offset is the time that the clock of a host is ahead of this machine's, if it has said so.
+	offset *time.Duration
+}
+
+func (p *place) fail(err error, stage host.Stage) {
+	p.Found, p.Remedy = host.Printable(err.Error()), remedy.Of(remedy.Fault{Err: err, Stage: stage})
+}
+
+// target is a place, and how it is asked.
+type target struct {
+	place
+	try func(ctx context.Context, p *place)
+}
+
+// reach looks for all that the configuration needs outside of this process.
+func (a *app) reach(c *cobra.Command, f *configFlags, checked *connectors.Set) ([]place, error) {
+	types := []string{nobodySender}
+	for _, connector := range checked.Connectors {
+		for _, auth := range connector.Definition().Auth {
+			types = append(types, auth.Type)
+		}
+	}
+	set, err := a.load(c, f, func(o *connectors.Options) { o.ReadSecrets, o.Host.BuiltIns = false, connectors.BuiltIns(types...) })
+	if err != nil {
+		return nil, err
+	}
+	ctx := host.WithUser(c.Context(), f.user)
+	if f.user == (host.User{}) {
+		ctx = c.Context()
+	}
+	targets := map[string]*target{}
+	for _, connector := range set.Connectors {
+		a.addTargets(targets, set, connector)
+	}
+	database := ""
+	if set.State != nil {
+		settings, err := set.State.Read(ctx)
+		database = settings.Path
+		targets["state"] = &target{place{Place: "state", For: []string{"state"}}, func(ctx context.Context, p *place) { a.reachState(ctx, set.State, database, err, p) }}
+	}
+	var wg sync.WaitGroup
+	places := make(chan struct{}, reachAtOnce)
+	for _, t := range targets {
+		wg.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			limited, cancel := context.WithTimeout(ctx, reachTime)
+			defer cancel()
+			began := time.Now()
+			t.try(limited, &t.place)
+			t.Milliseconds = float64(time.Since(began).Microseconds()) / 1000
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	var all []place
+	for _, key := range slices.Sorted(maps.Keys(targets)) {
+		t := targets[key]
+		slices.Sort(t.For)
+		t.For = slices.Compact(t.For)
+		if t.Found != "" {
+			all = append(all, t.place)
+		}
+	}
+	all = append(all, clockOf(all)...)
+	return append(all, filesOf(set.Settings.Audit, database)...), nil
+}
+
+// addTargets adds the hosts that a connector names, and the metadata of issuers. Connectors with the same rules share a host.
+func (a *app) addTargets(targets map[string]*target, set *connectors.Set, connector *gateway.Connector) {
+	d := connector.Definition()
+	add := func(key string, p place, member string, try func(ctx context.Context, p *place)) {
+		if targets[key] == nil {
+			targets[key] = &target{p, try}
+		}
+		targets[key].For = append(targets[key].For, "connectors."+d.Permalink+"."+member)
+	}
+	addHost := func(u *url.URL, member, purpose string) {
+		if strings.ContainsAny(u.Host, "*{") {
+			return // it depends on the tenant
+		}
+		config := senderOf(d, u, purpose)
+		key := config.Origins[0]
+		if config.Egress != nil || config.TLS != nil {
+			key += fmt.Sprint(" ", d.Permalink, config.TLS != nil)
+		}
+		add(key, place{Place: config.Origins[0]}, member, func(ctx context.Context, p *place) { reachHost(ctx, set.Host, config, p) })
+	}
+	base := connector.BaseURL()
+	addHost(base, "url", host.TLSForAPI)
+	for _, name := range d.Hosts {
+		addHost(&url.URL{Scheme: base.Scheme, Host: name}, "hosts", host.TLSForAPI)
+	}
+	for _, auth := range d.Auth {
+		info, _ := set.Host.Plugin(auth.Type)
+		for _, field := range info.Fields {
+			text, _ := auth.Config[field.Name].(string)
+			if field.Kind != abi.KindURL {
+				continue
+			}
+			if u, err := url.Parse(text); err == nil && u.Host != "" {
+				addHost(u, "auth.config."+field.Name, host.TLSForToken)
+			} else if strings.Contains(text, "discover(") {
+				add("metadata "+d.Permalink, place{}, "auth.config."+field.Name, func(ctx context.Context, p *place) { reachMetadata(ctx, set.Host, connector, p) })
+			}
+		}
+	}
+}
+
+// senderOf returns the configuration of a connector that sends no credential to the origin of u, over connections like those of d.
+func senderOf(d gateway.Definition, u *url.URL, purpose string) host.ConnectorConfig {
+	c := host.ConnectorConfig{Name: d.Permalink, Origins: []string{u.Scheme + "://" + u.Host}, Auth: host.Auths{{Type: nobodySender}}, Egress: d.Egress}
+	if d.TLS != nil && (len(d.TLS.For) == 0 || slices.Contains(d.TLS.For, purpose)) {
+		own := *d.TLS
+		own.For = []string{host.TLSForAPI}
+		c.TLS = &own
+	}
+	return c
+}
+
+// reachHost sends HEAD / to a host, without a credential. Any answer will do. Its Date compares the clocks.
+func reachHost(ctx context.Context, h *host.Host, config host.ConnectorConfig, p *place) {
+	connector, err := h.NewConnector(ctx, config)
+	if err != nil {
+		p.fail(err, "")
+		return
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodHead, config.Origins[0]+"/", nil)
+	if err != nil {
+		p.fail(err, "")
+		return
+	}
+	response, err := connector.Transport(nil).RoundTrip(request)
+	if err != nil {
+		p.fail(err, "")
+		return
+	}
+	_ = response.Body.Close()
+	p.OK, p.Found = true, fmt.Sprintf("it answers, with %d", response.StatusCode)
+	if date, err := http.ParseTime(response.Header.Get("Date")); err == nil {
+		offset := time.Until(date)
+		p.offset = &offset
+	}
+}
+
+// reachMetadata reads the metadata of issuers that a connector names, and asks the host of the endpoint that it names last.
+func reachMetadata(ctx context.Context, h *host.Host, connector *gateway.Connector, p *place) {
+	origin := connector.BaseURL()
+	origin.Host = strings.ReplaceAll(origin.Host, "*", "tenant")
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, origin.String(), nil)
+	if err != nil {
+		return
+	}
+	explained, err := connector.Upstream().Explain(request)
+	if err != nil {
+		p.Place = "metadata for " + connector.Definition().Permalink
+		p.fail(err, "")
+		if wrong, ok := errors.AsType[*host.Error](err); ok {
+			p.fail(err, wrong.Stage)
+		}
+		return
+	}
+	for _, step := range explained.Steps {
+		found := step.Discovery
+		if found == nil {
+			continue
+		}
+		p.Place = "metadata of " + found.Issuer
+		u, err := url.Parse(found.URL)
+		if err != nil {
+			p.fail(err, "")
+			return
+		}
+		if reachHost(ctx, h, senderOf(connector.Definition(), u, host.TLSForToken), p); !p.OK {
+			return
+		}
+		p.Found = found.Endpoint + " is " + found.URL + ", and " + p.Found
+	}
+}
+
+// reachState opens the store of state, unless that is a file that is not there yet. err is the error of reading its settings.
+func (a *app) reachState(ctx context.Context, s *connectors.State, file string, err error, p *place) {
+	if _, failed := os.Stat(file); file != "" && errors.Is(failed, fs.ErrNotExist) {
+		p.OK, p.Found = true, "it is not there yet, and serve makes it"
+		return
+	}
+	var store *statestore.Store
+	if err == nil {
+		store, err = a.openState(ctx, s)
+	}
+	if err == nil {
+		_, err = store.Database.Get(ctx, state.ID{})
+	}
+	if err != nil {
+		p.fail(err, "")
+		p.Remedy = cmp.Or(p.Remedy, "Compare the member state with the database, and look whether that is up.")
+		return
+	}
+	p.OK, p.Found = true, s.Type()+" answers"
+}
+
+// clockOf compares the clock of this machine with that of most hosts, or returns nothing if no host has said its time.
+func clockOf(all []place) []place {
+	var offsets []time.Duration
+	for _, p := range all {
+		if p.offset != nil {
+			offsets = append(offsets, *p.offset)
+		}
+	}
+	if len(offsets) == 0 {
+		return nil
+	}
+	slices.Sort(offsets)
+	median := offsets[len(offsets)/2]
+	for i := range all {
+		if p := &all[i]; p.offset != nil && (*p.offset-median).Abs() > maxOffset && len(offsets) > 2 {
+			p.Found += fmt.Sprintf(", and its clock is %s off that of others: signatures may be refused there", (*p.offset - median).Abs().Round(time.Second))
+		}
+	}
+	clock := place{Place: "clock", For: []string{"this machine"}, OK: median.Abs() <= maxOffset, Found: "it agrees with " + fmt.Sprint(len(offsets)) + " of the hosts"}
+	if !clock.OK {
+		clock.Found = fmt.Sprintf("it differs by %s from that of the hosts", median.Abs().Round(time.Second))
+		clock.Remedy = "Set the clock of this machine, with NTP: signatures and tokens depend on it."
+	}
+	return []place{clock}
+}
+
+// filesOf checks the rights and the space of the files that serve writes: the audit log, the database, and bodies in the temporary directory.
+func filesOf(log *connectors.Audit, database string) (all []place) {
+	add := func(member, file string, perUse int) {
+		p := place{Place: file, For: []string{member}, OK: true, Found: "it can be written"}
+		if err := writable(file); err != nil {
+			p.OK, p.Found, p.Remedy = false, err.Error(), "Let the user of the gateway write there."
+		} else if free, ok := freeSpace(filepath.Dir(file)); ok {
+			p.Found += fmt.Sprintf(", and %d MiB are free", free>>20)
+			if perUse > 0 {
+				p.Found += fmt.Sprintf(", for some %d million uses", free/uint64(perUse)/1e6)
+			}
+			if free < leastSpace {
+				p.OK, p.Remedy = false, "Make room on the disk, before it is full."
+			}
+		}
+		all = append(all, p)
+	}
+	if log != nil && log.File != "" {
+		add("gateway.audit.file", log.File, lineOfAudit)
+	}
+	if database != "" {
+		add("state.path", database, 0)
+	}
+	add("TMPDIR", filepath.Join(os.TempDir(), "*"), 0)
+	return all
+}
+
+// writable returns an error if this user cannot append to a file, or if it is not there, make one in its directory.
+func writable(name string) error {
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		if file, err = os.CreateTemp(filepath.Dir(name), ".keywright-check-*"); err == nil {
+			defer func() { _ = os.Remove(file.Name()) }()
+		}
+	}
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		err = fmt.Errorf("it cannot be written: %w", failed.Err)
+	}
+	if err != nil {
+		return err
+	}
+	return file.Close()
+}
+
+func (p *place) print(a *app) {
+	word := a.out.Green("ok")
+	if !p.OK {
+		word = a.out.Red("problem")
+	}
+	text := p.Found
+	if p.Remedy != "" {
+		text += ". " + p.Remedy
+	}
+	a.out.Line("%s: %s: %s (%s)", a.out.Bold(p.Place), word, text, shortList(slices.Clone(p.For)))
+}
