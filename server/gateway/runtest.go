@@ -32,6 +32,16 @@ func (g *Gateway) runTest(ctx context.Context, permalink string, t trial.Try) (*
 	if connector == nil {
 		return nil, generation.unknown(permalink)
 	}
+	result, err := g.testOn(ctx, generation, connector, t)
+	if err == nil && t.ClientAuths {
+		result = g.tryClientAuths(ctx, generation, connector, t, result)
+	}
+	return result, err
+}
+
+// testOn tests a connector of a generation.
+func (g *Gateway) testOn(ctx context.Context, generation *generation, connector *running, t trial.Try) (*trial.Result, error) {
+	permalink := connector.definition.Permalink
 	r, err := connector.newRequest(t)
 	if err != nil {
 		return nil, err
@@ -71,6 +81,71 @@ func (g *Gateway) runTest(ctx context.Context, permalink string, t trial.Try) (*
 	g.config.Observe(event)
 	setStages(result, event)
 	return result, nil
+}
+
+// tryClientAuths tests a connector once more with each other way in which its client may authenticate, as long as a token endpoint refuses
+// it. It returns the test that was not refused, or else first.
+func (g *Gateway) tryClientAuths(ctx context.Context, current *generation, connector *running, t trial.Try, first *trial.Result) *trial.Result {
+	index, ways := connector.clientAuths()
+	if len(ways) == 0 {
+		return first
+	}
+	best, tried := first, []trial.ClientAuth{clientAuthOf(ways[0], first)}
+	for _, way := range ways[1:] {
+		if !tried[len(tried)-1].Refused {
+			break
+		}
+		d := connector.definition
+		d.Auth = slices.Clone(d.Auth)
+		d.Auth[index].Config = maps.Clone(d.Auth[index].Config)
+		d.Auth[index].Config[clientAuth] = way
+		other, err := NewConnector(ctx, connector.host, d)
+		if err != nil {
+			continue // this way needs other fields
+		}
+		alone := &running{Connector: other, limits: connector.limits}
+		own := &generation{Setup: current.Setup, hosts: current.hosts, connectors: map[string]*running{d.Permalink: alone}}
+		result, err := g.testOn(ctx, own, alone, t)
+		if err != nil {
+			continue
+		}
+		if tried = append(tried, clientAuthOf(way, result)); !tried[len(tried)-1].Refused {
+			best = result
+		}
+	}
+	best.ClientAuths = tried
+	return best
+}
+
+// clientAuth is the name of the fields of auth types that say how a client authenticates at a token endpoint.
+const clientAuth = "client_auth"
+
+// clientAuths returns the values of the first such field of a connector, the one in use first, and the index of its authentication. There
+// are none if no auth type of the connector has the field.
+func (c *Connector) clientAuths() (index int, ways []string) {
+	for i, auth := range c.definition.Auth {
+		info, _ := c.host.Plugin(auth.Type)
+		for _, field := range info.Fields {
+			if field.Name == clientAuth && len(field.Enum) > 0 {
+				used, _ := auth.Config[clientAuth].(string)
+				used = cmp.Or(used, field.Default)
+				others := slices.DeleteFunc(slices.Clone(field.Enum), func(way string) bool { return way == used })
+				return i, append([]string{used}, others...)
+			}
+		}
+	}
+	return 0, nil
+}
+
+// clientAuthOf says what came of a test with a value of client_auth.
+func clientAuthOf(way string, result *trial.Result) trial.ClientAuth {
+	tried := trial.ClientAuth{Value: way}
+	event, _ := result.Event.(Event)
+	refused, ok := errors.AsType[*host.TokenError](event.Err)
+	if ok && refused.Status/100 == 4 && refused.Status != http.StatusTooManyRequests {
+		tried.Refused, tried.Status, tried.Code = true, refused.Status, refused.Code
+	}
+	return tried
 }
 
 // newRequest returns the request of a test, as a caller would send it.

@@ -77,6 +77,8 @@ func flagValues(f *pflag.Flag) func(*cobra.Command, []string) ([]string, bool) {
 			return []string{"debug", "info", "warn", "error"}, false
 		case "lang":
 			return []string{"go", "c", "assemblyscript", "rust"}, false
+		case "client-auth":
+			return []string{"both"}, false
 		case "paths":
 			return []string{"read", "all", "none"}, false
 		}

@@ -104,7 +104,7 @@ func TestFaultRemedies(t *testing.T) {
 	canaries := testworld.NewCanaries(t)
 	callers, operators := faultyGateway(t, canaries)
 	for connector, want := range map[string]struct{ cause, remedy string }{
-		"wrong-secret":          {"invalid_client", "The client id or its secret is wrong, or the server wants it in another place: compare both with those at the product, look for blanks, and try another client_auth, if the auth type has it."},
+		"wrong-secret":          {"invalid_client", "The client id or its secret is wrong, or the server wants it in another place: compare both with those at the product, look for blanks, and try another client_auth, if the auth type has it: keywright test --client-auth both does."},
 		"wrong-audience":        {"invalid_target", "The audience or resource is wrong: compare it with the one that the product names for the API."},
 		"expired-certificate":   {"the certificate ended at", "store a renewed one, with its key."},
 		"clock-off":             {"invalid_grant", "The clocks differ: that of the token endpoint is 2 h behind this machine's. Set the clock, with NTP."},

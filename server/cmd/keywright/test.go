@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -30,8 +31,8 @@ const operatorsToken = "KEYWRIGHT_ADMIN_TOKEN"
 
 type testFlags struct {
 	requestFlags
-	admin, tokenFile, caFile      string
-	include, description, askAnew bool
+	admin, tokenFile, caFile, clientAuth string
+	include, description, askAnew, yes   bool
 }
 
 func testCommand(a *app) *cobra.Command {
@@ -39,6 +40,9 @@ func testCommand(a *app) *cobra.Command {
 	c := a.jsonCommand("test", connectorAndPath, func(c *cobra.Command, args []string) (document, error) {
 		if c.Flags().Changed("config") {
 			return nil, misuse(c, "test asks the gateway that runs; it takes --admin URL, not -c")
+		}
+		if err := a.allowClientAuths(c, &flags); err != nil {
+			return nil, err
 		}
 		try, err := a.try(c, &flags, args)
 		if err != nil {
@@ -57,9 +61,29 @@ func testCommand(a *app) *cobra.Command {
 	c.Flags().BoolVarP(&flags.include, "include", "i", false, "write status and headers first")
 	c.Flags().BoolVar(&flags.description, "error-description", false, descriptionUsage)
 	c.Flags().BoolVar(&flags.askAnew, "ask-anew", false, "ask the token endpoint although it has refused the same request before: it may count a failed login")
+	c.Flags().StringVar(&flags.clientAuth, "client-auth", "", "`both`: if the token endpoint refuses the client, try each other client_auth, too, after a question: each may count a failed login")
+	c.Flags().BoolVar(&flags.yes, "yes", false, "with --client-auth both, do not ask")
 	c.Flags().StringP("config", "c", "", "") // other commands have it
 	c.Flags().Lookup("config").Hidden = true
 	return c
+}
+
+// allowClientAuths asks whether other ways of client_auth may be tried, if the command line says so.
+func (a *app) allowClientAuths(c *cobra.Command, f *testFlags) error {
+	switch {
+	case f.clientAuth == "" && f.yes:
+		return misuse(c, "--yes goes with --client-auth both")
+	case f.clientAuth == "" || f.clientAuth == "both" && f.yes:
+		return nil
+	case f.clientAuth != "both":
+		return misuse(c, "--client-auth is both, not %q", f.clientAuth)
+	}
+	a.err.Printf("Each client_auth that the token endpoint refuses may count as a failed login, and some lock a client after a few. Try? [y/N] ")
+	answer, _ := bufio.NewReader(a.in).ReadString('\n') // without one, it is no
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return errors.New("nothing was tried: answer y, or give --yes")
+	}
+	return nil
 }
 
 // try returns the test of the command line.
@@ -73,7 +97,7 @@ func (a *app) try(c *cobra.Command, f *testFlags, args []string) (trial.Try, err
 		return trial.Try{}, err
 	}
 	t := trial.Try{
-		Method: f.method, Headers: map[string]string{}, ErrorDescription: f.description, AskAnew: f.askAnew,
+		Method: f.method, Headers: map[string]string{}, ErrorDescription: f.description, AskAnew: f.askAnew, ClientAuths: f.clientAuth != "",
 		User: host.User{ID: f.userID, Email: f.user, TenantID: f.tenant},
 	}
 	for name, values := range header {
@@ -237,6 +261,7 @@ func (r testDocument) print(a *app) {
 		}
 		fmt.Fprintf(&b, "%s; %s\n", r.Refusal, anew)
 	}
+	writeClientAuths(&b, s, r)
 	for _, note := range []string{r.NoRecords, r.Cut} {
 		if note != "" {
 			b.WriteString(host.Printable(note) + "\n")
@@ -269,6 +294,26 @@ func writeStages(b *strings.Builder, s terminal.Style, r *trial.Result) {
 		remedy = ""
 	}
 	b.WriteString(remedy)
+}
+
+// writeClientAuths says what came of each client_auth, and which line to write.
+func writeClientAuths(b *strings.Builder, s terminal.Style, r testDocument) {
+	if r.flags.clientAuth != "" && len(r.ClientAuths) == 0 {
+		b.WriteString("The auth type of the connector has no client_auth.\n")
+	}
+	for i, tried := range r.ClientAuths {
+		text := s.Green("not refused")
+		switch {
+		case tried.Refused:
+			text = s.Red("refused") + host.Printable(fmt.Sprintf(", with %d %s", tried.Status, tried.Code))
+		case i > 0:
+			text += ": write this line into auth.config of the connector"
+		}
+		fmt.Fprintf(b, "client_auth: %s  %s\n", host.Printable(tried.Value), strings.TrimSpace(text))
+	}
+	if n := len(r.ClientAuths); n > 1 && r.ClientAuths[n-1].Refused {
+		b.WriteString("No client_auth helps: the client id or its secret is wrong.\n")
+	}
 }
 
 // writeIndented writes a text whose lines without two spaces before them are headings.

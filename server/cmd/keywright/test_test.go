@@ -38,6 +38,10 @@ connectors:
   - name: signed
     url: $API
     auth: {type: oauth_client_credentials, config: {client_id: me, client_secret: "{{ get_secret('key') }}", token_url: $API/token}}
+  - name: basic
+    url: $API
+    paths: ["/*"]
+    auth: {type: oauth_client_credentials, config: {client_id: me, client_secret: "{{ get_secret('key') }}", token_url: $API/basic}}
 `
 
 // testedGateway returns the URL of a gateway for callers, and that for operators, who need the token.
@@ -47,6 +51,12 @@ func testedGateway(t *testing.T, token string) (callers, operators string) {
 		switch r.URL.Path {
 		case "/wrong":
 			http.Error(w, `{"error":"invalid_client","error_description":"no such client"}`, http.StatusUnauthorized)
+		case "/basic":
+			if _, _, ok := r.BasicAuth(); !ok {
+				http.Error(w, `{"error":"invalid_client"}`, http.StatusBadRequest)
+				return
+			}
+			_, _ = io.WriteString(w, `{"access_token":"an-access-token-of-basic","token_type":"Bearer","expires_in":60}`)
 		case "/token":
 			http.Error(w, `{"error":"server_error"}`, http.StatusServiceUnavailable)
 		case "/refused":
@@ -265,4 +275,31 @@ func TestTestRemedies(t *testing.T) {
 	if _, _, errs := keywright(t.Context(), "test", "--admin", operators, "orders", "/refused"); strings.Count(errs, "ms\nThe API does not take the credential") != 1 {
 		t.Errorf("the API refused the request:\n%s", errs)
 	}
+}
+
+// keywright test finds the client_auth that a token endpoint takes, once the operator agrees, and says which line to write.
+func TestTestClientAuths(t *testing.T) {
+	_, operators := testedGateway(t, "")
+	both := []string{"test", "--admin", operators, "--client-auth", "both"}
+	exitsWith(t, exitFailure, "may count as a failed login, and some lock a client after a few. Try? [y/N] keywright: nothing was tried: answer y, or give --yes", append(both, "basic", "/ok")...)
+	var out, errs strings.Builder
+	if code := run(t.Context(), append(both, "basic", "/ok"), strings.NewReader("y\n"), &out, &errs, noEnvironment); code != exitOK || out.String() != "{}\n" {
+		t.Errorf("exit %d, %s", code, out.String())
+	}
+	for _, line := range []string{
+		"\nclient_auth: client_secret_post  refused, with 400 invalid_client\n",
+		"\nclient_auth: client_secret_basic  not refused: write this line into auth.config of the connector\n",
+	} {
+		if !strings.Contains(errs.String(), line) {
+			t.Errorf("no %q in\n%s", line, errs.String())
+		}
+	}
+	if text := out.String() + errs.String(); strings.Contains(text, "hunter2") || strings.Contains(text, "an-access-token") {
+		t.Errorf("a credential is in\n%s", text)
+	}
+	exitsWith(t, exitFailure, "client_auth: client_secret_basic  refused, with 401 invalid_client\nNo client_auth helps: the client id or its secret is wrong.\n", append(both, "--yes", "wrong")...)
+	exitsWith(t, exitFailure, "client_auth: client_secret_post  not refused\na caller", append(both, "--yes", "signed")...) // a 503 says nothing of the client
+	exitsWith(t, exitOK, "The auth type of the connector has no client_auth.", append(both, "--yes", "orders", "/ok")...)
+	exitsWith(t, exitUsage, "--client-auth is both", append(both[:3], "--client-auth", "basic", "basic")...)
+	exitsWith(t, exitUsage, "--yes goes with --client-auth both", append(both[:3], "--yes", "basic")...)
 }

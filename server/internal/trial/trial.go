@@ -111,6 +111,8 @@ type Try struct {
 	ErrorDescription bool `json:"error_description"`
 	// AskAnew asks token endpoints although the gateway remembers that they have refused the same request ([host.Trace].AskAnew).
 	AskAnew bool `json:"ask_anew"`
+	// ClientAuths tries each other client_auth that the auth type has, if a token endpoint refuses the client: each may count a failed login.
+	ClientAuths bool `json:"client_auths,omitempty"`
 }
 
 type plainTry Try
@@ -175,6 +177,8 @@ type Result struct {
 	Remedy string `json:"remedy,omitempty"`
 	// Refusal describes the refusal that the gateway remembers, if it has therefore not asked the token endpoint. Otherwise it is nil.
 	Refusal *EarlierRefusal `json:"refused,omitempty"`
+	// ClientAuths has the values of client_auth that were tried, if the test asked for that.
+	ClientAuths []ClientAuth `json:"client_auths,omitempty"`
 	// Request is the request for the API, masked. It is nil if the test's request was refused.
 	Request *Request `json:"request"`
 	// Exchanges are the requests to token endpoints. There are none if the token is from the cache.
@@ -187,6 +191,15 @@ type Result struct {
 	Milliseconds float64 `json:"milliseconds"`
 	// Event is the gateway.Event that describes the request as that of a caller. Observe of the gateway has had it.
 	Event any `json:"-"`
+}
+
+// ClientAuth is a value of the field client_auth that was tried, the configured one first.
+type ClientAuth struct {
+	Value string `json:"value"`
+	// Refused reports whether the token endpoint refused the client, with Status and Code.
+	Refused bool   `json:"refused"`
+	Status  int    `json:"status,omitempty"`
+	Code    string `json:"code,omitempty"`
 }
 
 // EarlierRefusal is a refusal of a token endpoint that the gateway remembers.

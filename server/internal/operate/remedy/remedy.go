@@ -150,7 +150,7 @@ func ofToken(e *host.TokenError) string {
 	return withClock("token endpoint", e.Offset, text)
 }
 
-const wrongClient = "The client id or its secret is wrong, or the server wants it in another place: compare both with those at the product, look for blanks, and try another client_auth, if the auth type has it."
+const wrongClient = "The client id or its secret is wrong, or the server wants it in another place: compare both with those at the product, look for blanks, and try another client_auth, if the auth type has it: keywright test --client-auth both does."
 
 // ofCode has the remedies for registered error codes of token endpoints.
 var ofCode = map[string]string{

@@ -69,6 +69,35 @@ func TestAuditLogOfTests(t *testing.T) {
 	)
 }
 
+// A test with another client_auth uses the secret as any other, and its lines have the connector.
+func TestAuditLogOfClientAuths(t *testing.T) {
+	c := testworld.NewCanaries(t)
+	issued := answering(c, c.Issued(time.Now))
+	login := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, _, basic := r.BasicAuth(); !basic {
+			http.Error(w, `{"error":"invalid_client"}`, http.StatusUnauthorized)
+			return
+		}
+		issued.ServeHTTP(w, r)
+	}))
+	t.Cleanup(login.Close)
+	text := "gateway: {audit: {file: LOG}}\nconnectors:\n" +
+		`  - {name: Orders, url: API/v1, auth: {type: oauth_client_credentials, config: {client_id: me, client_secret: "{{ get_secret('key') }}", token_url: ` + login.URL + `}}}` + "\n"
+	w := start(t, answering(c, testworld.Respond(http.StatusOK, "well")), text, func(config *daemon.Config) {
+		config.Options.Host.Secrets = host.MapSecrets{"key": c.Secret("the client's secret")}
+	})
+	w.Canaries = c
+	if _, body := w.test("orders", `{"client_auths": true}`); !strings.Contains(body, `{"value":"client_secret_basic","refused":false}`) {
+		t.Errorf("the test has %s", body)
+	}
+	w.checkUses(false,
+		"token connector=orders stage=token token_requests=1",
+		"test connector=orders status=502 problem=authentication-failed stage=token",
+		"token connector=orders token_requests=1",
+		"test connector=orders status=200 upstream_status=200 sent=1",
+	)
+}
+
 // threats.md 181: a token URL may have its host from a secret. The line of a token request does not have it.
 func TestAuditLogOfASecretTokenEndpoint(t *testing.T) {
 	c := testworld.NewCanaries(t)
