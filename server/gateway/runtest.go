@@ -90,30 +90,30 @@ func (g *Gateway) tryClientAuths(ctx context.Context, current *generation, conne
 	if len(ways) == 0 {
 		return first
 	}
-	best, tried := first, []trial.ClientAuth{clientAuthOf(ways[0], first)}
+	best, results := first, []trial.ClientAuth{clientAuthOf(ways[0], first)}
 	for _, way := range ways[1:] {
-		if !tried[len(tried)-1].Refused {
+		if !results[len(results)-1].Wrong {
 			break
 		}
 		d := connector.definition
 		d.Auth = slices.Clone(d.Auth)
 		d.Auth[index].Config = maps.Clone(d.Auth[index].Config)
 		d.Auth[index].Config[clientAuth] = way
-		other, err := NewConnector(ctx, connector.host, d)
+		variant, err := NewConnector(ctx, connector.host, d)
 		if err != nil {
 			continue // this way needs other fields
 		}
-		alone := &running{Connector: other, limits: connector.limits}
+		alone := &running{Connector: variant, limits: connector.limits}
 		own := &generation{Setup: current.Setup, hosts: current.hosts, connectors: map[string]*running{d.Permalink: alone}}
 		result, err := g.testOn(ctx, own, alone, t)
 		if err != nil {
 			continue
 		}
-		if tried = append(tried, clientAuthOf(way, result)); !tried[len(tried)-1].Refused {
+		if results = append(results, clientAuthOf(way, result)); !results[len(results)-1].Wrong {
 			best = result
 		}
 	}
-	best.ClientAuths = tried
+	best.ClientAuths = results
 	return best
 }
 
@@ -129,8 +129,8 @@ func (c *Connector) clientAuths() (index int, ways []string) {
 			if field.Name == clientAuth && len(field.Enum) > 0 {
 				used, _ := auth.Config[clientAuth].(string)
 				used = cmp.Or(used, field.Default)
-				others := slices.DeleteFunc(slices.Clone(field.Enum), func(way string) bool { return way == used })
-				return i, append([]string{used}, others...)
+				rest := slices.DeleteFunc(slices.Clone(field.Enum), func(way string) bool { return way == used })
+				return i, append([]string{used}, rest...)
 			}
 		}
 	}
@@ -138,14 +138,14 @@ func (c *Connector) clientAuths() (index int, ways []string) {
 }
 
 // clientAuthOf says what came of a test with a value of client_auth.
-func clientAuthOf(way string, result *trial.Result) trial.ClientAuth {
-	tried := trial.ClientAuth{Value: way}
-	event, _ := result.Event.(Event)
-	refused, ok := errors.AsType[*host.TokenError](event.Err)
-	if ok && refused.Status/100 == 4 && refused.Status != http.StatusTooManyRequests {
-		tried.Refused, tried.Status, tried.Code = true, refused.Status, refused.Code
+func clientAuthOf(way string, test *trial.Result) trial.ClientAuth {
+	result := trial.ClientAuth{Value: way}
+	event, _ := test.Event.(Event)
+	refusal, ok := errors.AsType[*host.TokenError](event.Err)
+	if ok && refusal.Status/100 == 4 && refusal.Status != http.StatusTooManyRequests {
+		result.Wrong, result.Status, result.Code = true, refusal.Status, refusal.Code
 	}
-	return tried
+	return result
 }
 
 // newRequest returns the request of a test, as a caller would send it.

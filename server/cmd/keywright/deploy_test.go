@@ -195,12 +195,15 @@ func TestAlerts(t *testing.T) {
 	rules, tests := readText(t, monitoring+"prometheus/keywright.rules.yaml"), readText(t, monitoring+"prometheus/keywright.rules.test.yaml")
 	page := readText(t, "../../../docs/operating.md")
 	alerts := regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(rules, -1)
-	if len(alerts) < 9 {
+	if len(alerts) < 18 {
 		t.Errorf("there are %d alerts", len(alerts))
 	}
 	for _, alert := range alerts {
 		if !regexp.MustCompile(`alertname: ` + alert[1] + `\n\s+eval_time: \w+\n\s+exp_alerts:`).MatchString(tests) {
 			t.Errorf("no test raises %s", alert[1])
+		}
+		if !regexp.MustCompile(alert[1] + `\n(.+\n)+          summary: .+\n          description: .+\n          console: "?/`).MatchString(rules) {
+			t.Errorf("%s does not say what is wrong, and which page of the console to look at", alert[1])
 		}
 		if !strings.Contains(page, "\n| `"+alert[1]+"` | ") {
 			t.Errorf("docs/operating.md does not have %s", alert[1])

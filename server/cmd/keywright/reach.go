@@ -21,9 +21,11 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/connectors/statestore"
 	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/identity"
 	"github.com/keywright/keywright/server/internal/operate/remedy"
 )
 
@@ -32,7 +34,6 @@ const (
 	reachAtOnce  = 16               // the number of hosts at once
 	maxOffset    = 30 * time.Second // the difference of two clocks from which on it is a problem
 	leastSpace   = 256 << 20        // the free bytes below which a disk is nearly full
-	lineOfAudit  = 529              // the bytes of a line of the audit log, on average
 	nobodySender = "none"           // the auth type that adds no credential
 )
 
@@ -43,15 +44,18 @@ type place struct {
 	For []string `json:"for"`
 	OK  bool     `json:"ok"`
 	// Found says what was found, or what is wrong, and Remedy what to do about it.
-	Found        string  `json:"found"`
-	Remedy       string  `json:"remedy,omitempty"`
-	Milliseconds float64 `json:"milliseconds,omitempty"`
+	Found  string `json:"found"`
+	Remedy string `json:"remedy,omitempty"`
 	// offset is the time that the clock of a host is ahead of this machine's, if it has said so.
 	offset *time.Duration
 }
 
-func (p *place) fail(err error, stage host.Stage) {
-	p.Found, p.Remedy = host.Printable(err.Error()), remedy.Of(remedy.Fault{Err: err, Stage: stage})
+func (p *place) fail(err error) {
+	fault := remedy.Fault{Err: err}
+	if failed, ok := errors.AsType[*host.Error](err); ok {
+		fault.Stage = failed.Stage
+	}
+	p.Found, p.Remedy = host.Printable(err.Error()), remedy.Of(fault)
 }
 
 // target is a place, and how it is asked.
@@ -72,9 +76,9 @@ func (a *app) reach(c *cobra.Command, f *configFlags, checked *connectors.Set) (
 	if err != nil {
 		return nil, err
 	}
-	ctx := host.WithUser(c.Context(), f.user)
-	if f.user == (host.User{}) {
-		ctx = c.Context()
+	ctx := c.Context()
+	if f.user != (host.User{}) {
+		ctx = host.WithUser(ctx, f.user)
 	}
 	targets := map[string]*target{}
 	for _, connector := range set.Connectors {
@@ -86,6 +90,9 @@ func (a *app) reach(c *cobra.Command, f *configFlags, checked *connectors.Set) (
 		database = settings.Path
 		targets["state"] = &target{place{Place: "state", For: []string{"state"}}, func(ctx context.Context, p *place) { a.reachState(ctx, set.State, database, err, p) }}
 	}
+	if set.Settings.User.Mode == identity.ModeJWT {
+		targets["sessions"] = &target{place{Place: "gateway.user", For: []string{"gateway.user"}}, func(ctx context.Context, p *place) { reachSessions(ctx, set, p) }}
+	}
 	var wg sync.WaitGroup
 	places := make(chan struct{}, reachAtOnce)
 	for _, t := range targets {
@@ -94,9 +101,7 @@ func (a *app) reach(c *cobra.Command, f *configFlags, checked *connectors.Set) (
 			defer func() { <-places }()
 			limited, cancel := context.WithTimeout(ctx, reachTime)
 			defer cancel()
-			began := time.Now()
 			t.try(limited, &t.place)
-			t.Milliseconds = float64(time.Since(began).Microseconds()) / 1000
 		})
 	}
 	wg.Wait()
@@ -171,18 +176,14 @@ func senderOf(d gateway.Definition, u *url.URL, purpose string) host.ConnectorCo
 // reachHost sends HEAD / to a host, without a credential. Any answer will do. Its Date compares the clocks.
 func reachHost(ctx context.Context, h *host.Host, config host.ConnectorConfig, p *place) {
 	connector, err := h.NewConnector(ctx, config)
-	if err != nil {
-		p.fail(err, "")
+	request, wrong := http.NewRequestWithContext(ctx, http.MethodHead, config.Origins[0]+"/", nil)
+	if err = cmp.Or(err, wrong); err != nil {
+		p.fail(err)
 		return
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodHead, config.Origins[0]+"/", nil)
+	response, err := answers.Final(connector.Transport(nil).RoundTrip(request))
 	if err != nil {
-		p.fail(err, "")
-		return
-	}
-	response, err := connector.Transport(nil).RoundTrip(request)
-	if err != nil {
-		p.fail(err, "")
+		p.fail(err)
 		return
 	}
 	_ = response.Body.Close()
@@ -197,34 +198,22 @@ func reachHost(ctx context.Context, h *host.Host, config host.ConnectorConfig, p
 func reachMetadata(ctx context.Context, h *host.Host, connector *gateway.Connector, p *place) {
 	origin := connector.BaseURL()
 	origin.Host = strings.ReplaceAll(origin.Host, "*", "tenant")
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, origin.String(), nil)
-	if err != nil {
-		return
-	}
+	request := (&http.Request{Method: http.MethodGet, URL: origin, Header: http.Header{}}).WithContext(ctx)
 	explained, err := connector.Upstream().Explain(request)
 	if err != nil {
 		p.Place = "metadata for " + connector.Definition().Permalink
-		p.fail(err, "")
-		if wrong, ok := errors.AsType[*host.Error](err); ok {
-			p.fail(err, wrong.Stage)
-		}
+		p.fail(err)
 		return
 	}
 	for _, step := range explained.Steps {
-		found := step.Discovery
-		if found == nil {
-			continue
+		if found := step.Discovery; found != nil {
+			u, _ := url.Parse(found.URL) // the host has checked it
+			p.Place = "metadata of " + found.Issuer
+			if reachHost(ctx, h, senderOf(connector.Definition(), u, host.TLSForToken), p); !p.OK {
+				return
+			}
+			p.Found = found.Endpoint + " is " + found.URL + ", and " + p.Found
 		}
-		p.Place = "metadata of " + found.Issuer
-		u, err := url.Parse(found.URL)
-		if err != nil {
-			p.fail(err, "")
-			return
-		}
-		if reachHost(ctx, h, senderOf(connector.Definition(), u, host.TLSForToken), p); !p.OK {
-			return
-		}
-		p.Found = found.Endpoint + " is " + found.URL + ", and " + p.Found
 	}
 }
 
@@ -242,11 +231,24 @@ func (a *app) reachState(ctx context.Context, s *connectors.State, file string, 
 		_, err = store.Database.Get(ctx, state.ID{})
 	}
 	if err != nil {
-		p.fail(err, "")
+		p.fail(err)
 		p.Remedy = cmp.Or(p.Remedy, "Compare the member state with the database, and look whether that is up.")
 		return
 	}
 	p.OK, p.Found = true, s.Type()+" answers"
+}
+
+// reachSessions reads the keys of sessions, as serve does.
+func reachSessions(ctx context.Context, set *connectors.Set, p *place) {
+	users, err := identity.New(ctx, set.Settings.User, identity.Options{Transport: set.Host.Base(), HTTP: set.Egress.AllowsHTTP})
+	if err == nil {
+		err = errors.Join(users.Ready(ctx), users.Close())
+	}
+	if err != nil {
+		p.fail(err)
+		return
+	}
+	p.OK, p.Found = true, "the keys of sessions can be read"
 }
 
 // clockOf compares the clock of this machine with that of most hosts, or returns nothing if no host has said its time.
@@ -261,31 +263,24 @@ func clockOf(all []place) []place {
 		return nil
 	}
 	slices.Sort(offsets)
-	median := offsets[len(offsets)/2]
-	for i := range all {
-		if p := &all[i]; p.offset != nil && (*p.offset-median).Abs() > maxOffset && len(offsets) > 2 {
-			p.Found += fmt.Sprintf(", and its clock is %s off that of others: signatures may be refused there", (*p.offset - median).Abs().Round(time.Second))
-		}
+	median := offsets[len(offsets)/2].Abs()
+	if median > maxOffset {
+		return []place{{
+			Place: "clock", For: []string{"this machine"}, Found: fmt.Sprintf("it differs by %s from that of the hosts", median.Round(time.Second)),
+			Remedy: "Set the clock of this machine, with NTP: signatures and tokens depend on it.",
+		}}
 	}
-	clock := place{Place: "clock", For: []string{"this machine"}, OK: median.Abs() <= maxOffset, Found: "it agrees with " + fmt.Sprint(len(offsets)) + " of the hosts"}
-	if !clock.OK {
-		clock.Found = fmt.Sprintf("it differs by %s from that of the hosts", median.Abs().Round(time.Second))
-		clock.Remedy = "Set the clock of this machine, with NTP: signatures and tokens depend on it."
-	}
-	return []place{clock}
+	return []place{{Place: "clock", For: []string{"this machine"}, OK: true, Found: "it agrees with that of the hosts"}}
 }
 
 // filesOf checks the rights and the space of the files that serve writes: the audit log, the database, and bodies in the temporary directory.
 func filesOf(log *connectors.Audit, database string) (all []place) {
-	add := func(member, file string, perUse int) {
+	add := func(member, file string) {
 		p := place{Place: file, For: []string{member}, OK: true, Found: "it can be written"}
 		if err := writable(file); err != nil {
 			p.OK, p.Found, p.Remedy = false, err.Error(), "Let the user of the gateway write there."
 		} else if free, ok := freeSpace(filepath.Dir(file)); ok {
 			p.Found += fmt.Sprintf(", and %d MiB are free", free>>20)
-			if perUse > 0 {
-				p.Found += fmt.Sprintf(", for some %d million uses", free/uint64(perUse)/1e6)
-			}
 			if free < leastSpace {
 				p.OK, p.Remedy = false, "Make room on the disk, before it is full."
 			}
@@ -293,12 +288,12 @@ func filesOf(log *connectors.Audit, database string) (all []place) {
 		all = append(all, p)
 	}
 	if log != nil && log.File != "" {
-		add("gateway.audit.file", log.File, lineOfAudit)
+		add("gateway.audit.file", log.File)
 	}
 	if database != "" {
-		add("state.path", database, 0)
+		add("state.path", filepath.Join(filepath.Dir(database), "*")) // to open the file itself would end the locks of the open store
 	}
-	add("TMPDIR", filepath.Join(os.TempDir(), "*"), 0)
+	add("TMPDIR", filepath.Join(os.TempDir(), "*"))
 	return all
 }
 
@@ -311,22 +306,13 @@ func writable(name string) error {
 		}
 	}
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
-		err = fmt.Errorf("it cannot be written: %w", failed.Err)
+		return fmt.Errorf("it cannot be written: %w", failed.Err)
 	}
-	if err != nil {
-		return err
-	}
-	return file.Close()
+	return errors.Join(err, file.Close())
 }
 
 func (p *place) print(a *app) {
-	word := a.out.Green("ok")
-	if !p.OK {
-		word = a.out.Red("problem")
-	}
-	text := p.Found
-	if p.Remedy != "" {
-		text += ". " + p.Remedy
-	}
+	word := map[bool]string{true: a.out.Green("ok"), false: a.out.Red("problem")}[p.OK]
+	text := strings.TrimSuffix(p.Found+". "+p.Remedy, ". ")
 	a.out.Line("%s: %s: %s (%s)", a.out.Bold(p.Place), word, text, shortList(slices.Clone(p.For)))
 }

@@ -148,6 +148,21 @@ connectors:
 	}
 }
 
+// The keys of sessions are read from where serve reads them.
+func TestReachSessions(t *testing.T) {
+	keys := `{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"1","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, keys) }))
+	defer server.Close()
+	file := "connectors: [{name: one, url: \"" + server.URL + "\", auth: {type: none}}]\ngateway: {user: {type: jwt, jwt: {issuer: x, audiences: [a], jwks_url: \"" + server.URL + "\"}}}"
+	if p := places(t, 0, file, "--dev")["gateway.user"]; !p.OK {
+		t.Errorf("the keys are %+v", p)
+	}
+	keys = "none"
+	if p := places(t, 1, file, "--dev")["gateway.user"]; p.OK || p.Found == "" {
+		t.Errorf("what is no JWK Set is %+v", p)
+	}
+}
+
 // An address that egress does not allow is not dialled.
 func TestReachEgress(t *testing.T) {
 	dialled := false

@@ -301,17 +301,17 @@ func writeClientAuths(b *strings.Builder, s terminal.Style, r testDocument) {
 	if r.flags.clientAuth != "" && len(r.ClientAuths) == 0 {
 		b.WriteString("The auth type of the connector has no client_auth.\n")
 	}
-	for i, tried := range r.ClientAuths {
+	for i, way := range r.ClientAuths {
 		text := s.Green("not refused")
 		switch {
-		case tried.Refused:
-			text = s.Red("refused") + host.Printable(fmt.Sprintf(", with %d %s", tried.Status, tried.Code))
+		case way.Wrong:
+			text = s.Red("refused") + host.Printable(fmt.Sprintf(", with %d %s", way.Status, way.Code))
 		case i > 0:
 			text += ": write this line into auth.config of the connector"
 		}
-		fmt.Fprintf(b, "client_auth: %s  %s\n", host.Printable(tried.Value), strings.TrimSpace(text))
+		fmt.Fprintf(b, "client_auth: %s  %s\n", host.Printable(way.Value), strings.TrimSpace(text))
 	}
-	if n := len(r.ClientAuths); n > 1 && r.ClientAuths[n-1].Refused {
+	if n := len(r.ClientAuths); n > 1 && r.ClientAuths[n-1].Wrong {
 		b.WriteString("No client_auth helps: the client id or its secret is wrong.\n")
 	}
 }

@@ -177,7 +177,7 @@ type Result struct {
 	Remedy string `json:"remedy,omitempty"`
 	// Refusal describes the refusal that the gateway remembers, if it has therefore not asked the token endpoint. Otherwise it is nil.
 	Refusal *EarlierRefusal `json:"refused,omitempty"`
-	// ClientAuths has the values of client_auth that were tried, if the test asked for that.
+	// ClientAuths has the values of client_auth that the test used, the configured one first, if it asked for that.
 	ClientAuths []ClientAuth `json:"client_auths,omitempty"`
 	// Request is the request for the API, masked. It is nil if the test's request was refused.
 	Request *Request `json:"request"`
@@ -193,13 +193,13 @@ type Result struct {
 	Event any `json:"-"`
 }
 
-// ClientAuth is a value of the field client_auth that was tried, the configured one first.
+// ClientAuth is a value of the field client_auth, and what came of it.
 type ClientAuth struct {
 	Value string `json:"value"`
-	// Refused reports whether the token endpoint refused the client, with Status and Code.
-	Refused bool   `json:"refused"`
-	Status  int    `json:"status,omitempty"`
-	Code    string `json:"code,omitempty"`
+	// Wrong reports whether the token endpoint refused the client, with Status and Code.
+	Wrong  bool   `json:"refused"`
+	Status int    `json:"status,omitempty"`
+	Code   string `json:"code,omitempty"`
 }
 
 // EarlierRefusal is a refusal of a token endpoint that the gateway remembers.

@@ -89,8 +89,8 @@ func (a *auditor) subject(c *host.Connector) *subject {
 	if s := a.subjects[c]; s != nil {
 		return s
 	}
-	for known, s := range a.subjects { // a test has a connector of its own
-		if known.Config().Name == c.Config().Name {
+	for key, s := range a.subjects { // a test has a connector of its own
+		if key.Config().Name == c.Config().Name {
 			return s
 		}
 	}
