@@ -207,6 +207,11 @@ func (v *visit) list() error {
 		return v.json(map[string]any{"connections": all, "words": words})
 	}
 	p := v.newPage("list")
-	p.List, p.User = all, connectpage.Printable(cmp.Or(user.Email, user.Username, user.ID))
+	p.List, p.User, p.Admin = all, nameOf(user), v.isAdmin(user) == nil
 	return v.show(http.StatusOK, p)
+}
+
+// nameOf returns the name by which a user knows the own account.
+func nameOf(user host.User) string {
+	return connectpage.Printable(cmp.Or(user.Email, user.Username, user.ID))
 }

@@ -92,6 +92,9 @@ func (v *visit) route(path string) error {
 	case path == "logo" && v.generation.connectors[path] == nil:
 		v.event.Pattern = "/connect/logo"
 		return v.serveMethods("GET, HEAD", v.logo)
+	case path == "tenant" && v.generation.connectors[path] == nil:
+		v.event.Pattern = "/connect/tenant"
+		return v.serveMethods("GET, POST", v.tenant)
 	case !more && r.Method == http.MethodDelete:
 		return v.serveMethods("GET, DELETE", v.connectorHandler("/connect/{permalink}", first, UseDisconnect, v.disconnect))
 	case !more:

@@ -35,6 +35,9 @@ type Consent struct {
 	// Languages is a directory with the texts of the pages in further languages, each in a file such as fr.json. It may change those in
 	// English and German, too.
 	Languages string `file:",path"`
+	// TenantAdmin is the claim of sessions, CLAIM=VALUE such as role=admin, whose users may see and end the connections of their tenant, and
+	// give what connectors ask of it, at /connect/tenant. Without it, nobody may.
+	TenantAdmin string
 	// Links allows links with which users connect an account without a session.
 	Links bool `default:"false"`
 
@@ -63,6 +66,9 @@ func (c *Consent) Check(allowHTTP bool) (all []host.Problem) {
 		case m.path == "url" && u.Scheme+"://"+u.Host != m.text:
 			all = append(all, host.Problem{Path: m.path, Message: "is not an origin: scheme and host, without a slash at the end, such as " + m.example})
 		}
+	}
+	if claim, value, _ := strings.Cut(c.TenantAdmin, "="); c.TenantAdmin != "" && (claim == "" || value == "") {
+		all = append(all, host.Problem{Path: "tenant_admin", Message: "is not CLAIM=VALUE, such as role=admin"})
 	}
 	if _, query, _ := strings.Cut(c.SignIn, "?"); c.SignIn != "" && !strings.Contains(query, back) {
 		all = append(all, host.Problem{Path: "sign_in", Message: "has no {back} in its query, so that nobody comes back: write it as in https://app.example.com/login?back={back}"})

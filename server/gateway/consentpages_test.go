@@ -351,7 +351,9 @@ func TestHostileNames(t *testing.T) {
 	const hostile = "<script>alert(1)</script>\u202eevil\x00"
 	w := newConsentWorld(t, acme, func(o *options, _ *gateway.Definition) {
 		o.Consent.Name = hostile
-		o.Users = users(func(*http.Request) (host.User, error) { return host.User{ID: "1", Email: hostile + strings.Repeat("x", 10_000)}, nil })
+		o.Users = users(func(*http.Request) (host.User, error) {
+			return host.User{ID: "1", Email: hostile + strings.Repeat("x", 10_000)}, nil
+		})
 	})
 	for _, path := range []string{"/connect", "/connect/crm", "/connect/crm/disconnect", "/connect/nope"} {
 		got := w.browser("1").open(path)
@@ -431,4 +433,3 @@ func TestListOfAccounts(t *testing.T) {
 		}
 	}
 }
-

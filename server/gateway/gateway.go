@@ -50,6 +50,8 @@ type Config struct {
 	Recordable func() error
 	// Connections keeps the accounts that users have connected. If it is nil, users do not see them.
 	Connections Connections
+	// Tenants is what the administrators of tenants may do. It may be nil.
+	Tenants Tenants
 }
 
 // Setup configures the connectors that a gateway serves, and who may use them. [Gateway.Use] replaces it as a whole.

@@ -22,8 +22,10 @@ type Page struct {
 	User, Host, ID string
 	// Scopes has what the user is asked to allow, in words.
 	Scopes []string
-	// List has the connections of the user.
+	// List has the connections of the user, or what there is of a tenant.
 	List any
+	// Admin reports whether the user is an administrator of a tenant.
+	Admin bool
 	// Path is that of this page. Back, SignIn and SignOut are URLs of pages of others, or "".
 	Path, Back, SignIn, SignOut string
 

@@ -112,7 +112,7 @@ func Run(ctx context.Context, c Config) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.audit.log.Close()) }()
-	d.gateway = gateway.New(gateway.Config{Logger: c.Logger, Clock: d.clock, Observe: d.request, Trace: begin, Recordable: d.audit.log.Err, Connections: d.people.connections})
+	d.gateway = gateway.New(gateway.Config{Logger: c.Logger, Clock: d.clock, Observe: d.request, Trace: begin, Recordable: d.audit.log.Err, Connections: d.people.connections, Tenants: administrators{d}})
 	var secure *tls.Config
 	if first.pair != nil {
 		d.certificate = &httpserver.Certificate{Logger: c.Logger, Clock: d.clock}
