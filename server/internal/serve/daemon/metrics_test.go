@@ -90,24 +90,6 @@ func TestUnconnectedUsers(t *testing.T) {
 	page(t, m, `keywright_authentication_failures_total{connector="crm",stage="token"} 1`)
 }
 
-// An operator sees which file is in use, and with which timeouts.
-func TestMetricsOfFile(t *testing.T) {
-	m := metricsOf()
-	if text := page(t, m); strings.Contains(text, "keywright_config_info{") {
-		t.Errorf("before a file is in use, the page has\n%s", text)
-	}
-	d := &daemon{recorder: console.NewRecorder(time.Now)}
-	d.metrics = newMetrics(d)
-	d.set = &inUse{Set: testworld.Must(connectors.Read(t.Context(), "connectors.yaml", []byte(`
-connectors:
-  - {name: CRM, permalink: crm, url: https://crm.example.com, auth: {type: none}, timeout: 90s}
-  - {name: ERP, permalink: erp, url: https://erp.example.com, auth: {type: none}}
-`), connectors.Options{}))(t)}
-	t.Cleanup(func() { testworld.Check(t, d.set.Close(context.WithoutCancel(t.Context()))) })
-	page(t, d.metrics, `keywright_config_info{sha256="`+d.set.SHA256+`"} 1`, `keywright_connector_timeout_seconds{connector="crm"} 90`,
-		`keywright_connector_timeout_seconds{connector="erp"} 15`)
-}
-
 // An operator sees how often a plugin failed, in which way, and how much fuel it takes. An auth type that is no longer in use is
 // not shown.
 func TestMetricsOfPlugins(t *testing.T) {

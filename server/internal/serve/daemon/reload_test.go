@@ -2,6 +2,7 @@ package daemon_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -405,4 +406,19 @@ func TestLaterLock(t *testing.T) {
 	w.refuses("plugins: [{name: acme, ref: 'registry.example/acme:1'}]\n"+echo, "is not in keywright.lock")
 	testworld.Check(t, os.WriteFile(filepath.Join(filepath.Dir(w.file), "keywright.lock"), []byte("not a lock"), 0o600))
 	w.says("keywright.lock cannot be read")
+}
+
+// The metrics say which file is in use, by its digest, and how long requests of its connectors may wait.
+func TestMetricsOfTheFileInUse(t *testing.T) {
+	text := "connectors: [{name: One, url: API, auth: {type: none}, timeout: 90s}, {name: Two, url: API, auth: {type: none}}]\n"
+	w := start(t, http.NotFound, text)
+	digest := func() string {
+		return fmt.Sprintf(`keywright_config_info{sha256="%x"} 1`, sha256.Sum256(testworld.Must(os.ReadFile(w.file))(t)))
+	}
+	first := digest()
+	w.metrics(first, `keywright_connector_timeout_seconds{connector="one"} 90`, `keywright_connector_timeout_seconds{connector="two"} 15`)
+	w.use(strings.ReplaceAll(text, "90s", "30s"))
+	if page := w.metrics(digest(), `keywright_connector_timeout_seconds{connector="one"} 30`); strings.Contains(page, first) {
+		t.Errorf("the file before is still on the page:\n%s", page)
+	}
 }
