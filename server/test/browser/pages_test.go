@@ -4,18 +4,17 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
+	"errors"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
-	devpage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
 	"github.com/keywright/keywright/host"
@@ -46,7 +45,7 @@ const consenting = `  - name: NAME
     consent: {account: {name: response.body.sub + '@orders.test'}}
     auth:
       type: oauth_authorization_code
-      config: {authorization_url: PROVIDER/auth, token_url: PROVIDER/token, revocation_url: PROVIDER/token/revocation, issuer: PROVIDER, client_id: web, client_secret: "{{ get_secret('client-secret') }}", scope: openid}
+      config: {authorization_url: PROVIDER/auth, token_url: PROVIDER/token, revocation_url: PROVIDER/token/revocation, issuer: PROVIDER, client_id: web, client_secret: "{{ get_secret('client-secret') }}", scope: openid, authorization_parameters: {prompt: login}}
 `
 
 const logo = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 120 32"><rect width="32" height="32" rx="8" fill="#1f5fbf"/><path d="M16 6 26 26H6z" fill="#fff"/><circle cx="60" cy="16" r="9" fill="#1f5fbf"/></svg>`
@@ -93,7 +92,8 @@ func newPagesDeployment(t *testing.T, more string, files map[string]string) *con
 	}
 	w.file = w.write(strings.NewReplacer("PROVIDER", w.provider.issuer, "SITE", w.app, "MORE", more).Replace(text))
 	for name, content := range files {
-		testworld.Check(t, os.WriteFile(filepath.Join(filepath.Dir(w.file), name), []byte(content), 0o600))
+		name = filepath.Join(filepath.Dir(w.file), name)
+		testworld.Check(t, errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(content), 0o600)))
 	}
 	testworld.Check(t, os.WriteFile(filepath.Join(filepath.Dir(w.file), "logo.svg"), []byte(logo), 0o600))
 	set := testworld.Must(connectors.Load(t.Context(), w.file, connectors.Options{OpenState: func(ctx context.Context, s *connectors.State, c *host.Config) (err error) {
@@ -121,9 +121,7 @@ func newPagesDeployment(t *testing.T, more string, files map[string]string) *con
 // language sets the languages that the user prefers.
 func (b *tab) language(accept string) {
 	b.t.Helper()
-	text := testworld.Must(json.Marshal(accept))(b.t)
 	testworld.Must(chromedp.Call(b.ctx, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Accept-Language": accept}}))(b.t)
-	_ = text
 }
 
 // look sets the width of the window, and the colours that the user prefers.
@@ -134,14 +132,247 @@ func (b *tab) look(width int64, scheme string) {
 	testworld.Check(b.t, chromedp.Do(b.ctx, chromedp.EmulateViewport(width, 800)))
 }
 
-// picture writes what the page looks like.
-func (b *tab) picture(name string) {
+// at opens a page of the gateway as if the user entered its address.
+func (b *tab) at(path string) {
 	b.t.Helper()
-	height := evaluate[int64](b, "document.documentElement.scrollHeight")
-	got := testworld.Must(chromedp.Call(b.ctx, devpage.CaptureScreenshot, devpage.CaptureScreenshotParams{}))(b.t)
-	_ = height
-	testworld.Check(b.t, os.WriteFile(name, got.Data, 0o644))
+	testworld.Check(b.t, chromedp.Do(b.ctx, chromedp.Navigate(b.w.gateway+path)))
 }
 
-var _ = fmt.Sprint
-var _ = time.Now
+// press moves with the keyboard to what has the words, and presses Enter.
+func (b *tab) press(words string) {
+	b.t.Helper()
+	var found []string
+	for range 20 {
+		testworld.Check(b.t, chromedp.Do(b.ctx, chromedp.KeyEvent("\t")))
+		text := evaluate[string](b, `(document.activeElement.innerText ?? "").replaceAll(/\s+/g, " ").trim()`)
+		if found = append(found, text); text == words {
+			testworld.Must(chromedp.RunResponse(b.ctx, chromedp.KeyEvent("\r")))(b.t)
+			return
+		}
+	}
+	b.t.Fatalf("with the keyboard, nobody comes to %q of %q on the page %s", words, found, b.shown())
+}
+
+// answer signs in at the provider and answers, with the keyboard.
+func (b *tab) answer(account, answer string) {
+	b.t.Helper()
+	testworld.Check(b.t, chromedp.Do(b.ctx, chromedp.KeyEvent("\t")))
+	evaluate[bool](b, `document.activeElement.value = "", document.activeElement.tagName === "INPUT"`)
+	testworld.Check(b.t, chromedp.Do(b.ctx, chromedp.KeyEvent(account)))
+	b.press(answer)
+}
+
+// shows fails the test unless the page has the words, fits its window, and has no part of the answer of a server in its address or history.
+func (b *tab) shows(words string) {
+	b.t.Helper()
+	if shown := b.shown(); !strings.Contains(shown, words) {
+		b.t.Errorf("the page does not say %q: %s\n%s", words, shown, b.w.log)
+	}
+	if wide := evaluate[int](b, "document.documentElement.scrollWidth - document.documentElement.clientWidth"); wide > 0 {
+		b.t.Errorf("the page with %q is %d pixels wider than its window", words, wide)
+	}
+	history := testworld.Must(chromedp.Run(b.ctx, chromedp.NavigationEntries()))(b.t)
+	for _, entry := range history.Entries {
+		if strings.HasPrefix(entry.URL, b.w.gateway) && strings.Contains(entry.URL, "?") {
+			b.t.Errorf("the history has %s", entry.URL)
+		}
+	}
+}
+
+// axe fails the test if axe-core finds something in the page, also in the dark, or with text of twice the size, with which the page still fits.
+func (b *tab) axe() {
+	b.t.Helper()
+	script := testworld.Must(os.ReadFile("../console/node_modules/axe-core/axe.min.js"))(b.t)
+	for _, scheme := range []string{"dark", "light"} {
+		b.look(360, scheme)
+		for _, size := range []string{"200%", ""} {
+			evaluate[bool](b, `document.documentElement.style.fontSize = "`+size+`", true`)
+			evaluate[bool](b, string(script)+"\n;true")
+			found := evaluate[[]string](b, `axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.map(v => v.id + ": " + v.help + " " + v.nodes.map(n => n.html + n.failureSummary)))`)
+			wide := evaluate[int](b, "document.documentElement.scrollWidth - document.documentElement.clientWidth")
+			if len(found) > 0 || wide > 0 {
+				b.t.Errorf("%s, text %s: axe finds %q, and the page is %d pixels too wide: %s", scheme, size, found, wide, b.shown())
+			}
+		}
+	}
+}
+
+// tasks are what people do at these pages, and the words that they read, in each language.
+var tasks = map[string]map[string]string{
+	"en": {
+		"ask": "Acme asks to use your Orders account It may: know which account it is You sign in at localhost:", "continue": "Continue", "not now": "Not now", "connected": "Orders is connected Acme can now use your Orders account.",
+		"list": "Your connections", "row": "✓ Connected ada@orders.test", "other row": "✓ Connected bob@orders.test", "change": "Change account Orders", "disconnect": "Disconnect Orders", "end": "Disconnect Orders? Acme cannot use your Orders account from then on.",
+		"keep": "Keep Orders", "ended": "Disconnected Acme cannot use your Orders account any more.", "refused": "Not connected Nothing has changed.", "unchanged": "Nothing has changed Orders stays connected as it was.", "connect": "Connect Orders", "over": "finished before",
+		"retry": "Try again", "other": "in the same browser",
+	},
+	"de": {
+		"ask": "Acme möchte Ihr Konto bei Orders nutzen Damit erlauben Sie: know which account it is Sie melden sich bei localhost:", "continue": "Weiter", "not now": "Jetzt nicht", "connected": "Orders ist verbunden Acme kann jetzt Ihr Konto bei Orders nutzen.",
+		"list": "Ihre Verbindungen", "row": "✓ Verbunden ada@orders.test", "other row": "✓ Verbunden bob@orders.test", "change": "Konto wechseln Orders", "disconnect": "Trennen Orders", "end": "Orders trennen? Acme kann Ihr Konto bei Orders danach nicht mehr nutzen.",
+		"keep": "Behalten Orders", "ended": "Getrennt Acme kann Ihr Konto bei Orders nicht mehr nutzen.", "refused": "Nicht verbunden Es hat sich nichts geändert.", "unchanged": "Es hat sich nichts geändert Orders bleibt verbunden wie bisher.", "connect": "Verbinden Orders", "over": "schon abgeschlossen",
+		"retry": "Noch einmal versuchen", "other": "im selben Browser",
+	},
+}
+
+// With the keyboard alone and a window of 360 pixels, a user refuses, connects, comes back, connects another account, and ends it, in both
+// languages. All pages are free of barriers.
+// threats.md 133, threats.md 134
+func TestTasksOfUsers(t *testing.T) {
+	for language, words := range tasks {
+		t.Run(language, func(t *testing.T) {
+			w := newPagesDeployment(t, "", nil)
+			b := open(w.deployment)
+			b.language(language)
+			b.look(360, "light")
+			b.signIn(ann)
+			b.at("/connect/orders")
+			b.shows(words["ask"])
+			b.axe()
+			b.press(words["not now"])
+			b.shows(words["list"])
+			b.press(words["connect"])
+			b.answer("ada", "Refuse")
+			b.shows(words["refused"])
+			b.axe()
+			b.press(words["retry"])
+			b.answer("ada", "Allow")
+			b.shows(words["connected"])
+			b.axe()
+			b.press(words["list"])
+			b.shows(words["row"])
+			b.axe()
+			b.press(words["change"])
+			b.answer("bob", "Refuse")
+			b.shows(words["unchanged"])
+			b.press(words["list"])
+			b.press(words["change"])
+			b.answer("bob", "Allow")
+			b.shows(words["connected"])
+			b.press(words["list"])
+			b.shows(words["other row"])
+			b.press(words["disconnect"])
+			b.shows(words["end"])
+			b.axe()
+			b.press(words["keep"])
+			b.shows(words["other row"])
+			b.press(words["disconnect"])
+			b.press(words["disconnect"])
+			b.shows(words["ended"])
+			b.axe()
+		})
+	}
+}
+
+// F5, the button back, a second tab and another browser show the right words. Nobody loses a connection by them.
+// threats.md 132, threats.md 572
+func TestReloadBackAndTabs(t *testing.T) {
+	w := newPagesDeployment(t, "", nil)
+	b, words := open(w.deployment), tasks["en"]
+	b.language("en")
+	b.look(360, "light")
+	b.at("/connect")
+	if at := evaluate[string](b, "location.href"); !strings.HasPrefix(at, w.app+"/page") || !strings.Contains(b.shown(), "where users sign in") {
+		t.Fatalf("without a session, the browser is at %s", at)
+	}
+	if back := evaluate[string](b, `new URLSearchParams(location.search).get("back")`); back != w.gateway+"/connect" {
+		t.Errorf("the way back is %s", back)
+	}
+	b.at("/connect")
+	b.shows("Please sign in")
+	b.axe()
+	b.signIn(ann)
+	b.at("/connect/orders")
+	b.press(words["continue"])
+	first := evaluate[string](b, "location.href")
+	b.at("/connect/long")
+	b.press(words["continue"])
+	b.answer("ada", "Allow") // the second tab comes back first
+	b.shows("Customer-Relationship-Management of Contoso is connected")
+	testworld.Check(t, chromedp.Do(b.ctx, chromedp.Navigate(first)))
+	b.answer("ada", "Allow")
+	for range 2 {
+		b.shows(words["connected"])
+		testworld.Must(chromedp.RunResponse(b.ctx, chromedp.Evaluate[chromedp.Void]("location.reload()")))(t)
+	}
+	b.at("/connect/long/done")
+	b.shows("Customer-Relationship-Management of Contoso is connected")
+	b.at("/connect")
+	evaluate[bool](b, "history.back(), true")
+	for at := ""; at != "complete/connect/long/done"; { // the time of the browser ends this
+		at, _ = chromedp.Run(b.ctx, chromedp.Evaluate[string]("document.readyState + location.pathname"))
+		if b.ctx.Err() != nil {
+			t.Fatalf("after the button back, the browser is at %s", at)
+		}
+	}
+	b.shows("Customer-Relationship-Management of Contoso is connected")
+	b.at("/connect")
+	b.shows(words["row"])
+
+	ann := w.agent(ann)
+	begun := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, w.gateway+"/connect/orders", http.NoBody))(t)
+	begun.AddCookie(&http.Cookie{Name: "session", Value: ann.session})
+	response := testworld.Must(ann.client.Do(begun))(t)
+	_ = response.Body.Close()
+	back := ann.answer(response.Header.Get("Location"), "eve", "allow")
+	testworld.Check(t, chromedp.Do(b.ctx, chromedp.Navigate(back.String()))) // the other browser gets the address
+	b.shows(words["other"])
+	b.axe()
+	b.at("/connect")
+	b.shows(words["row"])
+}
+
+// Texts that are two fifths longer break no page in a window of 360 pixels, also from right to left.
+func TestLongTexts(t *testing.T) {
+	var english map[string]string
+	testworld.Check(t, json.Unmarshal(testworld.Must(os.ReadFile("../../gateway/internal/connectpage/words/en.json"))(t), &english))
+	longer := map[string]string{}
+	for key, text := range english {
+		longer[key] = text + strings.Repeat("ẅ", len(text)*2/5)
+	}
+	longer["dir"] = "rtl"
+	w := newPagesDeployment(t, "    languages: languages", map[string]string{"languages/ar.json": string(testworld.Must(json.Marshal(longer))(t))})
+	b := open(w.deployment)
+	b.language("ar")
+	b.look(360, "light")
+	b.at("/connect")
+	b.at("/connect")
+	b.shows("Please sign inẅẅẅẅẅ")
+	b.signIn(ann)
+	for path, words := range map[string]string{
+		"/connect": "Your connectionsẅẅẅẅẅẅ", "/connect/long": "asks to use your Customer-Relationship-Management of Contoso accountẅẅ", "/connect/long/disconnect": "Disconnect Customer-Relationship-Management of Contoso?ẅẅ", "/connect/callback/long?code=x": "This did not workẅẅẅẅẅẅ",
+	} {
+		b.at(path)
+		if strings.Contains(path, "?") {
+			b.at("/connect/long/done")
+		}
+		b.shows(words)
+		b.axe()
+	}
+}
+
+// The element lists in a page of another origin, connects in a window of its own, and lists again when that is closed.
+// threats.md 577
+func TestElementInAPage(t *testing.T) {
+	w := newPagesDeployment(t, "", nil)
+	b := open(w.deployment)
+	b.signIn(ann)
+	b.visit(strings.Replace(w.app, "localhost", "127.0.0.1", 1), `<p>`) // the page of an origin that is not allowed
+	const element = `<script src="GATEWAY/connect/element.js"></script><keywright-connections></keywright-connections>`
+	text := `document.querySelector("keywright-connections").shadowRoot?.querySelector("ul")?.innerText ?? ""`
+	failed := evaluate[string](b, `new Promise(done => { const s = document.createElement("script"); s.src = "`+w.gateway+`/connect/element.js"; s.onload = () => {
+		const e = document.createElement("keywright-connections"); e.addEventListener("error", () => done("error")); e.addEventListener("load", () => done("load")); document.body.append(e) }; document.head.append(s) })`)
+	if failed != "error" {
+		t.Errorf("in the page of another origin, there is %s", failed)
+	}
+	b.visit(w.app, strings.ReplaceAll(element, "GATEWAY", w.gateway))
+	wait := `new Promise(done => { const e = document.querySelector("keywright-connections"), look = () => (` + text + `).includes(WORDS) ? done(true) : requestAnimationFrame(look); look() })`
+	evaluate[bool](b, strings.Replace(wait, "WORDS", `"Not connected"`, 1))
+	a := w.agent(ann) // the user connects in the window
+	r := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, w.gateway+"/connect/orders", http.NoBody))(t)
+	r.AddCookie(&http.Cookie{Name: "session", Value: a.session})
+	evaluate[bool](b, `window.open = () => window.opened = {closed: false}, [...document.querySelector("keywright-connections").shadowRoot.querySelectorAll("button")].find(b => b.ariaLabel === "Connect Orders").click(), true`)
+	response := testworld.Must(a.client.Do(r))(t)
+	_ = response.Body.Close()
+	a.get(a.answer(response.Header.Get("Location"), "ada", "allow").String())
+	evaluate[bool](b, `window.opened.closed = true`)
+	evaluate[bool](b, strings.Replace(wait, "WORDS", `"ada@orders.test"`, 1))
+}
