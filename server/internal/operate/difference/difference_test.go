@@ -164,7 +164,7 @@ func TestTokenEndpointElsewhere(t *testing.T) {
 // neutral has the members of which no change allows more, as patterns of their paths.
 var neutral = []string{
 	"name", "headers.*.name", "headers.*.value", "query.*.name", "query.*.value", "response.content_type", "tls.certificate", "tls.key", "tls.pkcs12", "tls.passphrase", "tls.for",
-	"timeout", "streams.silence", "refresh_ahead", "gateway.access_log",
+	"timeout", "streams.silence", "refresh_ahead", "gateway.access_log", "consent.*", "consent.account.*",
 }
 
 // Each field of a definition and of the settings is a member of the difference, and it is known what its changes allow. A field that is

@@ -351,7 +351,7 @@ func (v *verifier) count(m *members, sum [32]byte) {
 	}
 	v.Ended = m.Use == "end"
 	switch m.Use {
-	case "begin", "end":
+	case "begin", "end", "act":
 	case "lost":
 		v.Lost += m.Uses
 	default:

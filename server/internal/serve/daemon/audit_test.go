@@ -46,7 +46,7 @@ func auditLines(t *testing.T, path string) (uses []map[string]any) {
 	for line := range strings.Lines(string(text)) {
 		use := map[string]any{}
 		testworld.Check(t, json.Unmarshal([]byte(line), &use))
-		if use["use"] != "begin" && use["use"] != "end" {
+		if use["use"] != "begin" && use["use"] != "end" && use["use"] != "act" {
 			uses = append(uses, use)
 		}
 	}
@@ -366,7 +366,7 @@ func TestAuditLogOfAConsent(t *testing.T) {
 		"callback user=ann connector=drive pattern=/connect/callback/{permalink} status=502 problem=consent-failed stage=token",
 		"consent user=ann connector=drive pattern=/connect/{permalink} status=200",
 		"token user=ann connector=drive token_requests=1",
-		"callback user=ann connector=drive pattern=/connect/callback/{permalink} status=200",
+		"callback user=ann connector=drive pattern=/connect/callback/{permalink} status=303",
 		"token user=ann connector=drive token_requests=1",
 		"request user=ann connector=drive status=200 upstream_status=200 sent=1",
 		"token user=ann connector=drive token_requests=1",

@@ -208,7 +208,7 @@ func TestDatabaseCanaries(t *testing.T) {
 		t.Run(driver, func(t *testing.T) {
 			k := keep(t, driver)
 			ann := k.browser(k.users[0])
-			if status, body := ann.send("GET", ann.begin(&k.hidden, k.connectors["oauth_authorization_code"])); status != http.StatusOK {
+			if status, body := ann.send("GET", ann.begin(&k.hidden, k.connectors["oauth_authorization_code"])); status != http.StatusSeeOther {
 				t.Fatalf("the consent ends with %d %s", status, body)
 			}
 			for _, authType := range slices.Sorted(maps.Keys(k.connectors)) {
