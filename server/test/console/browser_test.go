@@ -33,8 +33,8 @@ type tab struct {
 	complaints []string
 }
 
-// open opens a browser that reaches the loopback alone.
-func open(w *deployment) *tab {
+// open opens a browser that reaches the loopback alone, with some more flags.
+func open(w *deployment, flags ...chromedp.ExecAllocatorOption) *tab {
 	w.t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1"),
@@ -45,6 +45,7 @@ func open(w *deployment) *tab {
 			c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // chromium ends with the test
 		}),
 	)
+	options = append(options, flags...)
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	w.t.Cleanup(cancel)
 	ctx, stop := chromedp.NewExecAllocator(ctx, options...)
@@ -119,7 +120,7 @@ func (b *tab) scripts(on bool) {
 func (b *tab) logIn(path string) {
 	b.t.Helper()
 	b.visit(path)
-	b.do("logging in", chromedp.KeyEvent(b.w.token), chromedp.KeyEvent("\r"), chromedp.WaitVisible(chromedp.CSS("nav")))
+	b.do("logging in", chromedp.KeyEvent(b.w.token), chromedp.KeyEvent("\r"), chromedp.WaitVisible(chromedp.CSS("nav.row")))
 }
 
 // pages returns the paths of all pages that links lead to from the first one.

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -76,8 +77,8 @@ type deployment struct {
 	log    testworld.Log
 }
 
-// newDeployment runs a gateway. With login, operators log in with a token.
-func newDeployment(t *testing.T, login bool) *deployment {
+// newDeployment runs a gateway. With login, operators log in with a token. In the files of parts, by their names, are more connectors.
+func newDeployment(t *testing.T, login bool, parts ...string) *deployment {
 	t.Helper()
 	w := &deployment{Canaries: testworld.NewCanaries(t), t: t, clock: testworld.NewClock(time.Now())}
 	w.issued = w.Word("the issued token")
@@ -90,6 +91,10 @@ func newDeployment(t *testing.T, login bool) *deployment {
 		case r.URL.Path == "/token/customers":
 			rw.Header().Set("Content-Type", "application/json")
 			_, _ = fmt.Fprintf(rw, `{"access_token": %q, "token_type": "Bearer", "expires_in": 3600}`, w.issued)
+			return
+		case strings.HasPrefix(r.URL.Path, "/status/"):
+			status, _ := strconv.Atoi(strings.Split(r.URL.Path, "/")[2])
+			rw.WriteHeader(status)
 			return
 		case r.URL.Path == "/token" && w.starting.Load():
 			rw.WriteHeader(http.StatusServiceUnavailable)
@@ -109,7 +114,13 @@ func newDeployment(t *testing.T, login bool) *deployment {
 	t.Cleanup(api.Close)
 	dir := t.TempDir()
 	w.file = filepath.Join(dir, "connectors.yaml")
-	w.write("connectors.yaml", strings.ReplaceAll(file, "API", api.URL))
+	text := file
+	for i, part := range parts {
+		text = "connectors_dir: teams\n" + strings.TrimPrefix(text, "connectors_dir: teams\n")
+		testworld.Check(t, os.MkdirAll(filepath.Join(dir, "teams"), 0o700))
+		w.write(fmt.Sprintf("teams/team-%c.yaml", 'a'+i), strings.ReplaceAll(part, "API", api.URL))
+	}
+	w.write("connectors.yaml", strings.ReplaceAll(text, "API", api.URL))
 	w.write("keys.json", `{"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "2026-05", "alg": "EdDSA", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`)
 	secrets := host.MapSecrets{"state-key": base64.StdEncoding.EncodeToString([]byte("0123456789abcdefghijklmnopqrstuv"))}
 	w.Hide("the state key", secrets["state-key"])
