@@ -26,7 +26,7 @@ type AuthorizationResponse struct {
 	Binding string
 }
 
-// EndedConsent says whose consent has ended.
+// EndedConsent says whose consent has consent.
 type EndedConsent struct {
 	// Connector is the name of the connector.
 	Connector string
@@ -41,22 +41,22 @@ type EndedConsent struct {
 // Each consent is ended once, with or without an error. The error is a [*ConsentError] if the consent does not count. Otherwise it is
 // an [Error] of the exchange, or of the store that does not keep the grant, or the error of a store that does not return the consent.
 // Nothing is kept if there is an error.
-func (h *Host) Callback(ctx context.Context, back AuthorizationResponse, connector func(name string) *Connector) (ended EndedConsent, err error) {
+func (h *Host) Callback(ctx context.Context, back AuthorizationResponse, connector func(name string) *Connector) (consent EndedConsent, err error) {
 	if h.config.State == nil {
-		return ended, errors.New("the host has no State, so that no consent is under way")
+		return consent, errors.New("the host has no State, so that no consent is under way")
 	}
 	pending, err := h.takeConsent(ctx, back)
 	if err != nil {
-		return ended, err
+		return consent, err
 	}
 	name := pending.Connector
-	ended = EndedConsent{name, pending.User}
+	consent = EndedConsent{name, pending.User}
 	if wrong := cmp.Or(pending.foreign(ctx, back), pending.answer(back.Response)); wrong != nil {
-		return ended, wrong
+		return consent, wrong
 	}
 	c := connector(name)
 	if c == nil || !c.NeedsConsent() || c.node != h.config.State.node || subtle.ConstantTimeCompare(c.configDigest(), pending.Config) != 1 {
-		return ended, &ConsentError{Reason: ConsentUnknown, Text: "the connector was changed since the consent began: begin again"}
+		return consent, &ConsentError{Reason: ConsentUnknown, Text: "the connector was changed since the consent began: begin again"}
 	}
 	if _, there := UserFrom(ctx); !there && pending.User != nil {
 		ctx = WithUser(ctx, *pending.User)
@@ -65,9 +65,9 @@ func (h *Host) Callback(ctx context.Context, back AuthorizationResponse, connect
 		Code: back.Response.Get(pending.CodeParameter), Verifier: pending.Verifier, RedirectURI: pending.RedirectURI, Nonce: pending.Nonce,
 	})
 	if errors.Is(err, hostfn.ErrIDToken) {
-		return ended, forged(err.Error())
+		return consent, forged(err.Error())
 	}
-	return ended, err
+	return consent, err
 }
 
 // takeConsent takes the consent that a browser came back from. Nobody else gets it.

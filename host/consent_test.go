@@ -110,15 +110,15 @@ func back(request url.Values, code string) host.AuthorizationResponse {
 // finish ends a consent of a user at a host.
 func finish(t *testing.T, w *world, c *host.Connector, user host.User, b host.AuthorizationResponse) error {
 	t.Helper()
-	ended, err := w.host.Callback(forUser(t, user), b, func(name string) *host.Connector {
+	got, err := w.host.Callback(forUser(t, user), b, func(name string) *host.Connector {
 		if c != nil && name != c.Config().Name {
 			t.Errorf("the connector %q is asked for", name)
 		}
 		return c
 	})
 	w.OutError("the error of Callback", err)
-	if err == nil && (ended.Connector != c.Config().Name || ended.User == nil != (user == host.User{}) || ended.User != nil && ended.User.ID != user.ID) {
-		t.Errorf("the consent is that of %+v", ended)
+	if err == nil && (got.Connector != c.Config().Name || got.User == nil != (user == host.User{}) || got.User != nil && got.User.ID != user.ID) {
+		t.Errorf("the consent is that of %+v", got)
 	}
 	return err
 }

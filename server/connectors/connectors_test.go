@@ -120,7 +120,7 @@ plugins:
 		`connectors.yaml:8:9: connectors.crm.auth.config.client_secrt: is not a field of auth type oauth_client_credentials; did you mean "client_secret"?`,
 		`connectors.yaml:9:20: connectors.crm.auth.config.token_url: has user info, which would end up in logs: use the fields for credentials`,
 		`connectors.yaml:10:27: connectors.crm.auth.config.scope: syntax error near the end`,
-		`connectors.yaml:13:5: connectors.weather.colour: is not known here; there are name, permalink, url, hosts, hosts_share_secrets, method, paths, headers, query, auth, tls, request, response, timeout, refresh_ahead, resend, limits, streams, egress`,
+		`connectors.yaml:13:5: connectors.weather.colour: is not known here; there are name, permalink, url, hosts, hosts_share_secrets, method, paths, headers, query, auth, tls, consent, request, response, timeout, refresh_ahead, resend, limits, streams, egress`,
 		`connectors.yaml:15:13: connectors.weather.auth.type: there is no auth type "api_kye"; did you mean "api_key"?`,
 		`connectors.yaml:18:13: plugins[0].sha256: is not 64 hexadecimal digits`,
 	)

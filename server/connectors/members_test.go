@@ -138,7 +138,7 @@ func TestMemberDescriptions(t *testing.T) {
 // Each field of a struct is the member of the file that users know: renaming a field must not rename the member.
 func TestMemberFields(t *testing.T) {
 	for want, v := range map[string]any{
-		"name, permalink, url, hosts, hosts_share_secrets, method, paths, headers, query, auth, tls, request, response, timeout, refresh_ahead, resend, limits, streams": gateway.Definition{},
+		"name, permalink, url, hosts, hosts_share_secrets, method, paths, headers, query, auth, tls, consent, request, response, timeout, refresh_ahead, resend, limits, streams": gateway.Definition{},
 		"name, value, overridable, repeated": gateway.Parameter{},
 		"silence":                            gateway.Streams{},
 		"filter, records, body, content_type, headers":                                    gateway.Response{},

@@ -306,12 +306,12 @@ func (v *visit) redeem(connector *running, own string) error {
 	// A browser that is closed now must not end the token request: the code works once.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), consentTime)
 	defer cancel()
-	ended, err := connector.consents.Callback(ctx, host.AuthorizationResponse{RedirectURI: redirectURI(own, connector), Response: values, Binding: binding})
+	consent, err := connector.consents.Callback(ctx, host.AuthorizationResponse{RedirectURI: redirectURI(own, connector), Response: values, Binding: binding})
 	if err != nil {
 		return consentProblem(err)
 	}
-	if ended.User != nil {
-		v.connected(ctx, connector, *ended.User)
+	if consent.User != nil {
+		v.connected(ctx, connector, *consent.User)
 	}
 	return nil
 }

@@ -48,15 +48,15 @@ func (v *visit) done(connector *running) error {
 	if parts[0] != connector.definition.Permalink {
 		outcome = ""
 	}
-	connected, known := false, false
+	connected, certain := false, false
 	if user, err := v.identify(); err == nil { // a browser may not send the session with the first request after another site
 		found, err := connector.consents.Connection(host.WithUser(v.r.Context(), user))
-		connected, known = found.Condition == host.ConditionConnected, err == nil
+		connected, certain = found.Condition == host.ConditionConnected, err == nil
 	}
 	switch {
 	case connected && outcome == "":
 		outcome = "connected"
-	case outcome == "", !connected && known && outcome == "connected", connected && (outcome == "disconnected" || outcome == "not-revoked"):
+	case outcome == "", !connected && certain && outcome == "connected", connected && (outcome == "disconnected" || outcome == "not-revoked"):
 		return v.redirect(http.StatusSeeOther, "/connect")
 	case connected && outcome == "denied":
 		outcome = "unchanged"
@@ -122,7 +122,7 @@ func (v *visit) ownPath() string {
 	return strings.Replace(v.event.Pattern, "{permalink}", v.connector.definition.Permalink, 1)
 }
 
-// problemPage returns the page that tells a person of a problem.
+// problemPage returns the page about a problem.
 func (v *visit) problemPage(p *httpProblem) *connectpage.Page {
 	page := v.newPage("problem")
 	if p.status == http.StatusUnauthorized {

@@ -61,9 +61,9 @@ func acme(o *options, _ *gateway.Definition) {
 // newAccountWorld returns a world of acme with the connector orders, whose API names the account.
 func newAccountWorld(t *testing.T, name string, changes ...change) (*consentWorld, *accounts) {
 	t.Helper()
-	kept := &accounts{all: map[string]gateway.Account{}}
+	store := &accounts{all: map[string]gateway.Account{}}
 	var setup gateway.Setup
-	w := newConsentWorld(t, append([]change{acme, func(o *options, _ *gateway.Definition) { o.Connections = kept }}, append(changes, func(o *options, _ *gateway.Definition) { setup = o.Setup })...)...)
+	w := newConsentWorld(t, append([]change{acme, func(o *options, _ *gateway.Definition) { o.Connections = store }}, append(changes, func(o *options, _ *gateway.Definition) { setup = o.Setup })...)...)
 	orders := w.connector(gateway.Definition{
 		Name: "Orders", Permalink: "crm", URL: w.api.URL, Methods: []string{"POST"}, Auth: []host.Auth{{Type: "api_key", Config: map[string]any{"key": "X-Key", "value": "{{ get_secret('key') }}", "in": "header"}}},
 		Response: gateway.Response{Filter: "false"}, // not for this
@@ -72,7 +72,7 @@ func newAccountWorld(t *testing.T, name string, changes ...change) (*consentWorl
 	orders.FakeConsents(w.consents)
 	setup.Connectors = []*gateway.Connector{orders}
 	w.gateway.Use(setup)
-	return w, kept
+	return w, store
 }
 
 // After a consent, the user sees which account is connected and since when. What cannot be found out keeps nobody from connecting.
@@ -94,7 +94,7 @@ func TestAccountOfAConsent(t *testing.T) {
 		"refused":         {"response.body.email", `{"email": "ada@orders.test"}`, 403, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, kept := newAccountWorld(t, c.expression)
+			w, store := newAccountWorld(t, c.expression)
 			w.answer = func(rw http.ResponseWriter, r *http.Request) {
 				rw.Header().Set("Content-Type", "application/json")
 				rw.WriteHeader(c.status)
@@ -107,7 +107,7 @@ func TestAccountOfAConsent(t *testing.T) {
 			if r := w.last(); r.Method != http.MethodGet || r.URL.Path != "/me" || r.Header.Get("X-Key") != secret {
 				t.Errorf("the API got %+v", r)
 			}
-			if got := kept.all["ann crm"]; got.Label != c.want || !got.Since.Equal(time.Unix(1_800_000_000, 0)) {
+			if got := store.all["ann crm"]; got.Label != c.want || !got.Since.Equal(time.Unix(1_800_000_000, 0)) {
 				t.Errorf("the account is %.300q", got)
 			}
 			if page := ann.open("/connect").body; strings.Contains(page, "<img src=x") || !strings.Contains(page, "since today") {
@@ -117,13 +117,13 @@ func TestAccountOfAConsent(t *testing.T) {
 				t.Errorf("the events are %+v", w.events)
 			}
 			ann.send(http.MethodDelete, "/connect/crm")
-			if len(kept.all) > 0 {
-				t.Errorf("after the end, there is %v", kept.all)
+			if len(store.all) > 0 {
+				t.Errorf("after the end, there is %v", store.all)
 			}
 		})
 	}
-	w, kept := newAccountWorld(t, "response.body.email")
-	kept.err = errors.New("the store is down")
+	w, store := newAccountWorld(t, "response.body.email")
+	store.err = errors.New("the store is down")
 	ann := w.browser("ann")
 	delete(ann.cookies, "session")
 	ann.cookies["session"] = "ann"
@@ -147,12 +147,12 @@ func TestWrongAccount(t *testing.T) {
 // The question says who asks for what, where users sign in, and that this can be ended.
 func TestQuestionBeforeAConsent(t *testing.T) {
 	w := newConsentWorld(t, acme)
-	asked := w.browser("ann").open("/connect/crm")
+	question := w.browser("ann").open("/connect/crm")
 	for _, want := range []string{
 		"<bdi>Acme</bdi> asks to use your <bdi>CRM &lt;b&gt;</bdi> account", "never sees your password", "You can end this at any time", `<a class="button main" href="/connect/crm">Continue</a>`, `<a class="button" href="/connect">Not now</a>`,
 	} {
-		if !strings.Contains(asked.body, want) {
-			t.Errorf("the page has no %q: %s", want, asked.body)
+		if !strings.Contains(question.body, want) {
+			t.Errorf("the page has no %q: %s", want, question.body)
 		}
 	}
 	if w.consents.number > 0 {
@@ -264,9 +264,9 @@ func TestQuestionBeforeTheEnd(t *testing.T) {
 	w := newConsentWorld(t, acme)
 	ann := w.browser("ann")
 	ann.finish(ann.begin("c0de"))
-	asked := ann.open("/connect/crm/disconnect")
-	if !strings.Contains(asked.body, "<bdi>Acme</bdi> cannot use your <bdi>CRM &lt;b&gt;</bdi> account from then on.") || !strings.Contains(asked.body, `<form method="post" action="/connect/crm/disconnect">`) || w.consents.connected() == "" {
-		t.Errorf("the question is %s", asked.body)
+	question := ann.open("/connect/crm/disconnect")
+	if !strings.Contains(question.body, "<bdi>Acme</bdi> cannot use your <bdi>CRM &lt;b&gt;</bdi> account from then on.") || !strings.Contains(question.body, `<form method="post" action="/connect/crm/disconnect">`) || w.consents.connected() == "" {
+		t.Errorf("the question is %s", question.body)
 	}
 	w.consents.fail(host.ErrNotRevoked)
 	if got := ann.press(http.MethodPost, "/connect/crm/disconnect"); got.status != http.StatusSeeOther {
@@ -414,8 +414,8 @@ func TestCheckOfPages(t *testing.T) {
 
 // Programs get the account of a connection, and words for their buttons, as JSON.
 func TestListOfAccounts(t *testing.T) {
-	w, kept := newAccountWorld(t, "response.body.email")
-	kept.all["ann crm"] = gateway.Account{Label: "ada@orders.test", Scopes: []string{"orders.read", "x.y"}, Since: time.Unix(1_790_000_000, 0), Used: time.Unix(1_799_950_000, 0)}
+	w, store := newAccountWorld(t, "response.body.email")
+	store.all["ann crm"] = gateway.Account{Label: "ada@orders.test", Scopes: []string{"orders.read", "x.y"}, Since: time.Unix(1_790_000_000, 0), Used: time.Unix(1_799_950_000, 0)}
 	w.consents.granted["ann"] = "x"
 	var got struct {
 		Connections []struct{ Account, State, Since string }

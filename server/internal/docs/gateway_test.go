@@ -25,6 +25,7 @@ import (
 func TestTheFileOfTheGateway(t *testing.T) {
 	dir := t.TempDir()
 	testworld.Check(t, os.WriteFile(filepath.Join(dir, "company-ca.pem"), []byte(testworld.NewAuthority(t).PEM()), 0o600))
+	testworld.Check(t, os.WriteFile(filepath.Join(dir, "acme.svg"), []byte(`<svg xmlns="http://www.w3.org/2000/svg"/>`), 0o600))
 	for _, b := range slices.Concat(blocksOf(t, "docs/gateway.md", "yaml"), blocksOf(t, "docs/several-nodes.md", "yaml"), blocksOf(t, "docs/sessions.md", "yaml")) {
 		set := testworld.Must(connectors.Read(t.Context(), filepath.Join(dir, "connectors.yaml"), []byte(b.text), connectors.Options{WithoutStore: true}))(t)
 		testworld.Check(t, set.Close(t.Context()))

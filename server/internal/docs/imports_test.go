@@ -87,6 +87,8 @@ var rules = []rule{
 	}},
 	{packages: "server/gateway/internal/transform", ours: []string{"host", "internal/expr", "internal/problem"}, others: []string{"github.com/go-json-experiment/json"}},
 
+	{packages: "server/gateway/internal/connectpage", ours: []string{"internal/files"}, others: []string{"golang.org/x/text"}},
+
 	{packages: "server/statedb", ours: []string{"host/state"}},
 	{packages: "server/statedb/internal/sqlstate", ours: []string{"host/state", "server/statedb", "server/internal/migrate"}},
 	{packages: "server/statedb/sqlite", ours: []string{"server/statedb", "server/statedb/internal/sqlstate", "server/internal/migrate", "server/internal/sqlitefile"}, others: []string{"modernc.org/sqlite"}},

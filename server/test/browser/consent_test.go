@@ -35,8 +35,8 @@ func TestConsentInABrowser(t *testing.T) {
 	if shown := b.shown(); !strings.Contains(shown, "Account is connected") {
 		t.Fatalf("after consent, the browser shows %s\n%s", shown, w.log)
 	}
-	if at := evaluate[string](b, "location.href"); at != w.gateway+"/connect/account/done" {
-		t.Errorf("after consent, the address is %s", at)
+	if address := evaluate[string](b, "location.href"); address != w.gateway+"/connect/account/done" {
+		t.Errorf("after consent, the address is %s", address)
 	}
 	if evaluate[string](b, "document.cookie") != "" {
 		t.Error("scripts can read a cookie")

@@ -97,10 +97,10 @@ func newPagesDeployment(t *testing.T, more string, files map[string]string) *con
 	}
 	testworld.Check(t, os.WriteFile(filepath.Join(filepath.Dir(w.file), "logo.svg"), []byte(logo), 0o600))
 	set := testworld.Must(connectors.Load(t.Context(), w.file, connectors.Options{OpenState: func(ctx context.Context, s *connectors.State, c *host.Config) (err error) {
-		opened, err := statestore.Open(ctx, s, statestore.Options{})
+		store, err := statestore.Open(ctx, s, statestore.Options{})
 		if err == nil {
-			c.State = opened.State
-			t.Cleanup(func() { _ = opened.Close(context.Background()) })
+			c.State = store.State
+			t.Cleanup(func() { _ = store.Close(context.Background()) })
 		}
 		return err
 	}, Host: host.Config{
@@ -132,8 +132,8 @@ func (b *tab) look(width int64, scheme string) {
 	testworld.Check(b.t, chromedp.Do(b.ctx, chromedp.EmulateViewport(width, 800)))
 }
 
-// at opens a page of the gateway as if the user entered its address.
-func (b *tab) at(path string) {
+// load opens a page of the gateway as if the user entered its address.
+func (b *tab) load(path string) {
 	b.t.Helper()
 	testworld.Check(b.t, chromedp.Do(b.ctx, chromedp.Navigate(b.w.gateway+path)))
 }
@@ -165,8 +165,8 @@ func (b *tab) answer(account, answer string) {
 // shows fails the test unless the page has the words, fits its window, and has no part of the answer of a server in its address or history.
 func (b *tab) shows(words string) {
 	b.t.Helper()
-	if shown := b.shown(); !strings.Contains(shown, words) {
-		b.t.Errorf("the page does not say %q: %s\n%s", words, shown, b.w.log)
+	if text := b.shown(); !strings.Contains(text, words) {
+		b.t.Errorf("the page does not say %q: %s\n%s", words, text, b.w.log)
 	}
 	if wide := evaluate[int](b, "document.documentElement.scrollWidth - document.documentElement.clientWidth"); wide > 0 {
 		b.t.Errorf("the page with %q is %d pixels wider than its window", words, wide)
@@ -197,7 +197,7 @@ func (b *tab) axe() {
 	}
 }
 
-// tasks are what people do at these pages, and the words that they read, in each language.
+// tasks has the words that people read at these pages, in each language.
 var tasks = map[string]map[string]string{
 	"en": {
 		"ask": "Acme asks to use your Orders account It may: know which account it is You sign in at localhost:", "continue": "Continue", "not now": "Not now", "connected": "Orders is connected Acme can now use your Orders account.",
@@ -224,7 +224,7 @@ func TestTasksOfUsers(t *testing.T) {
 			b.language(language)
 			b.look(360, "light")
 			b.signIn(ann)
-			b.at("/connect/orders")
+			b.load("/connect/orders")
 			b.shows(words["ask"])
 			b.axe()
 			b.press(words["not now"])
@@ -269,21 +269,21 @@ func TestReloadBackAndTabs(t *testing.T) {
 	b, words := open(w.deployment), tasks["en"]
 	b.language("en")
 	b.look(360, "light")
-	b.at("/connect")
-	if at := evaluate[string](b, "location.href"); !strings.HasPrefix(at, w.app+"/page") || !strings.Contains(b.shown(), "where users sign in") {
-		t.Fatalf("without a session, the browser is at %s", at)
+	b.load("/connect")
+	if address := evaluate[string](b, "location.href"); !strings.HasPrefix(address, w.app+"/page") || !strings.Contains(b.shown(), "where users sign in") {
+		t.Fatalf("without a session, the browser is at %s", address)
 	}
 	if back := evaluate[string](b, `new URLSearchParams(location.search).get("back")`); back != w.gateway+"/connect" {
 		t.Errorf("the way back is %s", back)
 	}
-	b.at("/connect")
+	b.load("/connect")
 	b.shows("Please sign in")
 	b.axe()
 	b.signIn(ann)
-	b.at("/connect/orders")
+	b.load("/connect/orders")
 	b.press(words["continue"])
 	first := evaluate[string](b, "location.href")
-	b.at("/connect/long")
+	b.load("/connect/long")
 	b.press(words["continue"])
 	b.answer("ada", "Allow") // the second tab comes back first
 	b.shows("Customer-Relationship-Management of Contoso is connected")
@@ -293,30 +293,30 @@ func TestReloadBackAndTabs(t *testing.T) {
 		b.shows(words["connected"])
 		testworld.Must(chromedp.RunResponse(b.ctx, chromedp.Evaluate[chromedp.Void]("location.reload()")))(t)
 	}
-	b.at("/connect/long/done")
+	b.load("/connect/long/done")
 	b.shows("Customer-Relationship-Management of Contoso is connected")
-	b.at("/connect")
+	b.load("/connect")
 	evaluate[bool](b, "history.back(), true")
-	for at := ""; at != "complete/connect/long/done"; { // the time of the browser ends this
-		at, _ = chromedp.Run(b.ctx, chromedp.Evaluate[string]("document.readyState + location.pathname"))
+	for address := ""; address != "complete/connect/long/done"; { // the time of the browser ends this
+		address, _ = chromedp.Run(b.ctx, chromedp.Evaluate[string]("document.readyState + location.pathname"))
 		if b.ctx.Err() != nil {
-			t.Fatalf("after the button back, the browser is at %s", at)
+			t.Fatalf("after the button back, the browser is at %s", address)
 		}
 	}
 	b.shows("Customer-Relationship-Management of Contoso is connected")
-	b.at("/connect")
+	b.load("/connect")
 	b.shows(words["row"])
 
 	ann := w.agent(ann)
-	begun := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, w.gateway+"/connect/orders", http.NoBody))(t)
-	begun.AddCookie(&http.Cookie{Name: "session", Value: ann.session})
-	response := testworld.Must(ann.client.Do(begun))(t)
+	start := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, w.gateway+"/connect/orders", http.NoBody))(t)
+	start.AddCookie(&http.Cookie{Name: "session", Value: ann.session})
+	response := testworld.Must(ann.client.Do(start))(t)
 	_ = response.Body.Close()
 	back := ann.answer(response.Header.Get("Location"), "eve", "allow")
 	testworld.Check(t, chromedp.Do(b.ctx, chromedp.Navigate(back.String()))) // the other browser gets the address
 	b.shows(words["other"])
 	b.axe()
-	b.at("/connect")
+	b.load("/connect")
 	b.shows(words["row"])
 }
 
@@ -333,16 +333,16 @@ func TestLongTexts(t *testing.T) {
 	b := open(w.deployment)
 	b.language("ar")
 	b.look(360, "light")
-	b.at("/connect")
-	b.at("/connect")
+	b.load("/connect")
+	b.load("/connect")
 	b.shows("Please sign inẅẅẅẅẅ")
 	b.signIn(ann)
 	for path, words := range map[string]string{
 		"/connect": "Your connectionsẅẅẅẅẅẅ", "/connect/long": "asks to use your Customer-Relationship-Management of Contoso accountẅẅ", "/connect/long/disconnect": "Disconnect Customer-Relationship-Management of Contoso?ẅẅ", "/connect/callback/long?code=x": "This did not workẅẅẅẅẅẅ",
 	} {
-		b.at(path)
+		b.load(path)
 		if strings.Contains(path, "?") {
-			b.at("/connect/long/done")
+			b.load("/connect/long/done")
 		}
 		b.shows(words)
 		b.axe()

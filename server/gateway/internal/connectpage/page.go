@@ -43,8 +43,8 @@ func (*Page) Style() template.CSS { return template.CSS(pageCSS) } //nolint:gose
 func (p *Page) T(key string) template.HTML { return template.HTML(p.say(key, true, p.values()...)) } //nolint:gosec // say escapes
 func (p *Page) S(key string) string        { return p.say(key, false, p.values()...) }
 
-// On returns a text with a date.
-func (p *Page) On(key string, t time.Time) string { return p.say(key, false, "date", p.Date(t, p.now)) }
+// WithDate returns a text with a date.
+func (p *Page) WithDate(key string, t time.Time) string { return p.say(key, false, "date", p.Date(t, p.now)) }
 
 func (p *Page) values() []string {
 	return []string{"connector", p.Connector, "user", p.User, "host", p.Host, "id", p.ID}

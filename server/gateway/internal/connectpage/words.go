@@ -122,8 +122,8 @@ func (l *Look) add(name string, text []byte, own bool) error {
 // For returns the writer for a user whose browser sends the header Accept-Language.
 func (l *Look) For(accept string) *Writer {
 	const longest = 500 // bytes that are read
-	wanted, _, _ := language.ParseAcceptLanguage(accept[:min(len(accept), longest)])
-	_, i, _ := l.matcher.Match(wanted...)
+	preferences, _, _ := language.ParseAcceptLanguage(accept[:min(len(accept), longest)])
+	_, i, _ := l.matcher.Match(preferences...)
 	return l.writers[i]
 }
 
@@ -146,12 +146,12 @@ func (w *Writer) say(key string, markup bool, values ...string) string {
 // Say returns the text with a key that has no values.
 func (w *Writer) Say(key string) string { return w.say(key, false) }
 
-// ScopeWords returns words for scopes: those of the operator's file for the language, of known, or of all. A scope without words stands for
+// ScopeWords returns words for scopes: those of the operator's file for the language, of fromFile, or of all. A scope without words stands for
 // itself.
-func (w *Writer) ScopeWords(scopes []string, known map[string]string) (all []string) {
+func (w *Writer) ScopeWords(scopes []string, fromFile map[string]string) (all []string) {
 	for _, scope := range scopes {
 		key := "scope." + scope
-		all = append(all, cmp.Or(w.own[key], known[scope], w.texts[key], english[key], Printable(scope)))
+		all = append(all, cmp.Or(w.own[key], fromFile[scope], w.texts[key], english[key], Printable(scope)))
 	}
 	return all
 }
