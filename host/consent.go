@@ -159,6 +159,26 @@ func consentKey(handle string) lease.Key {
 	return lease.Key{Partition: sha256.Sum256([]byte("consent")), Name: handle}
 }
 
+func heldKey(name string) lease.Key {
+	return lease.Key{Partition: sha256.Sum256([]byte("held")), Name: name}
+}
+
+// Hold keeps a value in the store of state until [Connector.Take] takes it, or ttl is over. The name must be a new one, for all connectors of the
+// store.
+func (c *Connector) Hold(ctx context.Context, name string, value []byte, ttl time.Duration) error {
+	return c.node.Hold(ctx, heldKey(name), value, ttl)
+}
+
+// Held returns what Hold keeps, or nil.
+func (c *Connector) Held(ctx context.Context, name string) ([]byte, error) {
+	return c.node.Held(ctx, heldKey(name))
+}
+
+// Take takes what Hold keeps, and reports whether there was something. Of all calls on all nodes, at most one gets it.
+func (c *Connector) Take(ctx context.Context, name string) (value []byte, ok bool, err error) {
+	return c.node.Take(ctx, heldKey(name))
+}
+
 func bindingHash(binding string) []byte {
 	sum := sha256.Sum256([]byte("binding" + binding))
 	return sum[:]

@@ -23,6 +23,9 @@ type consents interface {
 	Callback(ctx context.Context, back host.AuthorizationResponse) (host.EndedConsent, error)
 	Connection(ctx context.Context) (host.Connection, error)
 	Disconnect(ctx context.Context) error
+	Hold(ctx context.Context, name string, value []byte, ttl time.Duration) error
+	Held(ctx context.Context, name string) ([]byte, error)
+	Take(ctx context.Context, name string) (value []byte, ok bool, err error)
 }
 
 type upstreamConsents struct {
@@ -89,6 +92,8 @@ func (v *visit) route(path string) error {
 	case path == "element.js":
 		v.event.Pattern = "/connect/element.js"
 		return v.serveMethods("GET, HEAD", func() error { return v.file("text/javascript; charset=utf-8", noPage[0], connectpage.Element) })
+	case first == "link" && v.generation.Consent.Links:
+		return v.serveMethods("GET", func() error { return v.link(strings.Cut(second, "/")) })
 	case path == "logo" && v.generation.connectors[path] == nil:
 		v.event.Pattern = "/connect/logo"
 		return v.serveMethods("GET, HEAD", v.logo)
@@ -260,7 +265,7 @@ func (v *visit) callback(connector *running) error {
 		return err
 	}
 	err = v.redeem(connector, own)
-	switch to := v.generation.Consent.ReturnTo; {
+	switch to := cmp.Or(v.linkBack(own), v.generation.Consent.ReturnTo); {
 	case err == nil && to != "":
 		return v.redirect(http.StatusSeeOther, to)
 	case err == nil:

@@ -26,9 +26,10 @@ type fakeConsents struct {
 	begun   map[string]begun // by state
 	number  int
 	granted map[string]string // the code with which a user has connected
-	ended   []error           // contexts of callbacks when they ended
-	err     error             // if not nil, all fail with it
-	during  func()            // if not nil, called by Callback
+	held    map[string][]byte
+	ended   []error // contexts of callbacks when they ended
+	err     error   // if not nil, all fail with it
+	during  func()  // if not nil, called by Callback
 }
 
 type begun struct{ user, redirectURI, binding string }
@@ -93,6 +94,27 @@ func (f *fakeConsents) Disconnect(ctx context.Context) error {
 	return f.err
 }
 
+func (f *fakeConsents) Hold(_ context.Context, name string, value []byte, _ time.Duration) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.held[name] = value
+	return f.err
+}
+
+func (f *fakeConsents) Held(_ context.Context, name string) ([]byte, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.held[name], f.err
+}
+
+func (f *fakeConsents) Take(_ context.Context, name string) ([]byte, bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	value, ok := f.held[name]
+	delete(f.held, name)
+	return value, ok, f.err
+}
+
 // connected returns the codes with which users have connected, as "user code".
 func (f *fakeConsents) connected() string {
 	f.mu.Lock()
@@ -128,7 +150,7 @@ type consentWorld struct {
 func newConsentWorld(t *testing.T, changes ...change) *consentWorld {
 	t.Helper()
 	var setup gateway.Setup
-	w := &consentWorld{consents: &fakeConsents{begun: map[string]begun{}, granted: map[string]string{}}}
+	w := &consentWorld{consents: &fakeConsents{begun: map[string]begun{}, granted: map[string]string{}, held: map[string][]byte{}}}
 	w.world = newWorld(t, append([]change{func(o *options, _ *gateway.Definition) {
 		o.Users = byCookie
 		o.Clock = func() time.Time { return time.Unix(1_800_000_000, 0) }

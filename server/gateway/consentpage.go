@@ -73,7 +73,7 @@ func (v *visit) done(connector *running) error {
 func (v *visit) newPage(kind string) *connectpage.Page {
 	consent := &v.generation.Consent
 	p := &connectpage.Page{Kind: kind, ID: v.event.ID, Path: v.ownPath(), Back: consent.ReturnTo, SignOut: consent.SignOut}
-	if v.connector != nil {
+	if p.Writer = v.words; v.connector != nil {
 		p.Connector, p.Permalink, p.Host = v.connector.definition.Name, v.connector.definition.Permalink, v.connector.signInHost()
 		p.Scopes = v.words.ScopeWords(v.connector.scopes(), consent.Scopes)
 	}

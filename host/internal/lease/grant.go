@@ -293,6 +293,15 @@ func (n *Node) Hold(ctx context.Context, key Key, value []byte, ttl time.Duratio
 	return err
 }
 
+// Held returns what [Node.Hold] keeps, or nil, and leaves it there.
+func (n *Node) Held(ctx context.Context, key Key) ([]byte, error) {
+	row, err := n.get(ctx, n.id(useHeld, key))
+	if err != nil || row.Value == nil {
+		return nil, err
+	}
+	return n.open(n.id(useHeld, key), row)
+}
+
 // Take returns what [Node.Hold] keeps, and reports whether there is something. Of all calls by all nodes at most one gets it.
 // After an error it may be gone.
 func (n *Node) Take(ctx context.Context, key Key) (value []byte, ok bool, err error) {

@@ -44,7 +44,9 @@ func (p *Page) T(key string) template.HTML { return template.HTML(p.say(key, tru
 func (p *Page) S(key string) string        { return p.say(key, false, p.values()...) }
 
 // WithDate returns a text with a date.
-func (p *Page) WithDate(key string, t time.Time) string { return p.say(key, false, "date", p.Date(t, p.now)) }
+func (p *Page) WithDate(key string, t time.Time) string {
+	return p.say(key, false, "date", p.Date(t, p.now))
+}
 
 func (p *Page) values() []string {
 	return []string{"connector", p.Connector, "user", p.User, "host", p.Host, "id", p.ID}
