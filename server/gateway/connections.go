@@ -208,7 +208,7 @@ func (v *visit) list() error {
 	}
 	p := v.newPage("list")
 	p.List, p.User, p.Admin = all, nameOf(user), v.isAdmin(user) == nil
-	return v.show(http.StatusOK, p)
+	return v.show(p)
 }
 
 // nameOf returns the name by which a user knows the own account.

@@ -99,7 +99,7 @@ func (v *visit) link(token, permalink string, chosen bool) error {
 		}
 	}
 	p.List, v.connector = choices, nil
-	return v.show(http.StatusOK, p)
+	return v.show(p)
 }
 
 // readLink returns the request for a link, and where it is held. It returns an error for somebody who is signed in as another user.

@@ -217,7 +217,7 @@ func (v *visit) start(connector *running) error {
 		}
 		// A person must want this: the account at the authorization server may be one into which another site has logged the browser
 		// (threats.md 133).
-		return v.show(http.StatusOK, v.newPage("ask"))
+		return v.show(v.newPage("ask"))
 	}
 	if err != nil {
 		return err

@@ -66,7 +66,7 @@ func (v *visit) done(connector *running) error {
 		p = v.problemPage(&httpProblem{kind: outcome})
 		p.ID = parts[2]
 	}
-	return v.show(http.StatusOK, p)
+	return v.show(p)
 }
 
 // newPage returns a page of a kind, about the connector of the request if it has one.
@@ -88,7 +88,7 @@ func (v *visit) askToDisconnect(*running) error {
 	if _, err := v.identify(); err != nil {
 		return err
 	}
-	return v.show(http.StatusOK, v.newPage("end"))
+	return v.show(v.newPage("end"))
 }
 
 // signIn returns the URL of the page where users sign in, with the way back to this page, or "" if there is none.

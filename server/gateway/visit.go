@@ -92,8 +92,8 @@ func connectionProblem(err error) error {
 	return &httpProblem{status: http.StatusServiceUnavailable, kind: "connections-unavailable", detail: "connections are not available at the moment", retry: 5, cause: err}
 }
 
-func (v *visit) show(status int, p *connectpage.Page) error {
-	v.write(v.w, status, v.words.Render(v.w.Header(), p, v.gateway.config.Clock()))
+func (v *visit) show(p *connectpage.Page) error {
+	v.write(v.w, http.StatusOK, v.words.Render(v.w.Header(), p, v.gateway.config.Clock()))
 	return nil
 }
 

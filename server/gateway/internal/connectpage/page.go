@@ -29,23 +29,28 @@ type Page struct {
 	// Path is that of this page. Back, SignIn and SignOut are URLs of pages of others, or "".
 	Path, Back, SignIn, SignOut string
 
+	// Writer is that of the page itself, for pages in List.
 	*Writer
+}
+
+// view has what the template shows.
+type view struct {
+	*Page
 	now time.Time
 }
 
-// Name is the name of who asks, or "". HasLogo, Heading and Style are for the template, as all methods of a page.
-func (p *Page) Name() string      { return p.look.Name }
-func (p *Page) HasLogo() bool     { return len(p.look.Logo) > 0 }
-func (p *Page) Heading() string   { return p.Kind + ".title" }
-func (*Page) Style() template.CSS { return template.CSS(pageCSS) } //nolint:gosec // it is part of this program
+func (v view) Name() string      { return v.look.Name }
+func (v view) HasLogo() bool     { return len(v.look.Logo) > 0 }
+func (v view) Heading() string   { return v.Kind + ".title" }
+func (view) Style() template.CSS { return template.CSS(pageCSS) } //nolint:gosec // it is part of this program
 
 // T returns a text as HTML, and S as plain text. The names in it have their own direction.
 func (p *Page) T(key string) template.HTML { return template.HTML(p.say(key, true, p.values()...)) } //nolint:gosec // say escapes
-func (p *Page) S(key string) string        { return p.say(key, false, p.values()...) }
+func (v view) S(key string) string         { return v.say(key, false, v.values()...) }
 
 // WithDate returns a text with a date.
-func (p *Page) WithDate(key string, t time.Time) string {
-	return p.say(key, false, "date", p.Date(t, p.now))
+func (v view) WithDate(key string, t time.Time) string {
+	return v.say(key, false, "date", v.Date(t, v.now))
 }
 
 func (p *Page) values() []string {
@@ -74,8 +79,8 @@ var policy = func() string {
 // Render returns the page, and sets its headers.
 func (w *Writer) Render(header http.Header, p *Page, now time.Time) []byte {
 	var b bytes.Buffer
-	p.Writer, p.now = w, now
-	_ = pageTemplate.Execute(&b, p) // into memory, and a test shows all kinds
+	p.Writer = w
+	_ = pageTemplate.Execute(&b, view{p, now}) // into memory, and a test shows all kinds
 	header.Set("Content-Type", "text/html; charset=utf-8")
 	header.Set("Content-Security-Policy", policy)
 	header.Set("X-Frame-Options", "DENY")
