@@ -41,7 +41,6 @@ func (g *Gateway) runTest(ctx context.Context, permalink string, t trial.Try) (*
 
 // testOn tests a connector of a generation.
 func (g *Gateway) testOn(ctx context.Context, generation *generation, connector *running, t trial.Try) (*trial.Result, error) {
-	permalink := connector.definition.Permalink
 	r, err := connector.newRequest(t)
 	if err != nil {
 		return nil, err
@@ -67,7 +66,7 @@ func (g *Gateway) testOn(ctx context.Context, generation *generation, connector 
 	})
 	event := c.finalEvent()
 	result := &trial.Result{
-		Connector: permalink, RequestID: c.event.ID, Status: w.status, Headers: pairsOf(w.sentHeader), Body: w.body.Bytes(), Cut: w.cut,
+		Connector: connector.definition.Permalink, RequestID: c.event.ID, Status: w.status, Headers: pairsOf(w.sentHeader), Body: w.body.Bytes(), Cut: w.cut,
 		Exchanges: trace.Exchanges(), Answers: trace.Answers(), Event: event, Milliseconds: milliseconds(event.Total),
 	}
 	if c.failure != nil && (w.cut == "" || w.broken) {
@@ -91,25 +90,21 @@ func (g *Gateway) tryClientAuths(ctx context.Context, current *generation, conne
 		return first
 	}
 	best, results := first, []trial.ClientAuth{clientAuthOf(ways[0], first)}
-	for _, way := range ways[1:] {
-		if !results[len(results)-1].Wrong {
-			break
-		}
+	for i := 1; i < len(ways) && results[len(results)-1].Wrong; i++ {
 		d := connector.definition
 		d.Auth = slices.Clone(d.Auth)
 		d.Auth[index].Config = maps.Clone(d.Auth[index].Config)
-		d.Auth[index].Config[clientAuth] = way
+		d.Auth[index].Config[clientAuth] = ways[i]
 		variant, err := NewConnector(ctx, connector.host, d)
 		if err != nil {
 			continue // this way needs other fields
 		}
-		alone := &running{Connector: variant, limits: connector.limits}
-		own := &generation{Setup: current.Setup, hosts: current.hosts, connectors: map[string]*running{d.Permalink: alone}}
-		result, err := g.testOn(ctx, own, alone, t)
+		own := &generation{Setup: current.Setup, hosts: current.hosts, connectors: map[string]*running{d.Permalink: {Connector: variant, limits: connector.limits}}}
+		result, err := g.testOn(ctx, own, own.connectors[d.Permalink], t)
 		if err != nil {
 			continue
 		}
-		if results = append(results, clientAuthOf(way, result)); !results[len(results)-1].Wrong {
+		if results = append(results, clientAuthOf(ways[i], result)); !results[len(results)-1].Wrong {
 			best = result
 		}
 	}
