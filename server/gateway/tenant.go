@@ -111,7 +111,8 @@ func (v *visit) tenant() error {
 	}
 	p := v.newPage("tenant")
 	p.Connector, p.User, p.List, p.Problem = user.TenantID, nameOf(user), view, problem
-	return v.show(status, p)
+	v.write(v.w, status, v.words.Render(v.w.Header(), p, v.gateway.config.Clock()))
+	return nil
 }
 
 // changeTenant does what a form asks for.
