@@ -250,9 +250,10 @@ func TestScreenshots(t *testing.T) {
 		dir = t.TempDir()
 	}
 	for _, page := range []struct{ name, path, scheme string }{
-		{"connectors", "/", "light"},
+		{"connectors", "/?show=all", "light"},
 		{"connector", "/connectors/invoices", "light"},
 		{"repaired", "/connectors/customers", "dark"},
+		{"failures", "/failures", "light"},
 		{"plugins", "/plugins", "light"},
 		{"secrets", "/secrets", "light"},
 		{"grants", "/grants", "dark"},

@@ -154,8 +154,8 @@ func TestSecretUseShown(t *testing.T) {
 		w.get("/secrets"), `2 secrets are not found`, "The store of state needs it", `<code>headers.X-Trace</code>`,
 		"Cached tokens are not used any more", "Grants stay", "The next request has the new value: the API has to accept it before",
 	)
-	w.shows("/secrets", "client ✓ found 2 connectors", "trace ✗ missing orders", "tenants/*/mail one for each tenant")
-	if page := plain(w.get("/secrets").body); strings.Index(page, "trace ✗ missing") > strings.Index(page, "client ✓ found") {
+	w.shows("/secrets", "client ✓ found 2 connectors", "trace ✗ the secret is not found orders", "tenants/*/mail one for each tenant")
+	if page := plain(w.get("/secrets").body); strings.Index(page, "trace ✗ the secret is not found") > strings.Index(page, "client ✓ found") {
 		t.Errorf("what is missing does not come first: %s", page)
 	}
 }

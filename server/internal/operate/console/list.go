@@ -55,20 +55,12 @@ type connectorsView struct {
 	// Show says which are shown: those with trouble, all, or quiet ones. Explicit is the same if the request says so.
 	Show, Explicit string
 	// Chips are the links to each of these.
-	Chips []chip
+	Chips []link
 	// Query is a part of the permalink, the name or the URL. Type and File are those of each connector that is shown, or "".
 	Query, Type, File string
 	Sort              string
 	// Types and Files are those that a filter can name, and Sorts the orders.
 	Types, Files, Sorts []string
-	// Empty reports whether the file has no connectors.
-	Empty bool
-}
-
-type chip struct {
-	Name, Path string
-	Count      int
-	Here       bool
 }
 
 // entry is a connector with its figures. It asks no store.
@@ -85,9 +77,6 @@ type entry struct {
 	// Secrets are those that it names, once they were looked for.
 	Secrets []secretState
 }
-
-// Trouble reports whether there is something to mend.
-func (e *entry) Trouble() bool { return e.Class == "bad" || e.Class == "warn" }
 
 // Good counts the requests of the last minute that did not fail.
 func (e *entry) Good() uint32 { return e.Minute.Requests - e.Minute.Failed - e.Minute.Unconnected }
@@ -161,7 +150,7 @@ func (c *Console) connectors(s *State, r *http.Request) (any, error) {
 	query := r.URL.Query()
 	view := &connectorsView{
 		Query: strings.TrimSpace(query.Get("q")), Type: query.Get("type"), File: query.Get("file"), Explicit: query.Get("show"), Sort: query.Get("sort"),
-		Sorts: []string{"trouble", "name", "requests", "p99"}, Empty: len(s.Set.Connectors) == 0,
+		Sorts: []string{"trouble", "name", "requests", "p99"},
 	}
 	if orders[view.Sort] == nil {
 		view.Sort = "trouble"
@@ -172,7 +161,7 @@ func (c *Console) connectors(s *State, r *http.Request) (any, error) {
 	for _, name := range []string{"trouble", "all", "quiet"} {
 		var chosen []*entry
 		for _, e := range filtered {
-			if name == "all" || name == "trouble" && e.Trouble() || name == "quiet" && e.Mark == string(activity.StateQuiet) {
+			if name == "all" || name == "trouble" && (e.Class == "bad" || e.Class == "warn") || name == "quiet" && e.Mark == string(activity.StateQuiet) {
 				chosen = append(chosen, e)
 			}
 		}
@@ -180,7 +169,7 @@ func (c *Console) connectors(s *State, r *http.Request) (any, error) {
 			view.Show = name
 		}
 		here := view.Show == name
-		view.Chips = append(view.Chips, chip{name, linkTo(r, "show", name), len(chosen), here})
+		view.Chips = append(view.Chips, link{name + " " + count(len(chosen)), linkTo(r, "show", name), here})
 		if !here {
 			continue
 		}

@@ -205,7 +205,7 @@ func TestNodes(t *testing.T) {
 // A secret of many connectors is one row.
 func TestSharedSecret(t *testing.T) {
 	w := newWorld(t, sharedBy(300))
-	w.shows("/secrets", "shared ✗ missing 300 connectors", "The first 20: keywright plugin audit lists all.", "The next request has the new value")
+	w.shows("/secrets", "shared ✗ the secret is not found 300 connectors", "The first 20: keywright plugin audit lists all.", "The next request has the new value")
 	page := w.get("/secrets")
 	if n := strings.Count(page.body, "/connectors/c"); n > 22 {
 		t.Errorf("the page names %d connectors", n)

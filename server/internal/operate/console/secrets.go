@@ -3,7 +3,6 @@ package console
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -45,8 +44,10 @@ func (c *Console) secrets(s *State, r *http.Request) (any, error) {
 	defer cancel()
 	view := &secretsView{}
 	rows := secretRows(s)
-	for _, row := range rows {
-		if look(ctx, s, row); row.Problem != "" {
+	for name, row := range rows {
+		if owner, _, owned := strings.Cut(name, "s/*/"); owned { // there is no list of tenants and users
+			row.Of = owner
+		} else if row.Problem = c.secretProblem(ctx, s.Set, name); row.Problem != "" {
 			view.Missing++
 		}
 	}
@@ -91,23 +92,6 @@ func secretRows(s *State) map[string]*secretRow {
 		entry.Rotation = append(entry.Rotation, effect)
 	}
 	return rows
-}
-
-// look looks for a secret. Of tenants and users there is no list, so that theirs are not looked for.
-func look(ctx context.Context, s *State, row *secretRow) {
-	for owner, prefix := range map[string]string{"tenant": "tenants/", "user": "users/"} {
-		if strings.HasPrefix(row.Name, prefix) {
-			row.Of = owner
-			return
-		}
-	}
-	switch err := s.Set.CheckSecret(ctx, row.Name, host.User{}); {
-	case err == nil:
-	case errors.Is(err, host.ErrSecretNotFound):
-		row.Problem = "missing"
-	default:
-		row.Problem = host.Printable(err.Error())
-	}
 }
 
 // rotates returns what a new value of a secret does, where a connector uses it.

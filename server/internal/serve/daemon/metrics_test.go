@@ -229,3 +229,26 @@ func TestLateStore(t *testing.T) {
 		t.Errorf("the store is open: %v", err)
 	}
 }
+
+// A connector whose requests fail is in a gauge, and its remembered refusals are in the log once a minute, with their number.
+func TestFailingConnector(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log testworld.Log
+		d := newDaemon(Config{Logger: log.Logger()})
+		refusal := gateway.Event{Connector: "crm", ID: "0a", Status: 502, Problem: "authentication-failed", Stage: "token", Err: &host.TokenError{Status: 401, Code: "invalid_client", Remembered: true, RetryAfter: time.Hour}}
+		fail := func(count int) {
+			for range count {
+				refusal.Began = time.Now()
+				d.recorder.Request(&refusal)
+			}
+		}
+		fail(5)
+		d.recorder.Request(&gateway.Event{Connector: "shop", Status: 200, Began: time.Now()})
+		page(t, d.metrics, `keywright_connector_failing{connector="crm"} 1`, `keywright_connector_failing{connector="shop"} 0`)
+		time.Sleep(time.Minute)
+		fail(2)
+		if text := log.String(); strings.Count(text, "count=") != 2 || !strings.Contains(text, "count=1") || !strings.Contains(text, "count=5") || !strings.Contains(text, "request_id=0a") || !strings.Contains(text, "connector=crm") {
+			t.Errorf("the log is %s", text)
+		}
+	})
+}
