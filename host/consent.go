@@ -169,9 +169,9 @@ func (c *Connector) Hold(ctx context.Context, name string, value []byte, ttl tim
 	return c.node.Hold(ctx, heldKey(name), value, ttl)
 }
 
-// Held returns what Hold keeps, or nil.
-func (c *Connector) Held(ctx context.Context, name string) ([]byte, error) {
-	return c.node.Held(ctx, heldKey(name))
+// Peek returns what Hold keeps, or nil.
+func (c *Connector) Peek(ctx context.Context, name string) ([]byte, error) {
+	return c.node.Peek(ctx, heldKey(name))
 }
 
 // Take takes what Hold keeps, and reports whether there was something. Of all calls on all nodes, at most one gets it.

@@ -26,7 +26,7 @@ type LinkRequest struct {
 	Back string
 }
 
-// ConnectLink returns a URL for one consent, in one browser, within 15 minutes. Give it to the user alone: whoever opens it connects an account
+// ConnectLink returns a URL for one consent, in one browser, within 15 minutes. Give it to the user alone: who opens it connects an account
 // that then serves the user. The page says so, and for whom.
 func (g *Gateway) ConnectLink(ctx context.Context, r LinkRequest) (string, error) {
 	const lifetime = 15 * time.Minute
@@ -63,7 +63,7 @@ func (g *generation) allowsBack(text string) bool {
 
 // link asks a person who has a link whether to connect an account for its user. The page has links that begin the consent: a form would not get to
 // another origin, because the policy of the page holds for redirects, too.
-func (v *visit) link(token, permalink string, chosen bool) error {
+func (v *visit) link(token, permalink string, choice bool) error {
 	v.event.Pattern = "/connect/link/{token}"
 	if !v.navigates() {
 		return linkProblem(nil)
@@ -77,7 +77,7 @@ func (v *visit) link(token, permalink string, chosen bool) error {
 	if err != nil {
 		return err
 	}
-	if connector := v.generation.connectors[permalink]; chosen && v.r.Header.Get("Sec-Fetch-Site") == "same-origin" && connector != nil && slices.Contains(r.Connectors, permalink) {
+	if connector := v.generation.connectors[permalink]; choice && v.r.Header.Get("Sec-Fetch-Site") == "same-origin" && connector != nil && slices.Contains(r.Connectors, permalink) {
 		v.connector, v.use = connector.Connector, UseConsent
 		if _, ok, err := store.Take(v.r.Context(), token); err != nil || !ok {
 			return linkProblem(err)
@@ -112,7 +112,7 @@ func (v *visit) readLink(token string) (r LinkRequest, store consents, err error
 	if !bindingSyntax.MatchString(token) || store == nil {
 		return r, nil, linkProblem(nil)
 	}
-	text, err := store.Held(v.r.Context(), token)
+	text, err := store.Peek(v.r.Context(), token)
 	if err != nil || json.Unmarshal(text, &r) != nil {
 		return r, nil, linkProblem(err)
 	}

@@ -53,9 +53,9 @@ func TestConnectLink(t *testing.T) {
 	if got.status != http.StatusFound || !strings.HasPrefix(got.header.Get("Location"), loginServer) || w.consents.begun["state-1"].user != "ann" {
 		t.Fatalf("the button got %+v", got)
 	}
-	for _, again := range []answer{b.arrive(path), b.press(http.MethodGet, path+"/crm"), w.browser("").arrive(path)} {
-		if again.status != http.StatusNotFound || !strings.Contains(again.body, "not valid any more") {
-			t.Errorf("the second time, the browser got %+v", again)
+	for _, second := range []answer{b.arrive(path), b.press(http.MethodGet, path+"/crm"), w.browser("").arrive(path)} {
+		if second.status != http.StatusNotFound || !strings.Contains(second.body, "not valid any more") {
+			t.Errorf("the second time, the browser got %+v", second)
 		}
 	}
 	if got := w.browser("").send(http.MethodGet, "/connect/callback/crm?state=state-1&code=x"); got.kind != "consent-other" {

@@ -24,7 +24,7 @@ type consents interface {
 	Connection(ctx context.Context) (host.Connection, error)
 	Disconnect(ctx context.Context) error
 	Hold(ctx context.Context, name string, value []byte, ttl time.Duration) error
-	Held(ctx context.Context, name string) ([]byte, error)
+	Peek(ctx context.Context, name string) ([]byte, error)
 	Take(ctx context.Context, name string) (value []byte, ok bool, err error)
 }
 

@@ -26,7 +26,7 @@ type fakeConsents struct {
 	begun   map[string]begun // by state
 	number  int
 	granted map[string]string // the code with which a user has connected
-	held    map[string][]byte
+	values  map[string][]byte
 	ended   []error // contexts of callbacks when they ended
 	err     error   // if not nil, all fail with it
 	during  func()  // if not nil, called by Callback
@@ -97,21 +97,21 @@ func (f *fakeConsents) Disconnect(ctx context.Context) error {
 func (f *fakeConsents) Hold(_ context.Context, name string, value []byte, _ time.Duration) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.held[name] = value
+	f.values[name] = value
 	return f.err
 }
 
-func (f *fakeConsents) Held(_ context.Context, name string) ([]byte, error) {
+func (f *fakeConsents) Peek(_ context.Context, name string) ([]byte, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.held[name], f.err
+	return f.values[name], f.err
 }
 
 func (f *fakeConsents) Take(_ context.Context, name string) ([]byte, bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	value, ok := f.held[name]
-	delete(f.held, name)
+	value, ok := f.values[name]
+	delete(f.values, name)
 	return value, ok, f.err
 }
 
@@ -150,7 +150,7 @@ type consentWorld struct {
 func newConsentWorld(t *testing.T, changes ...change) *consentWorld {
 	t.Helper()
 	var setup gateway.Setup
-	w := &consentWorld{consents: &fakeConsents{begun: map[string]begun{}, granted: map[string]string{}, held: map[string][]byte{}}}
+	w := &consentWorld{consents: &fakeConsents{begun: map[string]begun{}, granted: map[string]string{}, values: map[string][]byte{}}}
 	w.world = newWorld(t, append([]change{func(o *options, _ *gateway.Definition) {
 		o.Users = byCookie
 		o.Clock = func() time.Time { return time.Unix(1_800_000_000, 0) }

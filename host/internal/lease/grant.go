@@ -293,8 +293,8 @@ func (n *Node) Hold(ctx context.Context, key Key, value []byte, ttl time.Duratio
 	return err
 }
 
-// Held returns what [Node.Hold] keeps, or nil, and leaves it there.
-func (n *Node) Held(ctx context.Context, key Key) ([]byte, error) {
+// Peek returns what [Node.Hold] keeps, or nil, and leaves it there.
+func (n *Node) Peek(ctx context.Context, key Key) ([]byte, error) {
 	row, err := n.get(ctx, n.id(useHeld, key))
 	if err != nil || row.Value == nil {
 		return nil, err

@@ -134,11 +134,11 @@ func TestTakenOnce(t *testing.T) {
 	}
 	testworld.Check(t, nodes[0].Hold(ctx, grantKey, []byte("held"), time.Hour))
 	for _, node := range nodes { // it stays there
-		if got, err := node.Held(ctx, grantKey); string(got) != "held" || err != nil {
+		if got, err := node.Peek(ctx, grantKey); string(got) != "held" || err != nil {
 			t.Errorf("%q is held, %v", got, err)
 		}
 	}
-	if got, err := nodes[0].Held(ctx, lease.Key{Name: "other"}); got != nil || err != nil {
+	if got, err := nodes[0].Peek(ctx, lease.Key{Name: "other"}); got != nil || err != nil {
 		t.Errorf("under another key, %q is held, %v", got, err)
 	}
 	if err := nodes[1].Hold(ctx, grantKey, []byte("other"), time.Hour); !errors.Is(err, lease.ErrHeld) {
