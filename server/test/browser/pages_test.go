@@ -110,10 +110,12 @@ func newPagesDeployment(t *testing.T, more string, files map[string]string) *con
 	users := testworld.Must(identity.New(t.Context(), set.Settings.User, identity.Options{}))(t)
 	t.Cleanup(func() { _ = users.Close() })
 	g := gateway.New(gateway.Config{Logger: w.log.Logger(), Connections: &accountsInMemory{all: map[string]gateway.Account{}}})
-	g.Use(gateway.Setup{Connectors: set.Connectors, Origins: set.Settings.Origins, Users: users, Consent: set.Settings.Consent})
 	server := httptest.NewServer(g.Handler())
 	t.Cleanup(server.Close)
-	w.gateway = server.URL
+	consent := set.Settings.Consent
+	w.gateway, consent.URL, consent.Links = server.URL, server.URL, true
+	g.Use(gateway.Setup{Connectors: set.Connectors, Origins: set.Settings.Origins, Users: users, Consent: consent})
+	w.link = g.ConnectLink
 	w.provider.serveAll([]string{w.gateway + "/connect/callback/orders", w.gateway + "/connect/callback/long"})
 	return w
 }
@@ -347,6 +349,34 @@ func TestLongTexts(t *testing.T) {
 		b.shows(words)
 		b.axe()
 	}
+}
+
+// A user without a session connects an account by a link, for whom the page names, and once.
+// threats.md 578
+func TestConnectLinkInABrowser(t *testing.T) {
+	w := newPagesDeployment(t, "", nil)
+	b := open(w.deployment)
+	b.language("en")
+	b.look(360, "light")
+	request := gateway.LinkRequest{User: host.User{ID: ann, Email: ann}, Connectors: []string{"orders", "long"}, Back: w.app + "/page?html=thank+you"}
+	link := testworld.Must(w.link(t.Context(), request))(t)
+	path := strings.TrimPrefix(link, w.gateway)
+	b.load(path)
+	b.shows("Connect an account for ann@example.com? Acme will use the account that you connect for ann@example.com, and for nobody else. If you are not ann@example.com, close this page")
+	b.axe()
+	b.press("Yes, connect Orders for ann@example.com")
+	b.answer("ada", "Allow")
+	if text := b.shown(); !strings.Contains(text, "thank you") {
+		t.Errorf("then the browser shows %s\n%s", text, w.log)
+	}
+	b.load(path)
+	b.shows("This link is not valid any more")
+	b.signIn(bea)
+	b.load(strings.TrimPrefix(testworld.Must(w.link(t.Context(), request))(t), w.gateway))
+	b.shows("This link is for somebody else")
+	b.signIn(ann)
+	b.load("/connect")
+	b.shows(tasks["en"]["row"])
 }
 
 // The element lists in a page of another origin, connects in a window of its own, and lists again when that is closed.

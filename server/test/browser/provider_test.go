@@ -18,6 +18,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/gateway"
 )
 
 // provider is a running oidc-provider, at which users consent.
@@ -144,6 +145,8 @@ type consentDeployment struct {
 	provider *provider
 	file     string
 	stateKey string
+	// link makes a link to connect, if the gateway is one of newPagesDeployment.
+	link func(context.Context, gateway.LinkRequest) (string, error)
 }
 
 func newConsentDeployment(t *testing.T) *consentDeployment {
