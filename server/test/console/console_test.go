@@ -122,9 +122,9 @@ func TestKeyboardAlone(t *testing.T) {
 			t.Errorf("%s: after %d steps, the keyboard has not reached %q", path, steps, left)
 		}
 	}
-	b.visit("/grants")
-	b.do("asking for a user", chromedp.Focus(chromedp.CSS("#user")), chromedp.KeyEvent("ann"), chromedp.KeyEvent("\r"), chromedp.WaitVisible(chromedp.CSS("#condition")))
-	if html := b.html(); !strings.Contains(html, "not connected") || strings.Contains(evaluate[string](b, "location.href"), "ann") {
+	b.visit("/connections")
+	b.do("asking for a user", chromedp.Focus(chromedp.CSS("#user")), chromedp.KeyEvent("ann"), chromedp.KeyEvent("\r"), chromedp.WaitVisible(chromedp.CSS("#found")))
+	if html := b.html(); !strings.Contains(html, "found") || strings.Contains(evaluate[string](b, "location.href"), "ann") {
 		t.Errorf("the page for a user is %s", html)
 	}
 	b.test()
@@ -172,15 +172,15 @@ func TestWithoutScripts(t *testing.T) {
 			t.Errorf("%s without scripts is %s", path, html)
 		}
 	}
-	b.visit("/grants")
-	b.do("asking for a user", chromedp.Focus(chromedp.CSS("#user")), chromedp.KeyEvent("ann"), chromedp.KeyEvent("\r"), chromedp.WaitVisible(chromedp.CSS("#condition")))
+	b.visit("/connections")
+	b.do("asking for a user", chromedp.Focus(chromedp.CSS("#user")), chromedp.KeyEvent("ann"), chromedp.KeyEvent("\r"), chromedp.WaitVisible(chromedp.CSS("#found")))
 	b.test()
 }
 
 // hostile is a page of another origin that tries to read the console and to use it. What it gets, it puts into the variable got.
 const hostile = `<!doctype html><title>hostile</title><iframe id="frame" src="CONSOLE/secrets"></iframe><iframe name="answer"></iframe>
 <form id="test" method="post" action="CONSOLE/connectors/orders/test" target="answer" enctype="text/plain"><input name='{"path":"/' value='"}'></form>
-<form id="grants" method="post" action="CONSOLE/grants" target="answer"><input name="user" value="ann"></form>
+<form id="connections" method="post" action="CONSOLE/connections" target="answer"><input name="user" value="ann"></form>
 <form id="console" method="post" action="CONSOLE/connectors/orders" target="answer"><input name="method" value="GET"><input name="path" value="/x"></form>
 <script>
 var got = (async () => {
@@ -195,7 +195,7 @@ var got = (async () => {
 	await attempt("json", async () => (await fetch("CONSOLE/connectors/orders/test", {method: "POST", body: "{}", headers: {"Content-Type": "application/json"}})).text())
 	await attempt("blind", async () => (await fetch("CONSOLE/connectors/orders/test", {method: "POST", body: "{}", mode: "no-cors", credentials: "include"})).text())
 	await attempt("frame", () => document.getElementById("frame").contentDocument.body.textContent)
-	for (const id of ["test", "grants", "console"]) {
+	for (const id of ["test", "connections", "console"]) {
 		const done = new Promise(f => { document.querySelector("[name=answer]").onload = f })
 		document.getElementById(id).submit()
 		await done
@@ -256,7 +256,7 @@ func TestScreenshots(t *testing.T) {
 		{"failures", "/failures", "light"},
 		{"plugins", "/plugins", "light"},
 		{"secrets", "/secrets", "light"},
-		{"grants", "/grants", "dark"},
+		{"connections", "/connections", "dark"},
 		{"sessions", "/sessions", "light"},
 		{"configuration", "/configuration", "dark"},
 	} {

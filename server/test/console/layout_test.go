@@ -139,7 +139,7 @@ func (b *tab) layoutPages() map[string]string {
 	return map[string]string{
 		"trouble": "/", "all": "/?show=all", "sorted": "/?show=all&sort=name&after=100", "none": "/?q=nothing", "connector": "/connectors/c007-warehouse-management",
 		"token": "/connectors/c035-billing", "user": "/connectors/calendar", "good": "/connectors/orders", "failures": "/failures", "request": id, "unknown": "/requests/none",
-		"plugins": "/plugins", "secrets": "/secrets", "grants": "/grants", "nodes": "/nodes", "configuration": "/configuration", "sessions": "/sessions",
+		"plugins": "/plugins", "secrets": "/secrets", "connections": "/connections", "acts": "/acts", "nodes": "/nodes", "configuration": "/configuration", "sessions": "/sessions",
 	}
 }
 

@@ -98,9 +98,9 @@ func TestUnconnectedUsers(t *testing.T) {
 		w.recorder.Request(&gateway.Event{Connector: "calendar", Served: calendar, User: fmt.Sprint("ann-", i%2), Status: 403, Problem: "not-connected", Stage: "token", Err: errors.New("the user has to connect"), Began: now})
 	}
 	w.shows("/?show=all", "◇ users to connect calendar oauth_authorization_code 9", "2 users to connect")
-	w.shows("/connectors/calendar", "Users to connect 2 users, 9 requests: their grants", "None since this began.")
+	w.shows("/connectors/calendar", "Users to connect 2 users, 9 requests: connections", "None since this began.")
 	w.recorder.Request(&gateway.Event{Connector: "calendar", Served: calendar, User: "ann-1", Status: 200, Began: now, Sent: now})
-	w.shows("/connectors/calendar", "Users to connect 1 user, 9 requests: their grants")
+	w.shows("/connectors/calendar", "Users to connect 1 user, 9 requests: connections")
 	w.recorder.Request(&gateway.Event{Connector: "calendar", Status: 403, Problem: "not-connected", Stage: "token", Err: &host.Error{Stage: host.StageToken, Err: &host.GrantError{User: "ann", Condition: host.ConditionRefused}}, Began: now})
 	w.shows("/connectors/calendar", "1 × 10:20:30 at token", "The grant was revoked or has ended: the user has to connect again.")
 }
