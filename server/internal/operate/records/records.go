@@ -179,7 +179,7 @@ const maxValue = 16 << 20
 
 func deflate(text []byte) []byte {
 	var b bytes.Buffer
-	w, _ := flate.NewWriter(&b, flate.BestSpeed) // the level is one that there is
+	w, _ := flate.NewWriter(&b, 6) // the level is one that there is
 	_, _ = w.Write(text)
 	_ = w.Close() // into memory
 	return b.Bytes()
