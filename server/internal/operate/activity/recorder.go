@@ -125,7 +125,11 @@ func (h *Health) succeeded(now int64) {
 }
 
 // Tally counts the requests of a time: all, those that failed, and those of users who have not connected.
-type Tally struct{ Requests, Failed, Unconnected uint32 }
+type Tally struct {
+	Requests    uint32 `json:"requests"`
+	Failed      uint32 `json:"failed"`
+	Unconnected uint32 `json:"not_connected"`
+}
 
 func (t *Tally) add(o Tally) {
 	t.Requests += o.Requests

@@ -67,6 +67,9 @@ func OperatorOf(ctx context.Context) *Operator {
 	return &Operator{Name: "local", Everything: true}
 }
 
+// LoggedIn reports whether a request has passed a Guard.
+func LoggedIn(ctx context.Context) bool { return ctx.Value(operatorKey{}) != nil }
+
 // HasSession reports whether a request has a session of a login, which POST /logout ends.
 func HasSession(r *http.Request) bool { return OperatorOf(r.Context()).Session }
 
