@@ -133,6 +133,8 @@ func (a *app) addCommands(root *cobra.Command) {
 		}},
 		{"Commands for the gateway:", []*cobra.Command{
 			serveCommand(a), testCommand(a),
+			group("connections", connectionsListCommand(a), connectionsEndCommand(a)),
+			group("secret", secretSetCommand(a), secretListCommand(a), secretRemoveCommand(a)),
 			group("audit", auditVerifyCommand(a)),
 			group("state", stateStatusCommand(a), stateRekeyCommand(a), stateMigrateCommand(a)),
 		}},

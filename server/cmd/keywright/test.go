@@ -21,7 +21,6 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/view"
-	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/server/internal/terminal"
 	"github.com/keywright/keywright/server/internal/trial"
 )
@@ -31,8 +30,9 @@ const operatorsToken = "KEYWRIGHT_ADMIN_TOKEN"
 
 type testFlags struct {
 	requestFlags
-	admin, tokenFile, caFile, clientAuth string
-	include, description, askAnew, yes   bool
+	adminFlags
+	clientAuth                         string
+	include, description, askAnew, yes bool
 }
 
 func testCommand(a *app) *cobra.Command {
@@ -54,9 +54,7 @@ func testCommand(a *app) *cobra.Command {
 		}
 		return testDocument{result, &flags}, reportUnless(result.Problem == "" && result.Cut == "")
 	})
-	c.Flags().StringVar(&flags.admin, "admin", "http://127.0.0.1:8081", "the `URL` of the gateway's listener for operators")
-	c.Flags().StringVar(&flags.tokenFile, "token-file", "", "the `FILE` with the operators' token")
-	c.Flags().StringVar(&flags.caFile, "ca-file", "", "a `FILE` with the certificates of authorities in PEM, which the gateway's certificate may be of, beside those of the system")
+	flags.adminFlags.add(c)
 	flags.addRequest(c)
 	c.Flags().BoolVarP(&flags.include, "include", "i", false, "write status and headers first")
 	c.Flags().BoolVar(&flags.description, "error-description", false, descriptionUsage)
@@ -116,53 +114,16 @@ func (a *app) try(c *cobra.Command, f *testFlags, args []string) (trial.Try, err
 }
 
 func (a *app) askForTest(c *cobra.Command, f *testFlags, connector string, try trial.Try) (*trial.Result, error) {
-	const maxTestResult = 16 << 20 // the maximum size of a result: a MiB of a body as base64, and exchanges
-	base, err := url.Parse(f.admin)
-	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.User != nil {
-		return nil, misuse(c, "--admin wants a URL such as http://127.0.0.1:8081, not %q", f.admin)
-	}
-	token := a.env(operatorsToken)
-	if f.tokenFile != "" {
-		text, err := os.ReadFile(f.tokenFile)
-		if err != nil {
-			return nil, fmt.Errorf("--token-file: %w", err)
-		}
-		token = strings.TrimSpace(string(text))
-	}
-	if token != "" && base.Scheme == "http" && !onThisMachine(base.Hostname()) {
-		return nil, misuse(c, "--admin %s is plain http, and whoever is on the way could read the token: use https", base.Redacted())
-	}
-	body, err := json.Marshal(try)
+	response, answer, err := a.ask(c, &f.adminFlags, http.MethodPost, []string{"connectors", connector, "test"}, nil, try)
 	if err != nil {
 		return nil, err
-	}
-	request, err := http.NewRequestWithContext(c.Context(), http.MethodPost, base.JoinPath("connectors", url.PathEscape(connector), "test").String(), bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	if token != "" {
-		request.Header.Set("Authorization", "Bearer "+token)
-	}
-	client, err := clientOf(f.caFile)
-	if err != nil {
-		return nil, err
-	}
-	response, err := answers.Final(client.Do(request))
-	if err != nil {
-		return nil, unreachable(base, err)
-	}
-	defer response.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, maxTestResult))
-	if err != nil {
-		return nil, fmt.Errorf("the gateway's answer broke off: %w", err)
 	}
 	if response.StatusCode != http.StatusOK {
-		return nil, refusedTest(connector, response, answer)
+		return nil, refused(fmt.Sprintf("connector %q: ", connector), response, answer)
 	}
 	result := &trial.Result{}
 	if err := json.Unmarshal(answer, result); err != nil || result.Status == 0 {
-		return nil, fmt.Errorf("what answers at %s is no gateway that knows tests with a trace", base.Redacted())
+		return nil, fmt.Errorf("what answers at %s is no gateway that knows tests with a trace", f.admin)
 	}
 	return result, nil
 }
@@ -206,12 +167,12 @@ func onThisMachine(name string) bool {
 	return name == "localhost" || address != nil && address.IsLoopback()
 }
 
-// refusedTest returns the error for a test that the gateway did not run.
-func refusedTest(connector string, response *http.Response, answer []byte) error {
+// refused returns the error for a request that the gateway refused. what is before the gateway's own words.
+func refused(what string, response *http.Response, answer []byte) error {
 	const maxRefusal = 200 // the maximum number of bytes that are shown of a refusal without a problem document
 	var problem struct{ Detail string }
 	if json.Unmarshal(answer, &problem) == nil && problem.Detail != "" {
-		return fmt.Errorf("connector %q: %s", connector, host.Printable(problem.Detail))
+		return fmt.Errorf("%s%s", what, host.Printable(problem.Detail))
 	}
 	switch message := host.Printable(strings.TrimSpace(string(answer[:min(len(answer), maxRefusal)]))); response.StatusCode {
 	case http.StatusUnauthorized:

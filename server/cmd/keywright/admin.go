@@ -1,0 +1,241 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/answers"
+	"github.com/keywright/keywright/internal/files"
+)
+
+// adminFlags say where the operators' listener of a gateway is.
+type adminFlags struct{ admin, tokenFile, caFile string }
+
+func (f *adminFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.admin, "admin", "http://127.0.0.1:8081", "the `URL` of the gateway's listener for operators")
+	c.Flags().StringVar(&f.tokenFile, "token-file", "", "the `FILE` with the operators' token")
+	c.Flags().StringVar(&f.caFile, "ca-file", "", "a `FILE` with the certificates of authorities in PEM, which the gateway's certificate may be of, beside those of the system")
+}
+
+// ask sends a request with the JSON of a body to the gateway, and returns its answer.
+func (a *app) ask(c *cobra.Command, f *adminFlags, method string, path []string, query url.Values, body any) (*http.Response, []byte, error) {
+	const maxAnswer = 16 << 20 // the maximum size of an answer: a MiB of a body as base64, and exchanges
+	base, err := url.Parse(f.admin)
+	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.User != nil {
+		return nil, nil, misuse(c, "--admin wants a URL such as http://127.0.0.1:8081, not %q", f.admin)
+	}
+	token := a.env(operatorsToken)
+	if f.tokenFile != "" {
+		text, err := os.ReadFile(f.tokenFile)
+		if err != nil {
+			return nil, nil, fmt.Errorf("--token-file: %w", err)
+		}
+		token = strings.TrimSpace(string(text))
+	}
+	if base.Scheme == "http" && !onThisMachine(base.Hostname()) && (token != "" || method == http.MethodPut) {
+		return nil, nil, misuse(c, "--admin %s is plain http, and whoever is on the way could read the token: use https", base.Redacted())
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range path {
+		path[i] = url.PathEscape(path[i])
+	}
+	address := base.JoinPath(path...)
+	address.RawQuery = query.Encode()
+	request, err := http.NewRequestWithContext(c.Context(), method, address.String(), bytes.NewReader(text))
+	if err != nil {
+		return nil, nil, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	client, err := clientOf(f.caFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	response, err := answers.Final(client.Do(request))
+	if err != nil {
+		return nil, nil, unreachable(base, err)
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return nil, nil, fmt.Errorf("the gateway's answer broke off: %w", err)
+	}
+	return response, answer, nil
+}
+
+// call is ask for an operation of the admin API, whose answer is one.
+func (a *app) call(c *cobra.Command, f *adminFlags, method string, path []string, query url.Values, body, one any) error {
+	response, answer, err := a.ask(c, f, method, append([]string{"api", "v1"}, path...), query, body)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return refused("", response, answer)
+	}
+	return json.Unmarshal(answer, one)
+}
+
+// rows is the document of lists of the admin API: the JSON of all items, and some members of each as a table.
+type rows struct {
+	Items   []map[string]any `json:"items"`
+	Next    string           `json:"next,omitempty"`
+	members []string
+}
+
+func (r *rows) print(a *app) {
+	table := [][]string{}
+	for _, item := range r.Items {
+		row := make([]string, len(r.members))
+		for i, member := range r.members {
+			if value := item[member]; value != nil {
+				row[i] = host.Printable(fmt.Sprint(value))
+			}
+		}
+		table = append(table, row)
+	}
+	a.out.Table(table)
+}
+
+func connectionsListCommand(a *app) *cobra.Command {
+	var flags adminFlags
+	var filter [3]string
+	c := a.jsonCommand("list", nil, func(c *cobra.Command, _ []string) (document, error) {
+		all := &rows{Items: []map[string]any{}, members: []string{"connector", "tenant", "user", "account", "condition", "used"}}
+		query := url.Values{"connector": {filter[0]}, "tenant": {filter[1]}, "user": {filter[2]}, "limit": {"100"}}
+		for more := true; more; more = all.Next != "" {
+			page := rows{}
+			query.Set("cursor", all.Next)
+			if err := a.call(c, &flags, http.MethodGet, []string{"connections"}, query, nil, &page); err != nil {
+				return nil, err
+			}
+			all.Items, all.Next = append(all.Items, page.Items...), page.Next
+		}
+		return all, nil
+	})
+	flags.add(c)
+	addFilter(c, &filter)
+	return c
+}
+
+func addFilter(c *cobra.Command, filter *[3]string) {
+	for i, name := range []string{"connector", "tenant", "user"} {
+		c.Flags().StringVar(&filter[i], name, "", "those of the "+name+" with this `ID` alone")
+	}
+}
+
+// endedAll is the document of connections end.
+type endedAll struct {
+	Ended   int  `json:"ended"`
+	Failed  int  `json:"failed"`
+	Revoked bool `json:"revoked"`
+	More    bool `json:"-"`
+}
+
+func (e *endedAll) print(a *app) {
+	a.out.Printf("%d ended, %d still there\n", e.Ended, e.Failed)
+	if !e.Revoked {
+		a.err.Printf("an authorization server may still accept some of the grants: end them there\n")
+	}
+}
+
+func connectionsEndCommand(a *app) *cobra.Command {
+	var flags adminFlags
+	var filter [3]string
+	c := a.jsonCommand("end", nil, func(c *cobra.Command, _ []string) (document, error) {
+		if filter == ([3]string{}) {
+			return nil, misuse(c, "without --connector, --tenant and --user: at least one says whose connections end")
+		}
+		all := &endedAll{Revoked: true, More: true}
+		for all.More {
+			var page endedAll
+			if err := a.call(c, &flags, http.MethodPost, []string{"connections", "end"}, nil, map[string]string{"connector": filter[0], "tenant": filter[1], "user": filter[2]}, &page); err != nil {
+				return nil, err
+			}
+			all.Ended, all.Failed, all.Revoked = all.Ended+page.Ended, page.Failed, all.Revoked && page.Revoked
+			all.More = page.More && page.Ended > 0
+		}
+		return all, reportUnless(all.Failed == 0)
+	})
+	flags.add(c)
+	addFilter(c, &filter)
+	return c
+}
+
+// ofTenant returns the path of a secret in the API.
+func ofTenant(c *cobra.Command, name string) ([]string, error) {
+	parts := strings.Split(name, "/")
+	if len(parts) != 3 || parts[0] != "tenants" {
+		return nil, misuse(c, "%q is no name of a secret of a tenant, such as tenants/acme/crm", name)
+	}
+	return []string{"tenants", parts[1], "secrets", parts[2]}, nil
+}
+
+func secretSetCommand(a *app) *cobra.Command { return secretCommand(a, "set", http.MethodPut) }
+
+func secretRemoveCommand(a *app) *cobra.Command { return secretCommand(a, "remove", http.MethodDelete) }
+
+func secretCommand(a *app, name, method string) *cobra.Command {
+	var flags adminFlags
+	c := command(name, arguments("NAME"), func(c *cobra.Command, args []string) error {
+		path, err := ofTenant(c, args[0])
+		if err != nil {
+			return err
+		}
+		body := map[string]string{}
+		if method == http.MethodPut {
+			if body["value"], err = a.readSecret(); err != nil {
+				return err
+			}
+		}
+		return a.call(c, &flags, method, path, nil, body, &struct{}{})
+	})
+	flags.add(c)
+	return c
+}
+
+// readSecret reads a secret from a terminal, which does not show it, or from stdin.
+func (a *app) readSecret() (string, error) {
+	const maxSecret = 1 << 20
+	if file, ok := a.in.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		a.err.Printf("secret: ")
+		text, err := term.ReadPassword(int(file.Fd()))
+		a.err.Printf("\n")
+		return string(text), err
+	}
+	text, err := files.ReadAll(a.in, maxSecret)
+	if err == nil && len(bytes.TrimSpace(text)) == 0 {
+		err = errors.New("stdin has no secret: write it there, such as keywright secret set NAME < FILE")
+	}
+	return strings.TrimSuffix(string(text), "\n"), err
+}
+
+func secretListCommand(a *app) *cobra.Command {
+	var flags adminFlags
+	var tenant string
+	c := a.jsonCommand("list", nil, func(c *cobra.Command, _ []string) (document, error) {
+		all := &rows{members: []string{"kind", "name", "fingerprint", "by", "changed"}}
+		if tenant == "" {
+			return nil, misuse(c, "without --tenant")
+		}
+		return all, a.call(c, &flags, http.MethodGet, []string{"tenants", tenant, "texts"}, nil, nil, all)
+	})
+	flags.add(c)
+	c.Flags().StringVar(&tenant, "tenant", "", "the `ID` of the tenant")
+	return c
+}
