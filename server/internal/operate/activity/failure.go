@@ -15,36 +15,44 @@ import (
 
 // Failure is a request that failed. It has nothing of the user, the path or the headers.
 type Failure struct {
-	Time                 time.Time
-	RequestID, Connector string
+	Time      time.Time `json:"time"`
+	RequestID string    `json:"request_id"`
+	Connector string    `json:"connector"`
 	// Node is the name of the machine, or "", and Group the ID of the group.
-	Node, Group string
+	Node  string `json:"node,omitempty"`
+	Group string `json:"group"`
 	// Stage is the stage of the host at which it failed, the problem, or API if the API refused it. Problem is that of the event.
-	Stage, Problem string
+	Stage   string `json:"stage"`
+	Problem string `json:"problem,omitempty"`
 	// Place is the step of Way at which it failed, with the stage if that has another name.
-	Place string
+	Place string `json:"place"`
 	// Status is that of the answer, UpstreamStatus that of the API, or 0, and Code the error code of the token endpoint or of the API.
-	Status, UpstreamStatus int
-	Code                   string
+	Status         int    `json:"status"`
+	UpstreamStatus int    `json:"upstream_status,omitempty"`
+	Code           string `json:"code,omitempty"`
 	// Method and Pattern are those of the event, and Tenant the ID of the tenant.
-	Method, Pattern, Tenant string
+	Method  string `json:"method"`
+	Pattern string `json:"pattern,omitempty"`
+	Tenant  string `json:"tenant,omitempty"`
 	// Cause is the error in the log, and Remedy says what to do about it, or is "".
-	Cause, Remedy string
+	Cause  string `json:"cause"`
+	Remedy string `json:"remedy,omitempty"`
 	// Way is the way of the request, in order.
-	Way []Step
+	Way []Step `json:"way"`
 	// Remembered reports whether a token endpoint was not asked, because it had refused the same request before. Until is the time
 	// until which it is not asked, or zero.
-	Remembered bool
-	Until      time.Time
+	Remembered bool      `json:"remembered,omitempty"`
+	Until      time.Time `json:"until,omitzero"`
 }
 
 // Step is a part of the way of a request, with a note, such as the fuel.
 type Step struct {
-	Name         string
-	Milliseconds float64
+	Name         string  `json:"name"`
+	Milliseconds float64 `json:"milliseconds"`
 	// Failed reports whether the request ended here, and Skipped whether it did not come to this.
-	Failed, Skipped bool
-	Note            string
+	Failed  bool   `json:"failed,omitempty"`
+	Skipped bool   `json:"skipped,omitempty"`
+	Note    string `json:"note,omitempty"`
 }
 
 // Time returns the time of the step.

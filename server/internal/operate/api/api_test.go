@@ -176,7 +176,7 @@ func (w *world) report() *activity.Report {
 	return &activity.Report{Node: "a", Version: "v1", SHA256: w.set.SHA256, Started: w.now.Add(-time.Hour), Time: w.now, Connectors: []activity.Connector{{
 		Name: "crm", Tallies: tallies, Health: activity.Health{Streak: 4, Failure: w.now.UnixMilli(), Trouble: w.now.UnixMilli()},
 		Groups: []*activity.Group{{
-			ID: "g1", Stage: "template", First: w.now, Last: w.now, Total: 4, Minutes: minutes, Hours: make(activity.Counts, 24), Tenants: []string{"acme", "other"},
+			ID: "g1", First: w.now, Last: w.now, Total: 4, Minutes: minutes, Hours: make(activity.Counts, 24), Tenants: []string{"acme", "other"},
 			Users: activity.Set{Hashes: []uint64{1, 2}}, Examples: []*activity.Failure{failed},
 		}},
 	}}}

@@ -23,6 +23,7 @@ import (
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/operate/activity"
+	"github.com/keywright/keywright/server/internal/operate/api"
 	"github.com/keywright/keywright/server/internal/operate/console"
 	"github.com/keywright/keywright/server/internal/operate/login"
 	"github.com/keywright/keywright/server/internal/operate/records"
@@ -154,6 +155,8 @@ type daemon struct {
 	// seed is that of hashes of users.
 	seed    atomic.Uint64
 	counted counts
+	// asked has those who wait for a reload.
+	asked chan chan error
 	// shared is the member state of the file, which all sets share.
 	shared *sharedState
 	// retired counts the sets that are no longer in use and not yet closed.
@@ -173,7 +176,7 @@ type daemon struct {
 
 // newDaemon returns a daemon that has not read its file yet.
 func newDaemon(c Config) *daemon {
-	d := &daemon{config: c, follows: filepath.EvalSymlinks, clock: c.Options.Host.Clock}
+	d := &daemon{config: c, asked: make(chan chan error), follows: filepath.EvalSymlinks, clock: c.Options.Host.Clock}
 	if d.clock == nil {
 		d.clock = time.Now
 	}
@@ -272,15 +275,44 @@ func (d *daemon) login() (func(http.Handler) http.Handler, error) {
 }
 
 func (d *daemon) operate() map[string]http.Handler {
+	p, test := d.people, d.gateway.Test()
 	routes := map[string]http.Handler{
-		"POST /connectors/{permalink}/test": login.Require(login.Test, d.acting("test", d.gateway.Test())),
+		"POST /connectors/{permalink}/test": login.Require(login.Test, d.acting("test", test)),
 		"GET /metrics":                      login.Require(login.Read, d.metrics.Handler()),
+		api.Prefix + "/":                    d.api(test),
 	}
 	maps.Copy(routes, console.New(console.Config{
-		Version: d.config.Version, Started: d.began, Clock: d.clock, Logger: d.config.Logger, Gateway: d.gateway, Recorder: d.recorder, Reports: d.people.nodes.Reports, Find: d.people.nodes.Find, Connections: d.people.connections, Acts: d.people.acts, State: d.consoleState,
-		Fuel: d.metrics.plugins.fuelOf,
+		Version: d.config.Version, Started: d.began, Clock: d.clock, Logger: d.config.Logger, Gateway: d.gateway, Recorder: d.recorder,
+		Reports: p.nodes.Reports, Find: p.nodes.Find, Connections: p.connections, Acts: p.acts, State: d.consoleState, Fuel: d.metrics.plugins.fuelOf,
 	}).Routes())
 	return routes
+}
+
+// api returns the API of operators.
+func (d *daemon) api(test http.Handler) http.Handler {
+	p := d.people
+	return api.New(api.Config{
+		Version: d.config.Version, Clock: d.clock, Find: p.nodes.Find, Connections: p.connections, Tenants: p.tenants, Acts: p.acts, Test: test, Reload: d.ask,
+		View: func(ctx context.Context) (*activity.View, string) {
+			reports, note := p.nodes.Reports(ctx)
+			return activity.Merge(reports, d.clock()), note
+		},
+		Set: func() *connectors.Set { return d.current().Set },
+		Configuration: func() api.Configuration {
+			s := d.consoleState()
+			c := api.Configuration{SHA256: s.Set.SHA256, Used: s.Used, Refused: s.Refused, Waiting: s.Waiting}
+			for _, problem := range s.Problems {
+				c.Problems = append(c.Problems, problem.Text)
+			}
+			return c
+		},
+		Check: func(ctx context.Context, file []byte) (api.CheckResult, error) {
+			return api.CheckFile(ctx, d.config.File, file, d.config.Options, d.current().Set)
+		},
+		Link: func(ctx context.Context, r api.LinkRequest) (string, error) {
+			return d.gateway.ConnectLink(ctx, gateway.LinkRequest{User: host.User{ID: r.User, TenantID: r.Tenant}, Connectors: r.Connectors, Back: r.Back})
+		},
+	})
 }
 
 func (d *daemon) consoleState() console.State {

@@ -103,7 +103,11 @@ func (d *daemon) follow(ctx context.Context, w *fsnotify.Watcher) {
 		case <-ctx.Done():
 			return
 		case <-hangup:
-			used = d.renew(ctx, w)
+			used, _ = d.renew(ctx, w)
+		case done := <-d.asked:
+			var err error
+			used, err = d.renew(ctx, w)
+			done <- err
 		case event := <-w.Events:
 			if event.Op != fsnotify.Chmod && d.concerns(event.Name) {
 				timer.Reset(settle)
@@ -125,26 +129,42 @@ func (d *daemon) follow(ctx context.Context, w *fsnotify.Watcher) {
 				timer.Reset(settle)
 				continue
 			}
-			used = d.renew(ctx, w)
+			used, _ = d.renew(ctx, w)
 		}
 	}
 }
 
+// ask has follow reload the configuration, and returns the error of that.
+func (d *daemon) ask(ctx context.Context) error {
+	done := make(chan error, 1)
+	select {
+	case d.asked <- done:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // renew reloads the configuration, watches the files that it names, and logs the result. It returns the state of the files
-// that were read, or "" if they have changed meanwhile.
-func (d *daemon) renew(ctx context.Context, w *fsnotify.Watcher) string {
+// that were read, or "" if they have changed meanwhile, and the error of the reload.
+func (d *daemon) renew(ctx context.Context, w *fsnotify.Watcher) (state string, err error) {
 	files := d.files()
 	oldState := d.state(ctx, files...)
-	err := d.reload(ctx)
+	err = d.reload(ctx)
 	if ctx.Err() != nil {
-		return ""
+		return "", ctx.Err()
 	}
 	d.watchAll(w)
 	d.report(err)
 	if d.state(ctx, files...) != oldState {
-		return ""
+		return "", err
 	}
-	return d.state(ctx) // the new configuration may name other files
+	return d.state(ctx), err // the new configuration may name other files
 }
 
 // watchAll watches the current directories of the files: a plugin may have moved, or a directory may have been replaced.
