@@ -30,8 +30,8 @@ func (s *State) Variables() *Owned { return &Owned{s.node, "variable"} }
 type OwnedInfo struct {
 	// Fingerprint has six hexadecimal digits of a keyed hash, by which two texts of one name can be compared. It is "" if there is no text.
 	Fingerprint string
-	// By is who has set or removed it last, and Age is the time since. Both are zero if nobody has.
-	By  string
+	// Author is who has set or removed it last, and Age is the time since. Both are zero if nobody has.
+	Author  string
 	Age time.Duration `json:"-"`
 }
 
@@ -42,7 +42,7 @@ type ownedText struct {
 }
 
 // ErrOwnedRemoved is the error for a text that was removed. It is no [ErrSecretNotFound]: no other store is asked for it.
-var ErrOwnedRemoved = inputs.ErrOwnedRemoved
+var ErrOwnedRemoved error = inputs.ErrOwnedRemoved
 
 // Secret returns a text. The error wraps [ErrSecretNotFound] if nobody has ever set it, and [ErrOwnedRemoved] if it was removed since.
 func (o *Owned) Secret(ctx context.Context, name string) (string, error) {
@@ -67,18 +67,18 @@ func (o *Owned) Info(ctx context.Context, name string) (OwnedInfo, error) {
 	return found.OwnedInfo, err
 }
 
-// Set keeps a text under a name, in place of the one before. by says who does, for [OwnedInfo].
-func (o *Owned) Set(ctx context.Context, name, text, by string) error {
+// Set keeps a text under a name, in place of the one before. author says who does, for [OwnedInfo].
+func (o *Owned) Set(ctx context.Context, name, text, author string) error {
 	if strings.TrimSpace(text) == "" {
 		return fmt.Errorf("the %s is blank", o.what)
 	}
 	sum := o.node.Partition("fingerprint", o.what, name, text)
-	return o.write(ctx, name, ownedText{Text: text, OwnedInfo: OwnedInfo{Fingerprint: hex.EncodeToString(sum[:3]), By: by}})
+	return o.write(ctx, name, ownedText{Text: text, OwnedInfo: OwnedInfo{Fingerprint: hex.EncodeToString(sum[:3]), Author: author}})
 }
 
 // Remove removes a text. A store that is asked after this one does not answer for it from then on.
-func (o *Owned) Remove(ctx context.Context, name, by string) error {
-	return o.write(ctx, name, ownedText{Removed: true, OwnedInfo: OwnedInfo{By: by}})
+func (o *Owned) Remove(ctx context.Context, name, author string) error {
+	return o.write(ctx, name, ownedText{Removed: true, OwnedInfo: OwnedInfo{Author: author}})
 }
 
 func (o *Owned) key(name string) lease.Key {

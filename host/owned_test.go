@@ -37,12 +37,12 @@ func TestOwnedSecret(t *testing.T) {
 	testworld.Check(t, first.Set(t.Context(), name, canary, "ann"))
 	wantSecret(canary)
 	info, err := second.Info(t.Context(), name)
-	if err != nil || len(info.Fingerprint) != 6 || info.By != "ann" {
+	if err != nil || len(info.Fingerprint) != 6 || info.Author != "ann" {
 		t.Errorf("info = %+v, err = %v", info, err)
 	}
 	testworld.Check(t, first.Set(t.Context(), name, canary+"2", "bob"))
 	wantSecret(canary + "2")
-	if now := testworld.Must(second.Info(t.Context(), name))(t); now.Fingerprint == info.Fingerprint || now.By != "bob" {
+	if now := testworld.Must(second.Info(t.Context(), name))(t); now.Fingerprint == info.Fingerprint || now.Author != "bob" {
 		t.Errorf("info = %+v after %+v", now, info)
 	}
 	testworld.Check(t, first.Remove(t.Context(), name, "ann"))
@@ -50,7 +50,7 @@ func TestOwnedSecret(t *testing.T) {
 		t.Errorf("after its removal: %q, %v", got, err)
 	}
 	if all := strings.Join(inner.held, "\n"); all == "" || strings.Contains(all, canary) || strings.Contains(all, "acme") {
-		t.Error("the store has seen the secret or its tenant")
+		t.Error("the store has regions the secret or its tenant")
 	}
 	for bad, text := range map[string]string{"orders": "x", "tenants/A/orders": "x", "tenants/acme/../b": "x", name: " "} {
 		if err := first.Set(t.Context(), bad, text, "ann"); err == nil {
@@ -96,11 +96,11 @@ func TestOwnedRekey(t *testing.T) {
 // A variable that a tenant has given counts with the next request, for that tenant alone, and one of Variables goes before it.
 func TestOwnedVariable(t *testing.T) {
 	s := sharedState(t, state.NewMemory(nil), stateKey)
-	seen := make(chan string, 1)
+	regions := make(chan string, 1)
 	h := testworld.Must(host.New(t.Context(), host.Config{
 		State: s, OwnedVariables: s.Variables(), Variables: map[string]string{"tenants/fixed/region": "ap"},
 		Base: testworld.Answer(func(r *http.Request) (*http.Response, error) {
-			seen <- r.Header.Get("X-Region")
+			regions <- r.Header.Get("X-Region")
 			return testworld.Response(http.StatusOK, ""), nil
 		}),
 	}))(t)
@@ -123,7 +123,7 @@ func TestOwnedVariable(t *testing.T) {
 		}
 		testworld.Check(t, err)
 		_ = response.Body.Close()
-		if got := <-seen; got != want || text.Value != want {
+		if got := <-regions; got != want || text.Value != want {
 			t.Errorf("the region of %s is %q, and %q in a template, want %q", tenant, got, text.Value, want)
 		}
 		if value, ok := h.Variable(ctx, "tenants/"+tenant+"/region"); !ok || value != want {

@@ -35,8 +35,8 @@ import (
 	"github.com/keywright/keywright/internal/files"
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/server/gateway"
-	"github.com/keywright/keywright/server/internal/secretstore"
 	"github.com/keywright/keywright/server/internal/registry/lock"
+	"github.com/keywright/keywright/server/internal/secretstore"
 )
 
 // Options configures [Load] and [Read].

@@ -45,7 +45,7 @@ type Connections interface {
 type ConnectorConsent struct {
 	// Account says how the name of the account is found.
 	Account *AccountName
-	// Try is the path of a GET below url, such as /me, by which a secret is tried that a tenant gives. Without it, none is sent.
+	// Try is the path of a GET below url, such as /me, by which a secret of a tenant is tried. Without it, none is sent.
 	Try string
 }
 
@@ -207,7 +207,7 @@ func (v *visit) list() error {
 		return v.json(map[string]any{"connections": all, "words": words})
 	}
 	p := v.newPage("list")
-	p.List, p.User, p.Admin = all, nameOf(user), v.isAdmin(user) == nil
+	p.List, p.User, p.Admin = all, nameOf(user), isAdmin(v, user) == nil
 	return v.show(p)
 }
 

@@ -50,7 +50,7 @@ type Config struct {
 	Recordable func() error
 	// Connections keeps the accounts that users have connected. If it is nil, users do not see them.
 	Connections Connections
-	// Tenants is what the administrators of tenants may do. It may be nil.
+	// Tenants lets the administrators of tenants act. It may be nil.
 	Tenants Tenants
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/keywright/keywright/server/identity"
 )
 
-// Tenants is what the administrators of tenants may do, see [Consent].TenantAdmin. An administrator has a TenantID. The methods are called
+// Tenants lets the administrators of tenants act, see [Consent].TenantAdmin. An administrator has a TenantID. The methods are called
 // concurrently.
 type Tenants interface {
 	// Tenant returns what there is of the administrator's tenant. cursor is that of a view before, or "".
@@ -23,7 +23,7 @@ type Tenants interface {
 	Give(ctx context.Context, admin host.User, kind, name, text string) (problem string, err error)
 }
 
-// TenantView has the connections of a tenant's users, and what the tenant gives. It has no secret.
+// TenantView has the connections of a tenant's users, and the texts that it has given. It has no secret.
 type TenantView struct {
 	Connections []TenantConnection `json:"connections"`
 	// Next is the cursor of the next page of Connections, or "".
@@ -51,16 +51,16 @@ type TenantText struct {
 	Connectors []string `json:"connectors"`
 	Label      string   `json:"label,omitempty"`
 	Obtain     string   `json:"obtain,omitempty"`
-	// Fingerprint is that of what the tenant has given, or "". By is who gave or removed it last, and Changed is when.
+	// Fingerprint is that of what the tenant has given, or "". Author is who gave or removed it last, and Changed is when.
 	Fingerprint string    `json:"fingerprint,omitempty"`
-	By          string    `json:"by,omitempty"`
+	Author      string    `json:"author,omitempty"`
 	Changed     time.Time `json:"changed,omitzero"`
 }
 
 var errNotAdmin = &httpProblem{status: http.StatusForbidden, kind: "not-admin", detail: "this page is for the administrators of a tenant"}
 
 // isAdmin returns nil if the session of the request is one of an administrator of the user's tenant.
-func (v *visit) isAdmin(user host.User) error {
+func isAdmin(v *visit, user host.User) error {
 	claim, value, _ := strings.Cut(v.generation.Consent.TenantAdmin, "=")
 	sessions, ok := v.generation.Users.(interface {
 		Claims(r *http.Request) (map[string]any, error)
@@ -85,12 +85,12 @@ func (v *visit) tenant() error {
 		return err
 	}
 	defer release()
-	if err := v.isAdmin(user); err != nil {
+	if err := isAdmin(v, user); err != nil {
 		return err
 	}
 	status, problem := http.StatusOK, ""
 	if v.r.Method == http.MethodPost {
-		if problem, err = v.changeTenant(ctx, user); err != nil {
+		if problem, err = changeTenant(ctx, v, user); err != nil {
 			return err
 		}
 		if problem == "" {
@@ -116,7 +116,7 @@ func (v *visit) tenant() error {
 }
 
 // changeTenant does what a form asks for.
-func (v *visit) changeTenant(ctx context.Context, admin host.User) (problem string, err error) {
+func changeTenant(ctx context.Context, v *visit, admin host.User) (problem string, err error) {
 	const maxForm = 64 << 10
 	v.r.Body = http.MaxBytesReader(v.w, v.r.Body, maxForm)
 	if err := v.r.ParseForm(); err != nil {

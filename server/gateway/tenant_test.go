@@ -41,7 +41,7 @@ type fakeTenants struct {
 func (f *fakeTenants) Tenant(_ context.Context, admin host.User, _ string) (gateway.TenantView, error) {
 	return gateway.TenantView{
 		Connections: []gateway.TenantConnection{{ID: "c1", Connector: "CRM", User: "<b>bob", Condition: host.ConditionRefused}},
-		Texts:       []gateway.TenantText{{Kind: "secret", Name: "crm-key", Connectors: []string{"CRM"}, Fingerprint: "3f9a1c", By: admin.TenantID}},
+		Texts:       []gateway.TenantText{{Kind: "secret", Name: "crm-key", Connectors: []string{"CRM"}, Fingerprint: "3f9a1c", Author: admin.TenantID}},
 	}, nil
 }
 

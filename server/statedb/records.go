@@ -13,7 +13,7 @@ type Kind int16
 
 // The kinds of records.
 const (
-	// KindNode is what a node reports of itself.
+	// KindNode is the report of a node.
 	KindNode Kind = iota + 1
 	// KindFailure is a request that failed.
 	KindFailure
@@ -52,8 +52,8 @@ type List struct {
 	Name RecordName
 	// Mark, if it is not 0, is the one that records have.
 	Mark int16
-	// Before is the last record of the page before, or nil. Of it, WriteTime and Name count.
-	Before *Record
+	// Last is the last record of the page before, or nil. Of it, WriteTime and Name count.
+	Last *Record
 	// Limit is the maximum number of records.
 	Limit int
 }

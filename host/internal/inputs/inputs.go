@@ -141,8 +141,8 @@ func WithOwned(ctx context.Context, all map[string]string, store Secrets, names 
 		if err != nil {
 			return nil, err
 		}
-		if stored, err := expr.StoredSecret(name, tenantID, ""); ok && err == nil {
-			own[stored] = value
+		if fullName, err := expr.StoredSecret(name, tenantID, ""); ok && err == nil {
+			own[fullName] = value
 		}
 	}
 	return own, nil
@@ -150,14 +150,14 @@ func WithOwned(ctx context.Context, all map[string]string, store Secrets, names 
 
 // ownedVariable returns a variable of a tenant that all has or store. ok reports whether there is one.
 func ownedVariable(ctx context.Context, all map[string]string, store Secrets, name, tenantID string) (value string, ok bool, err error) {
-	stored, err := expr.StoredSecret(name, tenantID, "")
+	fullName, err := expr.StoredSecret(name, tenantID, "")
 	if err != nil {
 		return "", false, nil //nolint:nilerr // its template says what is wrong with the tenant
 	}
-	if value, ok = all[stored]; ok || store == nil {
+	if value, ok = all[fullName]; ok || store == nil {
 		return value, ok, nil
 	}
-	switch value, err = store.Secret(ctx, stored); {
+	switch value, err = store.Secret(ctx, fullName); {
 	case errors.Is(err, ErrSecretNotFound), errors.Is(err, ErrOwnedRemoved):
 		return "", false, nil
 	case err != nil:
@@ -180,8 +180,8 @@ func (r *Reader) variables(values []string, tenantID string) map[string]string {
 			continue
 		}
 		if value, ok := strings.CutPrefix(values[0], "="); ok {
-			stored, _ := expr.StoredSecret(name, tenantID, "") // Read has used it
-			all[stored] = value
+			fullName, _ := expr.StoredSecret(name, tenantID, "") // Read has used it
+			all[fullName] = value
 		}
 		values = values[1:]
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/keywright/keywright/internal/files"
 )
 
-// adminFlags say where the operators' listener of a gateway is.
+// adminFlags has the address of the listener for operators of a gateway.
 type adminFlags struct{ admin, tokenFile, caFile string }
 
 func (f *adminFlags) add(c *cobra.Command) {
@@ -86,7 +86,7 @@ func (a *app) call(c *cobra.Command, f *adminFlags, method string, path []string
 		return err
 	}
 	if response.StatusCode != http.StatusOK {
-		return refused("", response, answer)
+		return refusalError("", response, answer)
 	}
 	return json.Unmarshal(answer, one)
 }
@@ -141,14 +141,14 @@ func addFilter(c *cobra.Command, filter *[3]string) {
 
 // endedAll is the document of connections end.
 type endedAll struct {
-	Ended   int  `json:"ended"`
+	Count   int  `json:"ended"`
 	Failed  int  `json:"failed"`
 	Revoked bool `json:"revoked"`
 	More    bool `json:"-"`
 }
 
 func (e *endedAll) print(a *app) {
-	a.out.Printf("%d ended, %d still there\n", e.Ended, e.Failed)
+	a.out.Printf("%d ended, %d still there\n", e.Count, e.Failed)
 	if !e.Revoked {
 		a.err.Printf("an authorization server may still accept some of the grants: end them there\n")
 	}
@@ -167,8 +167,8 @@ func connectionsEndCommand(a *app) *cobra.Command {
 			if err := a.call(c, &flags, http.MethodPost, []string{"connections", "end"}, nil, map[string]string{"connector": filter[0], "tenant": filter[1], "user": filter[2]}, &page); err != nil {
 				return nil, err
 			}
-			all.Ended, all.Failed, all.Revoked = all.Ended+page.Ended, page.Failed, all.Revoked && page.Revoked
-			all.More = page.More && page.Ended > 0
+			all.Count, all.Failed, all.Revoked = all.Count+page.Count, page.Failed, all.Revoked && page.Revoked
+			all.More = page.More && page.Count > 0
 		}
 		return all, reportUnless(all.Failed == 0)
 	})

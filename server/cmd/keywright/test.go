@@ -119,7 +119,7 @@ func (a *app) askForTest(c *cobra.Command, f *testFlags, connector string, try t
 		return nil, err
 	}
 	if response.StatusCode != http.StatusOK {
-		return nil, refused(fmt.Sprintf("connector %q: ", connector), response, answer)
+		return nil, refusalError(fmt.Sprintf("connector %q: ", connector), response, answer)
 	}
 	result := &trial.Result{}
 	if err := json.Unmarshal(answer, result); err != nil || result.Status == 0 {
@@ -167,8 +167,8 @@ func onThisMachine(name string) bool {
 	return name == "localhost" || address != nil && address.IsLoopback()
 }
 
-// refused returns the error for a request that the gateway refused. what is before the gateway's own words.
-func refused(what string, response *http.Response, answer []byte) error {
+// refusalError returns the error for a request that the gateway refused. what is before the gateway's own words.
+func refusalError(what string, response *http.Response, answer []byte) error {
 	const maxRefusal = 200 // the maximum number of bytes that are shown of a refusal without a problem document
 	var problem struct{ Detail string }
 	if json.Unmarshal(answer, &problem) == nil && problem.Detail != "" {

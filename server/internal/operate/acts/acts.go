@@ -18,11 +18,11 @@ import (
 type Act struct {
 	ID   string    `json:"id"`
 	Time time.Time `json:"time"`
-	// Who is the name of a token, or the user of a session. Address is where from, and Node where to.
+	// Who is the name of a token, or the user of a session. Address is that of the peer, and Node the name of the machine.
 	Who     string `json:"who"`
 	Address string `json:"address,omitempty"`
 	Node    string `json:"node,omitempty"`
-	// Act is what was done, such as end, and Target is to what.
+	// Act is a verb, such as end, and Target names its object.
 	Act    string `json:"act"`
 	Target string `json:"target,omitempty"`
 	// Outcome is done, or why not. It is "" if the process ended before it was known.
@@ -48,8 +48,8 @@ type Config struct {
 type Log struct {
 	config Config
 	mu     sync.Mutex
-	// refused has the logins that were refused in the last minute, by address.
-	refused map[string]*refusal
+	// refusals has the logins that were refused in the last minute, by address.
+	refusals map[string]*refusal
 }
 
 type refusal struct {
@@ -58,7 +58,7 @@ type refusal struct {
 }
 
 // New returns a Log.
-func New(c Config) *Log { return &Log{config: c, refused: map[string]*refusal{}} }
+func New(c Config) *Log { return &Log{config: c, refusals: map[string]*refusal{}} }
 
 // table has the acts of all nodes. The first tag is who, the second what kind of act, and the third its target.
 var table = records.Table[Act]{
@@ -85,18 +85,18 @@ func (l *Log) Note(ctx context.Context, a Act) {
 	_ = l.write(context.WithoutCancel(ctx), a, false)
 }
 
-// Refused records a login that was refused. Of one address, it writes one act a minute, with the number of those since the one before.
-func (l *Log) Refused(ctx context.Context, address string) {
+// RefuseLogin records a login that was refused. Of one address, it writes one act a minute, with the number of those since the one before.
+func (l *Log) RefuseLogin(ctx context.Context, address string) {
 	const pause, maxAddresses = time.Minute, 10_000
 	now := l.config.Clock()
 	l.mu.Lock()
-	r := l.refused[address]
+	r := l.refusals[address]
 	if r == nil {
-		if len(l.refused) >= maxAddresses {
-			clear(l.refused)
+		if len(l.refusals) >= maxAddresses {
+			clear(l.refusals)
 		}
 		r = &refusal{}
-		l.refused[address] = r
+		l.refusals[address] = r
 	}
 	r.times++
 	times := r.times

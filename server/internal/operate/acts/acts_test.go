@@ -102,11 +102,11 @@ func (brokenRecords) PutRecords(context.Context, ...statedb.Record) error {
 func TestRefusedLogins(t *testing.T) {
 	w := newWorld(t, false)
 	for range 100 {
-		w.Refused(t.Context(), "192.0.2.7")
+		w.RefuseLogin(t.Context(), "192.0.2.7")
 	}
-	w.Refused(t.Context(), "192.0.2.8")
+	w.RefuseLogin(t.Context(), "192.0.2.8")
 	w.now = w.now.Add(time.Minute)
-	w.Refused(t.Context(), "192.0.2.7")
+	w.RefuseLogin(t.Context(), "192.0.2.7")
 	all, _, err := w.List(t.Context(), acts.Filter{Act: "login"}, "", 10)
 	if err != nil || len(all) != 3 || all[0].Times != 100 || all[2].Times != 1 {
 		t.Errorf("acts = %+v, err = %v", all, err)

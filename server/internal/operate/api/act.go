@@ -21,9 +21,9 @@ import (
 	"github.com/keywright/keywright/server/internal/operate/tenants"
 )
 
-// within returns an error unless the operator has a right for a tenant, or for all of them with "".
-func within(ctx context.Context, right login.Right, tenant string) error {
-	if o := login.OperatorOf(ctx); !o.MayIn(right, tenant) {
+// checkTenant returns an error unless the operator has a right for a tenant, or for all of them with "".
+func checkTenant(ctx context.Context, right login.Right, tenant string) error {
+	if o := login.OperatorOf(ctx); !o.AllowsIn(right, tenant) {
 		return refuse(http.StatusForbidden, "the token %s is for one tenant, and this is not of that tenant alone: take another token", o.Name)
 	}
 	return nil
@@ -41,12 +41,12 @@ func (s *server) acts(ctx context.Context, in *struct {
 	if o.Tenant != "" && in.Who == "" {
 		in.Who = o.Name // acts of others may be about other tenants
 	}
-	if !o.MayIn(login.People, "") && (in.Who != "" && in.Who != o.Name || in.Target != "") {
+	if !o.AllowsIn(login.People, "") && (in.Who != "" && in.Who != o.Name || in.Target != "") {
 		return l, refuse(http.StatusForbidden, "who and target need the right people, for all tenants: the token %s may look for its own acts", o.Name)
 	}
 	all, next, err := s.Acts.List(ctx, acts.Filter{Who: in.Who, Act: in.Act, Target: in.Target}, in.Cursor, in.Limit)
 	for i := range all {
-		if a := &all[i]; !o.May(login.People) && a.Who != o.Name {
+		if a := &all[i]; !o.Allows(login.People) && a.Who != o.Name {
 			a.Who, a.Address, a.Target = "…", "", targetTenant.ReplaceAllString(a.Target, "tenant …")
 		}
 	}
@@ -65,7 +65,7 @@ func (s *server) connections(ctx context.Context, in *struct {
 	if f.Tenant == "" {
 		f.Tenant = login.OperatorOf(ctx).Tenant
 	}
-	if err = within(ctx, login.People, f.Tenant); err != nil {
+	if err = checkTenant(ctx, login.People, f.Tenant); err != nil {
 		return l, err
 	}
 	return l, s.act(ctx, "look", f.Connector, func(string) error {
@@ -75,23 +75,23 @@ func (s *server) connections(ctx context.Context, in *struct {
 	})
 }
 
-// ended says how connections ended.
-type ended struct {
+// endings says how connections ended.
+type endings struct {
 	Revoked bool `json:"revoked" doc:"If it is false, an authorization server may still accept a grant, which the gateway has forgotten."`
-	Ended   int  `json:"ended"`
+	Count   int  `json:"ended"`
 	Failed  int  `json:"failed" doc:"Those that are still there, such as of a connector that is not in the file."`
 	More    bool `json:"more" doc:"There are more: send the request again, with another Idempotency-Key."`
 }
 
 // end ends a connection.
-func (s *server) end(ctx context.Context, one *connections.Connection, sum *ended) error {
+func (s *server) end(ctx context.Context, one *connections.Connection, sum *endings) error {
 	return s.act(ctx, "end", one.Connector+" "+one.ID, func(string) error {
 		err := s.Connections.End(ctx, *one)
 		if errors.Is(err, host.ErrNotRevoked) {
 			sum.Revoked, err = false, nil
 		}
 		if err == nil {
-			sum.Ended++
+			sum.Count++
 		}
 		return err
 	})
@@ -99,9 +99,9 @@ func (s *server) end(ctx context.Context, one *connections.Connection, sum *ende
 
 func (s *server) endConnection(ctx context.Context, in *struct {
 	ID string `path:"id"`
-}) (sum ended, err error) {
+}) (sum endings, err error) {
 	one, ok, err := s.Connections.Get(ctx, in.ID)
-	if err == nil && (!ok || !login.OperatorOf(ctx).MayIn(login.Act, one.Tenant)) {
+	if err == nil && (!ok || !login.OperatorOf(ctx).AllowsIn(login.Act, one.Tenant)) {
 		err = refuse(http.StatusNotFound, "there is no connection with this id: it may have ended")
 	}
 	if err != nil {
@@ -117,8 +117,8 @@ func (s *server) endConnections(ctx context.Context, in *struct {
 		Tenant    string `json:"tenant,omitempty"`
 		User      string `json:"user,omitempty"`
 	}
-}) (sum ended, err error) {
-	const most = 200 // connections that one request ends
+}) (sum endings, err error) {
+	const maxEndings = 200 // of one request
 	f := connections.Filter{Connector: in.Body.Connector, Tenant: in.Body.Tenant, User: in.Body.User}
 	if f == (connections.Filter{}) {
 		return sum, refuse(http.StatusUnprocessableEntity, "body: name a connector, a tenant or a user: this does not end all connections of a gateway")
@@ -126,25 +126,25 @@ func (s *server) endConnections(ctx context.Context, in *struct {
 	if f.Tenant == "" {
 		f.Tenant = login.OperatorOf(ctx).Tenant
 	}
-	if err = within(ctx, login.Act, f.Tenant); err != nil {
+	if err = checkTenant(ctx, login.Act, f.Tenant); err != nil {
 		return sum, err
 	}
-	all, next, err := s.Connections.List(ctx, f, "", most)
+	all, next, err := s.Connections.List(ctx, f, "", maxEndings)
 	sum.Revoked, sum.More = true, next != ""
 	for i := range all {
 		failure := s.end(ctx, &all[i], &sum)
-		if known, ok := errors.AsType[huma.StatusError](failure); ok && known.GetStatus() == http.StatusServiceUnavailable {
+		if failed, ok := errors.AsType[huma.StatusError](failure); ok && failed.GetStatus() == http.StatusServiceUnavailable {
 			return sum, failure // the others cannot be recorded, either
 		}
 	}
-	sum.Failed = len(all) - sum.Ended
+	sum.Failed = len(all) - sum.Count
 	return sum, err
 }
 
 func (s *server) texts(ctx context.Context, in *struct {
 	Tenant string `path:"tenant"`
 }) (l list[tenants.Text], err error) {
-	if err = within(ctx, login.People, in.Tenant); err == nil {
+	if err = checkTenant(ctx, login.People, in.Tenant); err == nil {
 		l.Items, err = s.Tenants.List(ctx, in.Tenant)
 	}
 	if errors.Is(err, tenants.ErrNoStore) {
@@ -172,8 +172,8 @@ type changed struct {
 }
 
 // change changes a text of a tenant. It is in no answer, log or act.
-func (s *server) change(ctx context.Context, act, kind string, n TextName, do func(by string) error) (c changed, err error) {
-	if err = within(ctx, login.Act, n.Tenant); err == nil {
+func (s *server) change(ctx context.Context, act, kind string, n TextName, do func(author string) error) (c changed, err error) {
+	if err = checkTenant(ctx, login.Act, n.Tenant); err == nil {
 		err = s.act(ctx, act, "tenant "+n.Tenant+"/"+kind+" "+n.Name, do)
 	}
 	return changed{err == nil}, err
@@ -181,13 +181,13 @@ func (s *server) change(ctx context.Context, act, kind string, n TextName, do fu
 
 func (s *server) setText(kind string) func(context.Context, *textValue) (changed, error) {
 	return func(ctx context.Context, in *textValue) (changed, error) {
-		return s.change(ctx, "set", kind, in.TextName, func(by string) error { return s.Tenants.Set(ctx, in.Tenant, kind, in.Name, in.Body.Value, by) })
+		return s.change(ctx, "set", kind, in.TextName, func(author string) error { return s.Tenants.Set(ctx, in.Tenant, kind, in.Name, in.Body.Value, author) })
 	}
 }
 
 func (s *server) removeText(kind string) func(context.Context, *TextName) (changed, error) {
 	return func(ctx context.Context, in *TextName) (changed, error) {
-		return s.change(ctx, "remove", kind, *in, func(by string) error { return s.Tenants.Remove(ctx, in.Tenant, kind, in.Name, by) })
+		return s.change(ctx, "remove", kind, *in, func(author string) error { return s.Tenants.Remove(ctx, in.Tenant, kind, in.Name, author) })
 	}
 }
 
@@ -208,7 +208,7 @@ type link struct {
 }
 
 func (s *server) link(ctx context.Context, in *struct{ Body LinkRequest }) (l link, err error) {
-	if err = within(ctx, login.Act, in.Body.Tenant); err == nil && s.Link == nil {
+	if err = checkTenant(ctx, login.Act, in.Body.Tenant); err == nil && s.Link == nil {
 		err = refuse(http.StatusConflict, "links are off: the file in use does not allow them")
 	}
 	if err != nil {
@@ -261,7 +261,7 @@ func (s *server) check(ctx context.Context, in *struct {
 }
 
 func (s *server) reload(ctx context.Context, _ *struct{}) (c Configuration, err error) {
-	if err = within(ctx, login.Act, ""); err == nil {
+	if err = checkTenant(ctx, login.Act, ""); err == nil {
 		err = s.act(ctx, "reload", "", func(string) error {
 			if err := s.Reload(ctx); err != nil {
 				return fmt.Errorf("the one before stays in use: %w", err)

@@ -35,7 +35,7 @@ import (
 type Config struct {
 	Version string
 	Clock   func() time.Time
-	// View returns what all nodes know, and a note if it is what this process knows alone.
+	// View returns the view of all nodes, and a note if it is that of this process alone.
 	View func(ctx context.Context) (view *activity.View, note string)
 	// Find returns the failure with a request id, or nil.
 	Find          func(ctx context.Context, id string) (*activity.Failure, error)
@@ -59,10 +59,11 @@ const Prefix, scheme = "/api/v1", "token"
 
 type server struct {
 	Config
-	mux      *http.ServeMux
-	api      huma.API
-	repeats  repeats
-	checking sync.Mutex // a check takes much memory
+	mux     *http.ServeMux
+	api     huma.API
+	repeats repeats
+	// checking lets one file be checked at a time, which takes much memory.
+	checking sync.Mutex
 }
 
 // New returns the handler of the API, for requests that have passed a Guard of a login, if there is one.
@@ -166,7 +167,7 @@ func (s *server) allow(rights []login.Right) func(huma.Context, func(huma.Contex
 	return func(c huma.Context, next func(huma.Context)) {
 		o := login.OperatorOf(c.Context())
 		for _, right := range rights {
-			if !o.May(right) {
+			if !o.Allows(right) {
 				_ = huma.WriteErr(s.api, c, http.StatusForbidden, fmt.Sprintf("the token %s has not the right %s: add a line with it to its file in --admin-tokens", o.Name, right))
 				return
 			}
@@ -230,7 +231,7 @@ func plain(_ huma.Context, _ string, v any) (any, error) {
 }
 
 // act does an act of the operator once it has been recorded.
-func (s *server) act(ctx context.Context, what, target string, do func(by string) error) error {
+func (s *server) act(ctx context.Context, what, target string, do func(author string) error) error {
 	a := acts.Act{Who: login.OperatorOf(ctx).Name, Act: what, Target: host.Printable(target)}
 	a.Address, _ = ctx.Value(addressKey{}).(string)
 	end, err := s.Acts.Begin(ctx, a)

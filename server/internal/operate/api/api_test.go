@@ -63,8 +63,8 @@ type world struct {
 	log      *bytes.Buffer
 	tokens   string
 	reloaded int
-	// refused is the error of a reload.
-	refused error
+	// refusal is the error of a reload.
+	refusal error
 }
 
 const stateKey = "q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA="
@@ -115,7 +115,7 @@ func newWorld(t *testing.T) *world {
 		},
 		Reload: func(context.Context) error {
 			w.reloaded++
-			return w.refused
+			return w.refusal
 		},
 		Test: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")

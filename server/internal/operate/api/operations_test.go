@@ -65,7 +65,7 @@ func TestRights(t *testing.T) {
 		needed := strings.Fields(o.rights)
 		for _, right := range []string{"read", "test", "check", "people", "act"} {
 			status, text := w.send(right, method+" "+o.example, o.body)
-			if refused := status == http.StatusForbidden; refused != (len(needed) > 1 || needed[0] != right) {
+			if denied := status == http.StatusForbidden; denied != (len(needed) > 1 || needed[0] != right) {
 				t.Errorf("%s with the right %s: %d %s", o.operation, right, status, text)
 			}
 		}
@@ -94,9 +94,9 @@ func TestDocument(t *testing.T) {
 	if d := cmp.Diff(string(testworld.Must(os.ReadFile(golden))(t)), string(got)); d != "" {
 		t.Errorf("the document has changed; with UPDATE=1 this test writes it: %s", d)
 	}
-	const most = 60 << 10
-	if len(got) > most {
-		t.Errorf("the document has %d bytes, want at most %d", len(got), most)
+	const maxSize = 60 << 10
+	if len(got) > maxSize {
+		t.Errorf("the document has %d bytes, want at most %d", len(got), maxSize)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestTenantOfAToken(t *testing.T) {
 		"POST /configuration/reload": "", "GET /acts?who=all": "", "GET /acts?target=x": "",
 	} {
 		if status, text := w.send("acme", route, body); status != http.StatusForbidden {
-			t.Errorf("%s: %d %s", route, status, text)
+			t.Errorf("the operation %s: %d %s", route, status, text)
 		}
 	}
 	if _, text := w.send("acme", "GET /failures", ""); strings.Contains(text, "other") || !strings.Contains(text, "acme") {
@@ -134,8 +134,8 @@ func TestTenantOfAToken(t *testing.T) {
 	if _, text := w.send("acme", "GET /acts", ""); strings.Contains(text, "other") || strings.Contains(text, `"all"`) {
 		t.Errorf("acts: %s", text)
 	}
-	if left, _, _ := w.config.Connections.List(t.Context(), connections.Filter{}, "", 9); len(left) != 1 || left[0].User != "otto" {
-		t.Errorf("what is left: %+v", left)
+	if rest, _, _ := w.config.Connections.List(t.Context(), connections.Filter{}, "", 9); len(rest) != 1 || rest[0].User != "otto" {
+		t.Errorf("what is left: %+v", rest)
 	}
 }
 
@@ -164,8 +164,8 @@ func TestAnswersWithoutPeople(t *testing.T) {
 	}
 }
 
-// What a tenant gives is in no answer, log or act, also if the request is wrong (threats.md 587).
-func TestGivenTextIsWriteOnly(t *testing.T) {
+// A text of a tenant is in no answer, log or act, also if the request is wrong (threats.md 587).
+func TestWriteOnlyTexts(t *testing.T) {
 	w := newWorld(t)
 	const canary = "canary-7c1f9e"
 	text := ""
@@ -196,18 +196,18 @@ func TestUnrecordedAct(t *testing.T) {
 	for _, route := range []string{"POST /configuration/reload", "GET /connections", "DELETE /connections/" + all[0].ID, "POST /connections/end", "DELETE /tenants/acme/secrets/crm", "POST /connectors/crm/test", "POST /configuration/check"} {
 		status, text := w.send("all", route, `{"user": "ann"}`)
 		if status != http.StatusServiceUnavailable || !strings.Contains(text, "nothing was done") {
-			t.Errorf("%s: %d %s", route, status, text)
+			t.Errorf("the operation %s: %d %s", route, status, text)
 		}
 	}
 	w.store.Records = working
-	if left, _, _ := w.config.Connections.List(t.Context(), connections.Filter{}, "", 9); len(left) != 1 || w.reloaded != 0 {
-		t.Errorf("connections %+v, reloads %d", left, w.reloaded)
+	if rest, _, _ := w.config.Connections.List(t.Context(), connections.Filter{}, "", 9); len(rest) != 1 || w.reloaded != 0 {
+		t.Errorf("connections %+v, reloads %d", rest, w.reloaded)
 	}
-	ended := w.get("all", "DELETE /connections/"+all[0].ID, "", http.StatusOK)
-	if got, want := w.actsOf(acts.Filter{Act: "end"}), "all end calendar "+all[0].ID+" done; "; got != want || ended["revoked"] == nil {
-		t.Errorf("acts: %s, want %s; answer %v", got, want, ended)
+	body := w.get("all", "DELETE /connections/"+all[0].ID, "", http.StatusOK)
+	if got, want := w.actsOf(acts.Filter{Act: "end"}), "all end calendar "+all[0].ID+" done; "; got != want || body["revoked"] == nil {
+		t.Errorf("acts: %s, want %s; answer %v", got, want, body)
 	}
-	w.refused = host.ErrSecretNotFound
+	w.refusal = host.ErrSecretNotFound
 	if status, text := w.send("all", "POST /configuration/reload", ""); status != http.StatusUnprocessableEntity || !strings.Contains(text, "stays in use") {
 		t.Errorf("a file that is refused: %d %s", status, text)
 	}
@@ -245,8 +245,8 @@ func TestIdempotencyKey(t *testing.T) {
 		return w.send("all", "POST /configuration/reload", "", "Idempotency-Key", key)
 	}
 	_, first := reload("a")
-	if status, again := reload("a"); status != http.StatusOK || again != first || w.reloaded != 1 {
-		t.Errorf("the same key: %d %s, %d reloads", status, again, w.reloaded)
+	if status, second := reload("a"); status != http.StatusOK || second != first || w.reloaded != 1 {
+		t.Errorf("the same key: %d %s, %d reloads", status, second, w.reloaded)
 	}
 	if status, _ := w.send("all", "POST /configuration/check", "connectors: []", "Idempotency-Key", "a"); status != http.StatusUnprocessableEntity {
 		t.Errorf("another request with the key: %d", status)

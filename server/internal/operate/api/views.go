@@ -91,15 +91,15 @@ type cause struct {
 
 func causeFor(o *login.Operator) func(*activity.Group) cause {
 	return func(g *activity.Group) cause {
-		named := slices.DeleteFunc(slices.Clone(g.Tenants), func(tenant string) bool { return !o.MayIn(login.People, tenant) })
+		tenants := slices.DeleteFunc(slices.Clone(g.Tenants), func(tenant string) bool { return !o.AllowsIn(login.People, tenant) })
 		c := cause{
 			ID: g.ID, Connector: g.Connector, First: g.First, Last: g.Last, Total: g.Total, QuarterHour: g.Lately(), Day: g.Day(),
-			Users: len(g.Users.Hashes), MoreUsers: g.Users.More, Tenants: named, Nodes: g.Nodes, Requests: []string{},
+			Users: len(g.Users.Hashes), MoreUsers: g.Users.More, Tenants: tenants, Nodes: g.Nodes, Requests: []string{},
 		}
 		for _, f := range slices.Backward(g.Examples) {
-			shown := shownTo(o, f)
+			copied := shownTo(o, f)
 			c.Stage, c.Problem, c.Status, c.Code = f.Stage, f.Problem, f.UpstreamStatus, f.Code // those of all in the group
-			c.Cause, c.Remedy, c.Requests = shown.Cause, shown.Remedy, slices.Insert(c.Requests, 0, f.RequestID)
+			c.Cause, c.Remedy, c.Requests = copied.Cause, copied.Remedy, slices.Insert(c.Requests, 0, f.RequestID)
 		}
 		return c
 	}
@@ -110,15 +110,15 @@ var owner = regexp.MustCompile(`\b(tenants?|users)[ /][^/\s'"]+`)
 
 // shownTo returns a failure without what an operator may not read of the tenant and the user.
 func shownTo(o *login.Operator, f *activity.Failure) activity.Failure {
-	shown := *f
-	shown.Way = append([]activity.Step{}, f.Way...)
-	if !o.MayIn(login.People, f.Tenant) {
+	copied := *f
+	copied.Way = append([]activity.Step{}, f.Way...)
+	if !o.AllowsIn(login.People, f.Tenant) {
 		hide := func(text string) string {
 			return owner.ReplaceAllString(strings.ReplaceAll(text, cmp.Or(f.Tenant, "\x00"), "…"), "$1/…")
 		}
-		shown.Tenant, shown.Cause, shown.Remedy = "", hide(f.Cause), hide(f.Remedy)
+		copied.Tenant, copied.Cause, copied.Remedy = "", hide(f.Cause), hide(f.Remedy)
 	}
-	return shown
+	return copied
 }
 
 type connectorState struct {
@@ -209,24 +209,24 @@ func (s *server) failures(ctx context.Context, in *struct {
 
 func (s *server) request(ctx context.Context, in *struct {
 	ID string `path:"id"`
-}) (shown activity.Failure, err error) {
+}) (copied activity.Failure, err error) {
 	found, err := s.Find(ctx, in.ID)
 	if err == nil && found == nil {
 		err = refuse(http.StatusNotFound, "there is no failure with this id in 7 days: the request succeeded, or more than 20 failed for the same cause in that minute; the log has request_id=%s", host.Printable(in.ID))
 	}
 	if err != nil {
-		return shown, err
+		return copied, err
 	}
 	return shownTo(login.OperatorOf(ctx), found), nil
 }
 
 // Configuration says which file is in use, and what waits.
 type Configuration struct {
-	SHA256   string               `json:"sha256"`
-	Used     time.Time            `json:"used" doc:"Since when it is in use."`
-	Refused  time.Time            `json:"refused,omitzero" doc:"When the file on disk was refused first."`
-	Problems []string             `json:"problems,omitempty" doc:"What is wrong with the file on disk."`
-	Waiting  *difference.Document `json:"waiting,omitempty" doc:"What would be different with the file on disk."`
+	SHA256     string               `json:"sha256"`
+	Used       time.Time            `json:"used" doc:"Since when it is in use."`
+	RefuseTime time.Time            `json:"refused,omitzero" doc:"When the file on disk was refused first."`
+	Problems   []string             `json:"problems,omitempty" doc:"What is wrong with the file on disk."`
+	Waiting    *difference.Document `json:"waiting,omitempty" doc:"What would be different with the file on disk."`
 }
 
 func (s *server) configuration(context.Context, *struct{}) (Configuration, error) {

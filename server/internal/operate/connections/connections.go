@@ -89,7 +89,7 @@ type Connections struct {
 
 type key struct{ connector, tenant, user string }
 
-// note is what was last written of a connection: its condition, and the hour of its use.
+// note has the condition of a connection that was last written, and the hour of its use.
 type note struct {
 	condition host.Condition
 	hour      int64
@@ -240,12 +240,12 @@ func (f Filter) matches(c Connection) bool {
 
 // query returns what is looked up in the store: what fewest have.
 func (f Filter) query() (q records.Query) {
-	for _, by := range []struct {
+	for _, tag := range []struct {
 		place int
 		text  string
 	}{{tagUser, f.User}, {tagEmail, f.Email}, {tagTenant, f.Tenant}, {tagConnector, f.Connector}} {
-		if by.text != "" {
-			q.Place, q.Parts = by.place, []string{by.text}
+		if tag.text != "" {
+			q.Place, q.Parts = tag.place, []string{tag.text}
 			break
 		}
 	}

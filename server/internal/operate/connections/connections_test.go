@@ -124,7 +124,7 @@ func TestConnections(t *testing.T) {
 }
 
 // A use is written once an hour, and not with each request.
-func TestUseIsWrittenOnceAnHour(t *testing.T) {
+func TestUseRate(t *testing.T) {
 	w := newWorld(t)
 	good := gateway.Event{Status: 200, Sent: w.now}
 	w.request("ann", good)
@@ -153,15 +153,15 @@ func TestEnd(t *testing.T) {
 	for _, c := range all {
 		one, ok, err := w.Get(t.Context(), c.ID)
 		if err != nil || !ok || one.Connector != c.Connector {
-			t.Errorf("%s: %+v, %t, %v", c.ID, one, ok, err)
+			t.Errorf("the connection %s: %+v, %t, %v", c.ID, one, ok, err)
 		}
 		err = w.End(t.Context(), one)
-		if gone := c.Connector == "gone"; gone != (err != nil && strings.Contains(err.Error(), "not in the file")) {
-			t.Errorf("%s: %v", c.Connector, err)
+		if removed := c.Connector == "gone"; removed != (err != nil && strings.Contains(err.Error(), "not in the file")) {
+			t.Errorf("the end at %s: %v", c.Connector, err)
 		}
 	}
-	if left, _, _ := w.List(t.Context(), connections.Filter{}, "", 9); len(left) != 1 || left[0].Connector != "gone" {
-		t.Errorf("what is left: %+v", left)
+	if rest, _, _ := w.List(t.Context(), connections.Filter{}, "", 9); len(rest) != 1 || rest[0].Connector != "gone" {
+		t.Errorf("what is rest: %+v", rest)
 	}
 	if _, ok, err := w.Get(t.Context(), "../x"); ok || err != nil {
 		t.Errorf("a made-up ID: %t, %v", ok, err)

@@ -28,10 +28,10 @@ type connectionsView struct {
 	// Conditions are those that a filter can name.
 	Conditions []host.Condition
 	connections.Filter
-	// Asked reports whether Found has what the form asked for, and Cursor is that of the next page, or "".
-	Asked  bool
-	Found  []connections.Connection
-	Cursor string
+	// HasResult reports whether Found has what the form asked for, and Cursor is that of the next page, or "".
+	HasResult bool
+	Found     []connections.Connection
+	Cursor    string
 	// MayAct reports whether the operator may end connections. Done says what was done, or is "".
 	MayAct bool
 	Done   string
@@ -39,8 +39,8 @@ type connectionsView struct {
 
 type connectionCount struct {
 	Permalink string
-	// By has the numbers of connections by their conditions.
-	By map[string]int
+	// ByCondition has the numbers of connections by their conditions.
+	ByCondition map[string]int
 }
 
 // conditions are those of a connection.
@@ -53,7 +53,7 @@ const maxID = 256
 func (c *Console) connections(s *State, r *http.Request) (any, error) {
 	view := &connectionsView{Seeds: map[string][]string{}, Shared: c.config.Connections != nil && s.Set.State != nil, Conditions: conditions}
 	operator := login.OperatorOf(r.Context())
-	view.MayAct = operator.May(login.Act)
+	view.MayAct = operator.Allows(login.Act)
 	if r.Method == http.MethodPost {
 		if err := c.ask(view, operator, r); err != nil {
 			return nil, err
@@ -83,12 +83,12 @@ func (c *Console) connections(s *State, r *http.Request) (any, error) {
 	for _, name := range names {
 		row := connectionCount{name, map[string]int{}}
 		for condition, n := range counts[name] {
-			row.By[string(condition)] = n
+			row.ByCondition[string(condition)] = n
 		}
 		view.Counts = append(view.Counts, row)
 	}
 	slices.SortStableFunc(view.Counts, func(a, b connectionCount) int {
-		return b.By["refused"] + b.By["lost"] - a.By["refused"] - a.By["lost"]
+		return b.ByCondition["refused"] + b.ByCondition["lost"] - a.ByCondition["refused"] - a.ByCondition["lost"]
 	})
 	return view, nil
 }
@@ -109,7 +109,7 @@ func (c *Console) ask(view *connectionsView, operator *login.Operator, r *http.R
 	if operator.Tenant != "" {
 		view.Tenant = operator.Tenant
 	}
-	view.Asked = true
+	view.HasResult = true
 	if id := value("end"); id != "" {
 		done, err := c.end(operator, r, id)
 		if err != nil {
@@ -135,7 +135,7 @@ func (c *Console) end(operator *login.Operator, r *http.Request, id string) (str
 	switch {
 	case err != nil:
 		return "", &failure{http.StatusServiceUnavailable, "", host.Printable(err.Error())}
-	case !ok || !operator.MayIn(login.Act, one.Tenant):
+	case !ok || !operator.AllowsIn(login.Act, one.Tenant):
 		return "", &failure{http.StatusNotFound, "", "there is no such connection, or this operator may not end it"}
 	}
 	end, err := c.config.Acts.Begin(r.Context(), actOf(operator, r, "end", one.Connector+" "+id))

@@ -146,10 +146,10 @@ func (c *Console) handler(p *page) http.Handler {
 		state.view, state.note = activity.Merge(reports, c.config.Clock()), note
 		view, err := any(nil), error(nil)
 		o := login.OperatorOf(r.Context())
-		if !o.MayIn(login.People, "") {
+		if !o.AllowsIn(login.People, "") {
 			state.view.HideTenants()
 		}
-		if o.May(cmp.Or(p.right, login.Read)) {
+		if o.Allows(cmp.Or(p.right, login.Read)) {
 			view, err = p.view(c, &state, r)
 		} else {
 			err = &failure{http.StatusForbidden, "Not allowed", fmt.Sprintf("the token %s has not the right %s", o.Name, cmp.Or(p.right, login.Read))}

@@ -131,8 +131,8 @@ func (l *Login) Guard(h http.Handler) http.Handler {
 // token, so it counts as wrong unless the request has an operator's session. Whether it is a session token of somebody else does not
 // matter: the session may come from a cookie (threats.md 156).
 func (l *Login) admit(r *http.Request) (*Operator, *refusal) {
-	if begun, there := l.sessions.find(r); there {
-		if operator, err := l.operator(r.Context(), begun); err == nil && operator != nil {
+	if first, there := l.sessions.find(r); there {
+		if operator, err := l.operator(r.Context(), first); err == nil && operator != nil {
 			operator.Session = true
 			return operator, nil
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/keywright/keywright/internal/files"
 )
 
-// A Right is what an operator may do.
+// A Right allows operators something.
 type Right string
 
 // The rights that a file of Config.TokensDir may have. A line tenant:ID beside them restricts People and Act to one tenant.
@@ -48,17 +48,17 @@ type Operator struct {
 	Session bool
 }
 
-// May reports whether the operator has a right.
-func (o *Operator) May(right Right) bool { return o.Everything || slices.Contains(o.Rights, right) }
+// Allows reports whether the operator has a right.
+func (o *Operator) Allows(right Right) bool { return o.Everything || slices.Contains(o.Rights, right) }
 
-// MayIn reports whether the operator has a right for a tenant.
-func (o *Operator) MayIn(right Right, tenant string) bool {
-	return o.May(right) && (o.Tenant == "" || o.Tenant == tenant)
+// AllowsIn reports whether the operator has a right for a tenant.
+func (o *Operator) AllowsIn(right Right, tenant string) bool {
+	return o.Allows(right) && (o.Tenant == "" || o.Tenant == tenant)
 }
 
 type operatorKey struct{}
 
-// OperatorOf returns the operator of a request that has passed a Guard. Without a login, whoever reaches the listener is on this machine,
+// OperatorOf returns the operator of a request that has passed a Guard. Without a login, all who reach the listener are on this machine,
 // and has all rights.
 func OperatorOf(ctx context.Context) *Operator {
 	if o, ok := ctx.Value(operatorKey{}).(*Operator); ok {
@@ -76,7 +76,7 @@ func HasSession(r *http.Request) bool { return OperatorOf(r.Context()).Session }
 // Require returns a handler that passes requests of operators with a right on to h.
 func Require(right Right, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if o := OperatorOf(r.Context()); !o.May(right) {
+		if o := OperatorOf(r.Context()); !o.Allows(right) {
 			http.Error(w, fmt.Sprintf("the token %s has not the right %s", o.Name, right), http.StatusForbidden)
 			return
 		}

@@ -35,11 +35,11 @@ func TestNamedTokens(t *testing.T) {
 		o := login.OperatorOf(r.Context())
 		_, _ = fmt.Fprint(w, o.Name)
 		for _, right := range []login.Right{login.Read, login.Test, login.Check, login.People, login.Act} {
-			if o.May(right) {
+			if o.Allows(right) {
 				_, _ = fmt.Fprint(w, " ", right)
 			}
 		}
-		_, _ = fmt.Fprint(w, " ", o.MayIn(login.People, "acme"), o.MayIn(login.People, "other"))
+		_, _ = fmt.Fprint(w, " ", o.AllowsIn(login.People, "acme"), o.AllowsIn(login.People, "other"))
 	}))
 	get := func(path, token string) (int, string) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)

@@ -123,8 +123,8 @@ func (l *Login) enter(w http.ResponseWriter, r *http.Request) {
 }
 
 func (l *Login) leave(w http.ResponseWriter, r *http.Request) {
-	if begun, there := l.sessions.find(r); there {
-		if operator, _ := l.operator(r.Context(), begun); operator != nil {
+	if first, there := l.sessions.find(r); there {
+		if operator, _ := l.operator(r.Context(), first); operator != nil {
 			l.config.Acted(r, operator.Name, "logout", true)
 		}
 	}

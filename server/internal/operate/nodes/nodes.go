@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// writeInterval is the time between two writes of a node. A connector that begins to fail is written at the next look.
+	// writeInterval is the time between two writes of a node. A connector that begins to fail is processReport at the next look.
 	writeInterval, lookInterval = 10 * time.Second, time.Second
-	// lifetime is the time for which what a node has written counts.
+	// lifetime is the time for which what a node has processReport counts.
 	lifetime = time.Minute
 	// readInterval is the time for which what was read counts, however many people look.
 	readInterval = time.Second
@@ -41,7 +41,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Nodes is what a process writes for all nodes, and reads of them. It is safe for concurrent use.
+// Nodes are all nodes, as a process sees them. It is safe for concurrent use.
 type Nodes struct {
 	config Config
 	// process is a random name of this process.
@@ -58,14 +58,14 @@ type Nodes struct {
 // New returns the nodes of a store.
 func New(c Config) *Nodes { return &Nodes{config: c, process: rand.Text()} }
 
-// written is a report with the name of its process.
-type written struct {
+// processReport is a report with the name of its process.
+type processReport struct {
 	Process string `json:"process"`
 	*activity.Report
 }
 
 var (
-	reportTable  = records.Table[written]{Kind: statedb.KindNode, Lifetime: lifetime, Key: func(w written) []string { return []string{w.Process} }}
+	reportTable  = records.Table[processReport]{Kind: statedb.KindNode, Lifetime: lifetime, Key: func(w processReport) []string { return []string{w.Process} }}
 	failureTable = records.Table[*activity.Failure]{Kind: statedb.KindFailure, Lifetime: failureTime, Key: func(f *activity.Failure) []string { return []string{f.RequestID} }}
 )
 
@@ -101,7 +101,7 @@ func (n *Nodes) Write(ctx context.Context) error {
 			return err // those that are left are in the log
 		}
 	}
-	return reportTable.Put(ctx, n.config.Store, written{n.process, n.report()})
+	return reportTable.Put(ctx, n.config.Store, processReport{n.process, n.report()})
 }
 
 // report returns the report of this process, as large as another node wants to read it.

@@ -111,11 +111,11 @@ type Query struct {
 // List returns up to limit records after a cursor, the newest first, and the cursor of the next page, or "" at the end. Records that no
 // state key opens are left out.
 func (t *Table[T]) List(ctx context.Context, s *Store, q Query, cursor string, limit int) (entries []Entry[T], next string, err error) {
-	before, err := decodeCursor(cursor)
+	last, err := decodeCursor(cursor)
 	if err != nil {
 		return nil, "", err
 	}
-	found, err := s.Records.ListRecords(ctx, statedb.List{Kind: t.Kind, Tag: q.Place, Name: t.tag(s, q.Place, q.Parts), Mark: q.Mark, Before: before, Limit: limit + 1})
+	found, err := s.Records.ListRecords(ctx, statedb.List{Kind: t.Kind, Tag: q.Place, Name: t.tag(s, q.Place, q.Parts), Mark: q.Mark, Last: last, Limit: limit + 1})
 	if err != nil {
 		return nil, "", err
 	}
@@ -215,7 +215,7 @@ func Rekey(ctx context.Context, s *Store, counts *host.Rekeyed) error {
 	for kind := statedb.KindNode; kind <= statedb.KindSession; kind++ {
 		var last *statedb.Record
 		for more := true; more; {
-			found, err := s.Records.ListRecords(ctx, statedb.List{Kind: kind, Before: last, Limit: page})
+			found, err := s.Records.ListRecords(ctx, statedb.List{Kind: kind, Last: last, Limit: page})
 			if err != nil {
 				return err
 			}

@@ -47,7 +47,7 @@ func TestTable(t *testing.T) {
 	for n := range 25 {
 		testworld.Check(t, visits.Put(t.Context(), s, visit{fmt.Sprint(n), []string{"a", "b"}[n%2]}))
 	}
-	seen, cursor := "", ""
+	ids, cursor := "", ""
 	for pages := 0; pages < 9; pages++ {
 		var entries []records.Entry[visit]
 		var err error
@@ -56,16 +56,16 @@ func TestTable(t *testing.T) {
 		}
 		for _, entry := range entries {
 			if found, ok, err := visits.GetID(t.Context(), s, entry.ID); err != nil || !ok || found.Value != entry.Value {
-				t.Errorf("%s: %+v, %t, %v", entry.ID, found, ok, err)
+				t.Errorf("the record %s: %+v, %t, %v", entry.ID, found, ok, err)
 			}
-			seen += entry.Value.ID + " "
+			ids += entry.Value.ID + " "
 		}
 		if cursor == "" {
 			break
 		}
 	}
-	if want := "24 22 20 18 16 14 12 10 8 6 4 2 0 "; seen != want {
-		t.Errorf("list = %s, want %s", seen, want)
+	if want := "24 22 20 18 16 14 12 10 8 6 4 2 0 "; ids != want {
+		t.Errorf("list = %s, want %s", ids, want)
 	}
 	counts := testworld.Must(visits.Count(t.Context(), s, 1, "a", "none"))(t)
 	if got := fmt.Sprint(counts); got != "map[a:map[1:5 2:8]]" {

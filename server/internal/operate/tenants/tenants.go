@@ -34,9 +34,9 @@ type Text struct {
 	// Label says what it is, and Obtain where the tenant finds it. Each may be "".
 	Label  string `json:"label,omitempty"`
 	Obtain string `json:"obtain,omitempty"`
-	// Fingerprint is that of what the tenant has given, or "". By is who has given or removed it last, and Changed is when.
+	// Fingerprint is that of what the tenant has given, or "". Author is who has given or removed it last, and Changed is when.
 	Fingerprint string    `json:"fingerprint,omitempty"`
-	By          string    `json:"by,omitempty"`
+	Author      string    `json:"author,omitempty"`
 	Changed     time.Time `json:"changed,omitzero"`
 }
 
@@ -58,8 +58,8 @@ var ErrNoStore = errors.New("the file has no store for what tenants give: add {t
 
 const owned = "tenants/*/"
 
-// asked returns what connectors ask of tenants, by kind and name.
-func asked(set *connectors.Set) (all []Text) {
+// textsOf returns what connectors ask of tenants, by kind and name.
+func textsOf(set *connectors.Set) (all []Text) {
 	for _, c := range set.Connectors {
 		fields := c.FieldSecrets()
 		for kind, names := range map[string][]string{Secret: c.Secrets(), Variable: c.Variables()} {
@@ -104,13 +104,13 @@ func (t *Tenants) List(ctx context.Context, tenant string) ([]Text, error) {
 	if set.Owned == nil {
 		return nil, ErrNoStore
 	}
-	all := asked(set)
+	all := textsOf(set)
 	for i := range all {
 		info, err := store(set, all[i].Kind).Info(ctx, nameOf(tenant, all[i].Name))
 		if err != nil {
 			return nil, err
 		}
-		if all[i].Fingerprint, all[i].By = info.Fingerprint, info.By; info.By != "" {
+		if all[i].Fingerprint, all[i].Author = info.Fingerprint, info.Author; info.Author != "" {
 			all[i].Changed = t.config.Clock().Add(-info.Age)
 		}
 	}
@@ -132,7 +132,7 @@ func (t *Tenants) find(kind, name string) (*connectors.Set, Text, error) {
 	if set.Owned == nil {
 		return nil, Text{}, ErrNoStore
 	}
-	all := asked(set)
+	all := textsOf(set)
 	i := slices.IndexFunc(all, func(a Text) bool { return a.Kind == kind && a.Name == name })
 	if i < 0 {
 		return nil, Text{}, fmt.Errorf("no connector asks a tenant for a %s %s: a connector names it as get_%s('%s', 'tenant')", kind, host.Printable(name), kind, host.Printable(name))
@@ -151,31 +151,31 @@ type TryError struct {
 
 func (e *TryError) Error() string { return e.Connector + ": " + e.Text }
 
-// Set tries what a tenant gives with each connector that asks for it, and keeps it if all of them take it. The error is a [*TryError] if
+// Set tries a text of a tenant with each connector that asks for it, and keeps it if all of them take it. The error is a [*TryError] if
 // one does not.
-func (t *Tenants) Set(ctx context.Context, tenant, kind, name, text, by string) error {
-	set, asked, err := t.find(kind, name)
+func (t *Tenants) Set(ctx context.Context, tenant, kind, name, text, author string) error {
+	set, want, err := t.find(kind, name)
 	if err != nil {
 		return err
 	}
-	tried := secretstore.WithCandidate(ctx, kind, nameOf(tenant, name), text)
+	candidate := secretstore.WithCandidate(ctx, kind, nameOf(tenant, name), text)
 	for _, c := range set.Connectors {
-		if slices.Contains(asked.Connectors, c.Definition().Permalink) {
-			if err := t.try(tried, c, tenant); err != nil {
+		if slices.Contains(want.Connectors, c.Definition().Permalink) {
+			if err := t.try(candidate, c, tenant); err != nil {
 				return err
 			}
 		}
 	}
-	return store(set, kind).Set(ctx, nameOf(tenant, name), text, by)
+	return store(set, kind).Set(ctx, nameOf(tenant, name), text, author)
 }
 
 // Remove removes what a tenant has given.
-func (t *Tenants) Remove(ctx context.Context, tenant, kind, name, by string) error {
+func (t *Tenants) Remove(ctx context.Context, tenant, kind, name, author string) error {
 	set, _, err := t.find(kind, name)
 	if err != nil {
 		return err
 	}
-	return store(set, kind).Remove(ctx, nameOf(tenant, name), by)
+	return store(set, kind).Remove(ctx, nameOf(tenant, name), author)
 }
 
 // try makes a request of a connector, and sends it if the connector says where to.
@@ -196,7 +196,7 @@ func (t *Tenants) try(ctx context.Context, c *gateway.Connector, tenant string) 
 	return t.send(host.WithUser(ctx, user), c)
 }
 
-// send sends the request that shows whether what a tenant gives works.
+// send sends the request that shows whether a text of a tenant works.
 func (t *Tenants) send(ctx context.Context, c *gateway.Connector) error {
 	d := c.Definition()
 	wrong := func(err error) error { return &TryError{Connector: d.Permalink, Text: host.Printable(err.Error())} }

@@ -63,10 +63,10 @@ func newWorld(t *testing.T, text string) *world {
 
 const withState = "secrets: [{type: state}]\nstate: {type: sqlite, path: state.db, keys: \"{{ get_secret('state-key') }}\"}\n"
 
-// A key that a tenant gives is tried before it is kept: only the one that the API takes is, and nobody reads it back (threats.md 581).
+// A key of a tenant is tried before it is kept: only the one that the API takes is, and nobody reads it back (threats.md 581).
 func TestSet(t *testing.T) {
 	w := newWorld(t, withState+file)
-	given := func(kind, name string) tenants.Text {
+	textOf := func(kind, name string) tenants.Text {
 		t.Helper()
 		for _, text := range testworld.Must(w.List(t.Context(), "acme"))(t) {
 			if text.Kind == kind && text.Name == name {
@@ -77,26 +77,26 @@ func TestSet(t *testing.T) {
 		return tenants.Text{}
 	}
 	testworld.Check(t, w.Set(t.Context(), "acme", tenants.Variable, "site", "eu", "ann"))
-	tried := &tenants.TryError{}
-	if err := w.Set(t.Context(), "acme", tenants.Secret, "crm", "a-wrong-key", "ann"); !errors.As(err, &tried) || tried.Status != http.StatusUnauthorized || strings.Contains(err.Error(), "a-wrong-key") {
+	tryErr := &tenants.TryError{}
+	if err := w.Set(t.Context(), "acme", tenants.Secret, "crm", "a-wrong-key", "ann"); !errors.As(err, &tryErr) || tryErr.Status != http.StatusUnauthorized || strings.Contains(err.Error(), "a-wrong-key") {
 		t.Errorf("a wrong key: %v", err)
 	}
-	if text := given(tenants.Secret, "crm"); text.Fingerprint != "" {
+	if text := textOf(tenants.Secret, "crm"); text.Fingerprint != "" {
 		t.Errorf("a wrong key was kept: %+v", text)
 	}
 	testworld.Check(t, w.Set(t.Context(), "acme", tenants.Secret, "crm", right, "ann"))
-	text := given(tenants.Secret, "crm")
-	if len(text.Fingerprint) != 6 || text.By != "ann" || len(text.Connectors) != 1 || text.Label == "" {
+	text := textOf(tenants.Secret, "crm")
+	if len(text.Fingerprint) != 6 || text.Author != "ann" || len(text.Connectors) != 1 || text.Label == "" {
 		t.Errorf("text = %+v", text)
 	}
 	if want := "eu.crm.example/v1/me"; len(w.paths) != 2 || w.paths[1] != want {
 		t.Errorf("requests = %v, want %s", w.paths, want)
 	}
-	if err := w.Set(t.Context(), "acme", tenants.Secret, "pem", "no key", "ann"); !errors.As(err, &tried) || tried.Connector != "signed" {
+	if err := w.Set(t.Context(), "acme", tenants.Secret, "pem", "no key", "ann"); !errors.As(err, &tryErr) || tryErr.Connector != "signed" {
 		t.Errorf("a key that is none: %v", err)
 	}
 	testworld.Check(t, w.Remove(t.Context(), "acme", tenants.Secret, "crm", "bob"))
-	if text := given(tenants.Secret, "crm"); text.Fingerprint != "" || text.By != "bob" {
+	if text := textOf(tenants.Secret, "crm"); text.Fingerprint != "" || text.Author != "bob" {
 		t.Errorf("after its removal: %+v", text)
 	}
 }
@@ -106,14 +106,14 @@ func TestSetRefuses(t *testing.T) {
 	w := newWorld(t, withState+file)
 	for _, name := range []string{"state-key", "crm/../state-key", ""} {
 		if err := w.Set(t.Context(), "acme", tenants.Secret, name, "x", "ann"); err == nil || !strings.Contains(err.Error(), "no connector asks") {
-			t.Errorf("%q: %v", name, err)
+			t.Errorf("the secret %q: %v", name, err)
 		}
 	}
 	if err := w.Set(t.Context(), "../acme", tenants.Variable, "site", "x", "ann"); err == nil {
 		t.Error("the variable of a tenant with a path for an ID was set")
 	}
-	without := newWorld(t, strings.NewReplacer("{type: state}", "{type: env}").Replace(withState)+file)
-	if err := without.Set(t.Context(), "acme", tenants.Secret, "crm", "x", "ann"); !errors.Is(err, tenants.ErrNoStore) {
+	bare := newWorld(t, strings.NewReplacer("{type: state}", "{type: env}").Replace(withState)+file)
+	if err := bare.Set(t.Context(), "acme", tenants.Secret, "crm", "x", "ann"); !errors.Is(err, tenants.ErrNoStore) {
 		t.Errorf("without a store: %v", err)
 	}
 }

@@ -153,10 +153,10 @@ func (l *Log) Add(r *Record) {
 
 // Flush writes the records that wait, and returns an error if they are not written.
 func (l *Log) Flush() error {
-	written := make(chan struct{})
+	end := make(chan struct{})
 	select {
-	case l.flush <- written:
-		<-written
+	case l.flush <- end:
+		<-end
 	case <-l.done:
 	}
 	return l.Failure()

@@ -34,7 +34,7 @@ type Record struct {
 	Sent int
 	// TokenRequests is the number of requests to a token endpoint, and KeyRequests that of uses of keys of a store of keys.
 	TokenRequests, KeyRequests int
-	// Who is an operator who acts, and Address where from. Act is what is done, Target to what, and Outcome how it ended, or "" before.
+	// Who is the operator of an act, and Address that of the peer. Act is a verb, Target its object, and Outcome its result, or "" before it is known.
 	// They are "" for a use of a credential.
 	Who, Address, Act, Target, Outcome string
 }

@@ -153,10 +153,9 @@ type daemon struct {
 	// people has what people look at. It is nil until the first set is read.
 	people *people
 	// seed is that of hashes of users.
-	seed    atomic.Uint64
-	counted counts
-	// asked has those who wait for a reload.
-	asked chan chan error
+	seed atomic.Uint64
+	// reloads has those who wait for a reload.
+	reloads chan chan error
 	// shared is the member state of the file, which all sets share.
 	shared *sharedState
 	// retired counts the sets that are no longer in use and not yet closed.
@@ -176,7 +175,7 @@ type daemon struct {
 
 // newDaemon returns a daemon that has not read its file yet.
 func newDaemon(c Config) *daemon {
-	d := &daemon{config: c, asked: make(chan chan error), follows: filepath.EvalSymlinks, clock: c.Options.Host.Clock}
+	d := &daemon{config: c, reloads: make(chan chan error), follows: filepath.EvalSymlinks, clock: c.Options.Host.Clock}
 	if d.clock == nil {
 		d.clock = time.Now
 	}
@@ -265,7 +264,7 @@ func (d *daemon) login() (func(http.Handler) http.Handler, error) {
 		return nil, nil
 	}
 	c.Clock, c.Logger = d.clock, d.config.Logger
-	c.Acted, c.Sessions = d.acted, &records.Sessions{Store: d.people.store, Lifetime: login.SessionTime}
+	c.Acted, c.Sessions = d.people.acted, &records.Sessions{Store: d.people.store, Lifetime: login.SessionTime}
 	c.Claims = func(r *http.Request) (map[string]any, error) { return d.current().sessions.Claims(r) }
 	l, err := login.New(c)
 	if err != nil {
@@ -277,9 +276,9 @@ func (d *daemon) login() (func(http.Handler) http.Handler, error) {
 func (d *daemon) operate() map[string]http.Handler {
 	p, test := d.people, d.gateway.Test()
 	routes := map[string]http.Handler{
-		"POST /connectors/{permalink}/test": login.Require(login.Test, d.acting("test", test)),
+		"POST /connectors/{permalink}/test": login.Require(login.Test, p.acting("test", test)),
 		"GET /metrics":                      login.Require(login.Read, d.metrics.Handler()),
-		api.Prefix + "/":                    d.api(test),
+		api.Prefix + "/":                    newAPI(d, test),
 	}
 	maps.Copy(routes, console.New(console.Config{
 		Version: d.config.Version, Started: d.began, Clock: d.clock, Logger: d.config.Logger, Gateway: d.gateway, Recorder: d.recorder,
@@ -288,8 +287,8 @@ func (d *daemon) operate() map[string]http.Handler {
 	return routes
 }
 
-// api returns the API of operators.
-func (d *daemon) api(test http.Handler) http.Handler {
+// newAPI returns the API of operators.
+func newAPI(d *daemon, test http.Handler) http.Handler {
 	p := d.people
 	return api.New(api.Config{
 		Version: d.config.Version, Clock: d.clock, Find: p.nodes.Find, Connections: p.connections, Tenants: p.tenants, Acts: p.acts, Test: test, Reload: d.ask,
@@ -300,7 +299,7 @@ func (d *daemon) api(test http.Handler) http.Handler {
 		Set: func() *connectors.Set { return d.current().Set },
 		Configuration: func() api.Configuration {
 			s := d.consoleState()
-			c := api.Configuration{SHA256: s.Set.SHA256, Used: s.Used, Refused: s.Refused, Waiting: s.Waiting}
+			c := api.Configuration{SHA256: s.Set.SHA256, Used: s.Used, RefuseTime: s.Refused, Waiting: s.Waiting}
 			for _, problem := range s.Problems {
 				c.Problems = append(c.Problems, problem.Text)
 			}

@@ -92,7 +92,12 @@ func newMetrics(d *daemon) *gatewayMetrics {
 		func() map[string]float64 { return d.recorder.Backoffs() })
 	r.Gauges("connector_failing", "1 when the last three requests of a connector failed, or half of the last minute's, and 0 otherwise.", "connector",
 		func() map[string]float64 { return d.recorder.Failing() })
-	r.Pairs("grants", "Connections of users by the condition of their grants, of all nodes. One node counts them, once a minute.", [2]string{"connector", "condition"}, d.grants)
+	r.Pairs("grants", "Connections of users by the condition of their grants, of all nodes. One node counts them, once a minute.", [2]string{"connector", "condition"}, func() map[[2]string]float64 {
+		if d.people == nil {
+			return nil
+		}
+		return d.people.grants()
+	})
 	m := &gatewayMetrics{
 		Registry:  r,
 		requests:  r.Counter("requests_total", "Requests of callers that were answered.", "connector", "status", "problem"),

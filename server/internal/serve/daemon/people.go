@@ -30,6 +30,7 @@ import (
 
 // people has what the daemon keeps for people: in the store of state, or in memory without one.
 type people struct {
+	daemon      *daemon
 	store       *records.Store
 	nodes       *nodes.Nodes
 	connections *connections.Connections
@@ -38,16 +39,17 @@ type people struct {
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
+	counts  counts
 	// closeMemory closes what takes the place of the store.
 	closeMemory func() error
 }
 
 // openPeople begins to keep what people look at. The first set has been read.
 func (d *daemon) openPeople(ctx context.Context, first *inUse) error {
-	p := &people{closeMemory: func() error { return nil }}
+	p := &people{daemon: d, closeMemory: func() error { return nil }}
 	d.shared.mu.Lock()
-	if opened := d.shared.store; opened != nil {
-		p.store = &records.Store{Records: opened.Database, State: opened.State}
+	if store := d.shared.store; store != nil {
+		p.store = &records.Store{Records: store.Database, State: store.State}
 	}
 	d.shared.mu.Unlock()
 	shared := p.store != nil
@@ -128,20 +130,20 @@ func (d *daemon) connector(permalink string) *gateway.Connector {
 }
 
 // acted records a login, a refused one, or a logout.
-func (d *daemon) acted(r *http.Request, who, act string, ok bool) {
+func (p *people) acted(r *http.Request, who, act string, ok bool) {
 	switch {
 	case ok:
-		d.people.acts.Note(r.Context(), acts.Act{Who: who, Address: addressOf(r), Act: act, Outcome: acts.Done})
+		p.acts.Note(r.Context(), acts.Act{Who: who, Address: addressOf(r), Act: act, Outcome: acts.Done})
 	default:
-		d.people.acts.Refused(r.Context(), addressOf(r))
+		p.acts.RefuseLogin(r.Context(), addressOf(r))
 	}
 }
 
 // acting returns a handler that records an act about a connector before h does it.
-func (d *daemon) acting(act string, h http.Handler) http.Handler {
+func (p *people) acting(act string, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		target := r.PathValue("permalink")
-		end, err := d.people.acts.Begin(r.Context(), acts.Act{Who: login.OperatorOf(r.Context()).Name, Address: addressOf(r), Act: act, Target: target})
+		end, err := p.acts.Begin(r.Context(), acts.Act{Who: login.OperatorOf(r.Context()).Name, Address: addressOf(r), Act: act, Target: target})
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
@@ -153,37 +155,37 @@ func (d *daemon) acting(act string, h http.Handler) http.Handler {
 
 // grants returns the numbers of connections by connector and condition, if this is the process of all nodes that counts them. It asks the
 // store once a minute at most.
-func (d *daemon) grants() map[[2]string]float64 {
+func (p *people) grants() map[[2]string]float64 {
 	const countInterval = time.Minute
-	d.counted.mu.Lock()
-	defer d.counted.mu.Unlock()
+	p.counts.mu.Lock()
+	defer p.counts.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) // a database may hang
 	defer cancel()
-	set := d.current()
-	if set == nil || d.people == nil || set.State == nil || !d.people.nodes.First(ctx) {
+	set := p.daemon.current()
+	if set == nil || set.State == nil || !p.nodes.First(ctx) {
 		return nil
 	}
-	if now := d.clock(); now.Sub(d.counted.time).Abs() >= countInterval {
-		d.counted.time, d.counted.all = now, map[[2]string]float64{}
+	if now := p.daemon.clock(); now.Sub(p.counts.time).Abs() >= countInterval {
+		p.counts.time, p.counts.all = now, map[[2]string]float64{}
 		var names []string
 		for _, c := range set.Connectors {
 			if c.Upstream().NeedsConsent() {
 				names = append(names, c.Definition().Permalink)
 			}
 		}
-		found, err := d.people.connections.Counts(ctx, names...)
+		found, err := p.connections.Counts(ctx, names...)
 		for _, name := range names {
 			for _, condition := range []host.Condition{host.ConditionConnected, host.ConditionUncertain, host.ConditionLost, host.ConditionRefused} {
 				if err == nil {
-					d.counted.all[[2]string{name, string(condition)}] = float64(found[name][condition])
+					p.counts.all[[2]string{name, string(condition)}] = float64(found[name][condition])
 				}
 			}
 		}
 	}
-	return d.counted.all
+	return p.counts.all
 }
 
-// counts is what was counted last.
+// counts has the numbers of the last count.
 type counts struct {
 	mu   sync.Mutex
 	time time.Time

@@ -71,11 +71,11 @@ func (a administrators) act(ctx context.Context, admin host.User, act, target st
 		return "", err
 	}
 	err = do()
-	var tried *tenants.TryError
+	var tryErr *tenants.TryError
 	switch {
-	case errors.As(err, &tried):
+	case errors.As(err, &tryErr):
 		end("does not work, not kept")
-		return tried.Error(), nil
+		return tryErr.Error(), nil
 	case err != nil:
 		end("failed")
 		return "", err

@@ -104,7 +104,7 @@ func (d *daemon) follow(ctx context.Context, w *fsnotify.Watcher) {
 			return
 		case <-hangup:
 			used, _ = d.renew(ctx, w)
-		case done := <-d.asked:
+		case done := <-d.reloads:
 			var err error
 			used, err = d.renew(ctx, w)
 			done <- err
@@ -138,7 +138,7 @@ func (d *daemon) follow(ctx context.Context, w *fsnotify.Watcher) {
 func (d *daemon) ask(ctx context.Context) error {
 	done := make(chan error, 1)
 	select {
-	case d.asked <- done:
+	case d.reloads <- done:
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/keywright/keywright/server/statedb"
 )
 
-// recordColumns are what [scanRecord] reads.
+// recordColumns are those that [scanRecord] reads.
 const recordColumns = `SELECT name, kind, written, mark, tag0, tag1, tag2, tag3, value FROM state_records`
 
 // PutRecords implements [statedb.Records].
@@ -85,8 +85,8 @@ func (s *Store) ListRecords(ctx context.Context, l statedb.List) ([]statedb.Reco
 	if l.Mark != 0 {
 		where += ` AND mark = ` + bind(l.Mark)
 	}
-	if l.Before != nil {
-		where += ` AND (written, name) < (` + bind(l.Before.WriteTime.UnixMicro()) + `, ` + bind(l.Before.Name[:]) + `)`
+	if l.Last != nil {
+		where += ` AND (written, name) < (` + bind(l.Last.WriteTime.UnixMicro()) + `, ` + bind(l.Last.Name[:]) + `)`
 	}
 	return s.records(ctx, "list records", recordColumns+` WHERE `+where+` AND (expires IS NULL OR expires > {now}) ORDER BY written DESC, name DESC LIMIT $3`, arguments...)
 }

@@ -41,7 +41,7 @@ func TestRecords(t *testing.T) {
 			return testworld.Must(store.ListRecords(t.Context(), l))(t)
 		}
 		first := list(statedb.List{Kind: statedb.KindConnection, Name: tenant, Limit: 3})
-		second := list(statedb.List{Kind: statedb.KindConnection, Name: tenant, Limit: 3, Before: &first[2]})
+		second := list(statedb.List{Kind: statedb.KindConnection, Name: tenant, Limit: 3, Last: &first[2]})
 		ofUser := list(statedb.List{Kind: statedb.KindConnection, Tag: 2, Name: user, Limit: 3})
 		marked := list(statedb.List{Kind: statedb.KindConnection, Name: tenant, Mark: 1, Limit: 9})
 		all := list(statedb.List{Kind: statedb.KindConnection, Limit: 9})
