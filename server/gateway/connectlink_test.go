@@ -90,6 +90,10 @@ func TestConnectLinkOfOther(t *testing.T) {
 			t.Errorf("%s got %+v", path, got)
 		}
 	}
+	tenant := testworld.Must(w.gateway.ConnectLink(t.Context(), gateway.LinkRequest{User: host.User{ID: "ann", TenantID: "2"}, Connectors: []string{"crm"}}))(t)
+	if got := w.browser("ann").open(strings.TrimPrefix(tenant, linkOrigin)); got.status != http.StatusForbidden {
+		t.Errorf("a user of another tenant got %+v", got)
+	}
 	w.consents.fail(errors.New("the store is down"))
 	if got := w.browser("").open(w.linkPath()); got.status != http.StatusServiceUnavailable {
 		t.Errorf("without the store, the browser got %+v", got)

@@ -179,6 +179,9 @@ func TestSignInBeforeAConsent(t *testing.T) {
 	if got := w.browser("").send(http.MethodGet, "/connect", "Accept", "application/json"); got.status != http.StatusUnauthorized || got.kind != "unauthenticated" {
 		t.Errorf("a program got %+v", got)
 	}
+	if got := w.browser("").arrive("/connect/crm"); got.status != http.StatusOK || !strings.Contains(got.body, "asks to use") { // its session may be SameSite=Strict
+		t.Errorf("from another site, the browser got %+v", got)
+	}
 	plain := newConsentWorld(t, func(o *options, _ *gateway.Definition) { o.Consent.ReturnTo = app + "/settings" })
 	if got := plain.browser("").open("/connect"); got.status != http.StatusUnauthorized || !strings.Contains(got.body, "Sign in at <bdi>app.example.com</bdi>") {
 		t.Errorf("without sign_in, the page is %+v", got)
