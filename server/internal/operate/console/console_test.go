@@ -300,7 +300,6 @@ type world struct {
 	find  func(context.Context, string) (*activity.Failure, error)
 }
 
-// newWorld returns a world with the connectors of a file.
 // openRecords opens a store in memory for connections and acts.
 func (w *world) openRecords(set *connectors.Set) {
 	w.t.Helper()
@@ -319,6 +318,7 @@ func (w *world) openRecords(set *connectors.Set) {
 	w.acts = acts.New(acts.Config{Node: "a", Clock: w.clock.Now, Logger: w.log.Logger(), Audit: func() *audit.Log { return nil }, Store: store})
 }
 
+// newWorld returns a world with the connectors of a file.
 func newWorld(t testing.TB, file string) *world {
 	t.Helper()
 	w := &world{Canaries: testworld.NewCanaries(t), t: t, clock: testworld.NewClock(now), secrets: host.MapSecrets{}, servers: testworld.NewServer(testworld.Respond(http.StatusOK, "fine"))}

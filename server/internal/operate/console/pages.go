@@ -26,7 +26,7 @@ type page struct {
 	name, path string
 	// template is the file in the directory pages that defines main. Its data is the result of view.
 	template string
-	// right is the one that an operator needs for it. It is read if it is "".
+	// right is the right that an operator needs for it. It is read if it is "".
 	right login.Right
 	// view returns what the page shows, without secrets. It may return a failure.
 	view func(c *Console, s *State, r *http.Request) (any, error)
