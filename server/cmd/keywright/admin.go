@@ -12,14 +12,14 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/internal/files"
+	"github.com/keywright/keywright/server/internal/terminal"
 )
 
-// adminFlags has the address of the listener for operators of a gateway.
+// adminFlags has the flags of commands that ask a running gateway.
 type adminFlags struct{ admin, tokenFile, caFile string }
 
 func (f *adminFlags) add(c *cobra.Command) {
@@ -28,27 +28,27 @@ func (f *adminFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.caFile, "ca-file", "", "a `FILE` with the certificates of authorities in PEM, which the gateway's certificate may be of, beside those of the system")
 }
 
-// ask sends a request with the JSON of a body to the gateway, and returns its answer.
-func (a *app) ask(c *cobra.Command, f *adminFlags, method string, path []string, query url.Values, body any) (*http.Response, []byte, error) {
+// ask sends a request with the JSON of a body to the gateway, and returns the status and the body of its answer.
+func (a *app) ask(c *cobra.Command, f *adminFlags, method string, path []string, query url.Values, body any) (status int, answer []byte, err error) {
 	const maxAnswer = 16 << 20 // the maximum size of an answer: a MiB of a body as base64, and exchanges
 	base, err := url.Parse(f.admin)
 	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.User != nil {
-		return nil, nil, misuse(c, "--admin wants a URL such as http://127.0.0.1:8081, not %q", f.admin)
+		return 0, nil, misuse(c, "--admin wants a URL such as http://127.0.0.1:8081, not %q", f.admin)
 	}
 	token := a.env(operatorsToken)
 	if f.tokenFile != "" {
 		text, err := os.ReadFile(f.tokenFile)
 		if err != nil {
-			return nil, nil, fmt.Errorf("--token-file: %w", err)
+			return 0, nil, fmt.Errorf("--token-file: %w", err)
 		}
 		token = strings.TrimSpace(string(text))
 	}
 	if base.Scheme == "http" && !onThisMachine(base.Hostname()) && (token != "" || method == http.MethodPut) {
-		return nil, nil, misuse(c, "--admin %s is plain http, and whoever is on the way could read the token: use https", base.Redacted())
+		return 0, nil, misuse(c, "--admin %s is plain http, and whoever is on the way could read the token: use https", base.Redacted())
 	}
 	text, err := json.Marshal(body)
 	if err != nil {
-		return nil, nil, err
+		return 0, nil, err
 	}
 	for i := range path {
 		path[i] = url.PathEscape(path[i])
@@ -57,7 +57,7 @@ func (a *app) ask(c *cobra.Command, f *adminFlags, method string, path []string,
 	address.RawQuery = query.Encode()
 	request, err := http.NewRequestWithContext(c.Context(), method, address.String(), bytes.NewReader(text))
 	if err != nil {
-		return nil, nil, err
+		return 0, nil, err
 	}
 	request.Header.Set("Content-Type", "application/json")
 	if token != "" {
@@ -65,28 +65,28 @@ func (a *app) ask(c *cobra.Command, f *adminFlags, method string, path []string,
 	}
 	client, err := clientOf(f.caFile)
 	if err != nil {
-		return nil, nil, err
+		return 0, nil, err
 	}
 	response, err := answers.Final(client.Do(request))
 	if err != nil {
-		return nil, nil, unreachable(base, err)
+		return 0, nil, unreachable(base, err)
 	}
 	defer response.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	answer, err = io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
-		return nil, nil, fmt.Errorf("the gateway's answer broke off: %w", err)
+		return 0, nil, fmt.Errorf("the gateway's answer broke off: %w", err)
 	}
-	return response, answer, nil
+	return response.StatusCode, answer, nil
 }
 
 // call is ask for an operation of the admin API, whose answer is one.
 func (a *app) call(c *cobra.Command, f *adminFlags, method string, path []string, query url.Values, body, one any) error {
-	response, answer, err := a.ask(c, f, method, append([]string{"api", "v1"}, path...), query, body)
+	status, answer, err := a.ask(c, f, method, append([]string{"api", "v1"}, path...), query, body)
 	if err != nil {
 		return err
 	}
-	if response.StatusCode != http.StatusOK {
-		return refusalError("", response, answer)
+	if status != http.StatusOK {
+		return refusal("", status, answer)
 	}
 	return json.Unmarshal(answer, one)
 }
@@ -141,14 +141,14 @@ func addFilter(c *cobra.Command, filter *[3]string) {
 
 // endedAll is the document of connections end.
 type endedAll struct {
-	Count   int  `json:"ended"`
+	Number  int  `json:"ended"`
 	Failed  int  `json:"failed"`
 	Revoked bool `json:"revoked"`
 	More    bool `json:"-"`
 }
 
 func (e *endedAll) print(a *app) {
-	a.out.Printf("%d ended, %d still there\n", e.Count, e.Failed)
+	a.out.Printf("%d ended, %d still there\n", e.Number, e.Failed)
 	if !e.Revoked {
 		a.err.Printf("an authorization server may still accept some of the grants: end them there\n")
 	}
@@ -167,8 +167,8 @@ func connectionsEndCommand(a *app) *cobra.Command {
 			if err := a.call(c, &flags, http.MethodPost, []string{"connections", "end"}, nil, map[string]string{"connector": filter[0], "tenant": filter[1], "user": filter[2]}, &page); err != nil {
 				return nil, err
 			}
-			all.Count, all.Failed, all.Revoked = all.Count+page.Count, page.Failed, all.Revoked && page.Revoked
-			all.More = page.More && page.Count > 0
+			all.Number, all.Failed, all.Revoked = all.Number+page.Number, page.Failed, all.Revoked && page.Revoked
+			all.More = page.More && page.Number > 0
 		}
 		return all, reportUnless(all.Failed == 0)
 	})
@@ -212,11 +212,8 @@ func secretCommand(a *app, name, method string) *cobra.Command {
 // readSecret reads a secret from a terminal, which does not show it, or from stdin.
 func (a *app) readSecret() (string, error) {
 	const maxSecret = 1 << 20
-	if file, ok := a.in.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
-		a.err.Printf("secret: ")
-		text, err := term.ReadPassword(int(file.Fd()))
-		a.err.Printf("\n")
-		return string(text), err
+	if text, ok, err := terminal.ReadHidden(a.in, a.err, "secret: "); ok {
+		return text, err
 	}
 	text, err := files.ReadAll(a.in, maxSecret)
 	if err == nil && len(bytes.TrimSpace(text)) == 0 {

@@ -114,12 +114,12 @@ func (a *app) try(c *cobra.Command, f *testFlags, args []string) (trial.Try, err
 }
 
 func (a *app) askForTest(c *cobra.Command, f *testFlags, connector string, try trial.Try) (*trial.Result, error) {
-	response, answer, err := a.ask(c, &f.adminFlags, http.MethodPost, []string{"connectors", connector, "test"}, nil, try)
+	status, answer, err := a.ask(c, &f.adminFlags, http.MethodPost, []string{"connectors", connector, "test"}, nil, try)
 	if err != nil {
 		return nil, err
 	}
-	if response.StatusCode != http.StatusOK {
-		return nil, refusalError(fmt.Sprintf("connector %q: ", connector), response, answer)
+	if status != http.StatusOK {
+		return nil, refusal(fmt.Sprintf("connector %q: ", connector), status, answer)
 	}
 	result := &trial.Result{}
 	if err := json.Unmarshal(answer, result); err != nil || result.Status == 0 {
@@ -167,20 +167,20 @@ func onThisMachine(name string) bool {
 	return name == "localhost" || address != nil && address.IsLoopback()
 }
 
-// refusalError returns the error for a request that the gateway refused. what is before the gateway's own words.
-func refusalError(what string, response *http.Response, answer []byte) error {
+// refusal returns the error for a request that the gateway refused. what is before the gateway's own words.
+func refusal(what string, status int, answer []byte) error {
 	const maxRefusal = 200 // the maximum number of bytes that are shown of a refusal without a problem document
 	var problem struct{ Detail string }
 	if json.Unmarshal(answer, &problem) == nil && problem.Detail != "" {
 		return fmt.Errorf("%s%s", what, host.Printable(problem.Detail))
 	}
-	switch message := host.Printable(strings.TrimSpace(string(answer[:min(len(answer), maxRefusal)]))); response.StatusCode {
+	switch message := host.Printable(strings.TrimSpace(string(answer[:min(len(answer), maxRefusal)]))); status {
 	case http.StatusUnauthorized:
 		return fmt.Errorf("the gateway wants operators to log in: give the token of its --admin-token-file, or a session token with its --admin-claim, with --token-file or in %s", operatorsToken)
 	case http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		return fmt.Errorf("the gateway answered %d: %s", response.StatusCode, message)
+		return fmt.Errorf("the gateway answered %d: %s", status, message)
 	}
-	return fmt.Errorf("the gateway answered %d: is --admin the address for operators?", response.StatusCode)
+	return fmt.Errorf("the gateway answered %d: is --admin the address for operators?", status)
 }
 
 type testDocument struct {

@@ -188,3 +188,15 @@ func Count(n int, noun string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }
+
+// ReadHidden reads a line from a terminal, which does not show it, after a prompt. ok reports whether in is a terminal.
+func ReadHidden(in io.Reader, p *Printer, prompt string) (line string, ok bool, err error) {
+	file, isFile := in.(*os.File)
+	if !isFile || !term.IsTerminal(int(file.Fd())) {
+		return "", false, nil
+	}
+	p.Printf("%s", prompt)
+	text, err := term.ReadPassword(int(file.Fd()))
+	p.Printf("\n")
+	return string(text), true, err
+}

@@ -69,7 +69,7 @@ func TestAdminClient(t *testing.T) {
 		command.Env = append(os.Environ(), "REDOCLY_TELEMETRY=off", "REDOCLY_SUPPRESS_UPDATE_NOTICE=true")
 		output, err := command.CombinedOutput()
 		if err != nil {
-			t.Fatalf("running %s %v: %v\n%s", program, args, err, output)
+			t.Fatalf("%s has failed with %v: %v\n%s", program, args, err, output)
 		}
 		return string(output)
 	}

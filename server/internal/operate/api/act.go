@@ -36,7 +36,8 @@ func (s *server) acts(ctx context.Context, in *struct {
 	Who    string `query:"who" doc:"Without the right people, only the name of the token itself."`
 	Act    string `query:"act"`
 	Target string `query:"target" doc:"It needs the right people."`
-}) (l list[acts.Act], err error) {
+},
+) (l list[acts.Act], err error) {
 	o := login.OperatorOf(ctx)
 	if o.Tenant != "" && in.Who == "" {
 		in.Who = o.Name // acts of others may be about other tenants
@@ -60,7 +61,8 @@ func (s *server) connections(ctx context.Context, in *struct {
 	User      string         `query:"user" doc:"The whole id of a user."`
 	Email     string         `query:"email" doc:"The whole address."`
 	Condition host.Condition `query:"condition" enum:"connected,uncertain,lost,refused"`
-}) (l list[connections.Connection], err error) {
+},
+) (l list[connections.Connection], err error) {
 	f := connections.Filter{Connector: in.Connector, Tenant: in.Tenant, User: in.User, Email: in.Email, Condition: in.Condition}
 	if f.Tenant == "" {
 		f.Tenant = login.OperatorOf(ctx).Tenant
@@ -75,10 +77,10 @@ func (s *server) connections(ctx context.Context, in *struct {
 	})
 }
 
-// endings says how connections ended.
+// endings says how connections endings.
 type endings struct {
 	Revoked bool `json:"revoked" doc:"If it is false, an authorization server may still accept a grant, which the gateway has forgotten."`
-	Count   int  `json:"ended"`
+	Number  int  `json:"ended"`
 	Failed  int  `json:"failed" doc:"Those that are still there, such as of a connector that is not in the file."`
 	More    bool `json:"more" doc:"There are more: send the request again, with another Idempotency-Key."`
 }
@@ -91,7 +93,7 @@ func (s *server) end(ctx context.Context, one *connections.Connection, sum *endi
 			sum.Revoked, err = false, nil
 		}
 		if err == nil {
-			sum.Count++
+			sum.Number++
 		}
 		return err
 	})
@@ -99,7 +101,8 @@ func (s *server) end(ctx context.Context, one *connections.Connection, sum *endi
 
 func (s *server) endConnection(ctx context.Context, in *struct {
 	ID string `path:"id"`
-}) (sum endings, err error) {
+},
+) (sum endings, err error) {
 	one, ok, err := s.Connections.Get(ctx, in.ID)
 	if err == nil && (!ok || !login.OperatorOf(ctx).AllowsIn(login.Act, one.Tenant)) {
 		err = refuse(http.StatusNotFound, "there is no connection with this id: it may have ended")
@@ -117,8 +120,9 @@ func (s *server) endConnections(ctx context.Context, in *struct {
 		Tenant    string `json:"tenant,omitempty"`
 		User      string `json:"user,omitempty"`
 	}
-}) (sum endings, err error) {
-	const maxEndings = 200 // of one request
+},
+) (sum endings, err error) {
+	const perRequest = 200 // connections that one request ends
 	f := connections.Filter{Connector: in.Body.Connector, Tenant: in.Body.Tenant, User: in.Body.User}
 	if f == (connections.Filter{}) {
 		return sum, refuse(http.StatusUnprocessableEntity, "body: name a connector, a tenant or a user: this does not end all connections of a gateway")
@@ -129,21 +133,22 @@ func (s *server) endConnections(ctx context.Context, in *struct {
 	if err = checkTenant(ctx, login.Act, f.Tenant); err != nil {
 		return sum, err
 	}
-	all, next, err := s.Connections.List(ctx, f, "", maxEndings)
+	all, next, err := s.Connections.List(ctx, f, "", perRequest)
 	sum.Revoked, sum.More = true, next != ""
 	for i := range all {
 		failure := s.end(ctx, &all[i], &sum)
-		if failed, ok := errors.AsType[huma.StatusError](failure); ok && failed.GetStatus() == http.StatusServiceUnavailable {
+		if denial, ok := errors.AsType[huma.StatusError](failure); ok && denial.GetStatus() == http.StatusServiceUnavailable {
 			return sum, failure // the others cannot be recorded, either
 		}
 	}
-	sum.Failed = len(all) - sum.Count
+	sum.Failed = len(all) - sum.Number
 	return sum, err
 }
 
 func (s *server) texts(ctx context.Context, in *struct {
 	Tenant string `path:"tenant"`
-}) (l list[tenants.Text], err error) {
+},
+) (l list[tenants.Text], err error) {
 	if err = checkTenant(ctx, login.People, in.Tenant); err == nil {
 		l.Items, err = s.Tenants.List(ctx, in.Tenant)
 	}
@@ -172,7 +177,7 @@ type changed struct {
 }
 
 // change changes a text of a tenant. It is in no answer, log or act.
-func (s *server) change(ctx context.Context, act, kind string, n TextName, do func(author string) error) (c changed, err error) {
+func (s *server) change(ctx context.Context, act, kind string, n TextName, do func(who string) error) (c changed, err error) {
 	if err = checkTenant(ctx, login.Act, n.Tenant); err == nil {
 		err = s.act(ctx, act, "tenant "+n.Tenant+"/"+kind+" "+n.Name, do)
 	}
@@ -181,13 +186,13 @@ func (s *server) change(ctx context.Context, act, kind string, n TextName, do fu
 
 func (s *server) setText(kind string) func(context.Context, *textValue) (changed, error) {
 	return func(ctx context.Context, in *textValue) (changed, error) {
-		return s.change(ctx, "set", kind, in.TextName, func(author string) error { return s.Tenants.Set(ctx, in.Tenant, kind, in.Name, in.Body.Value, author) })
+		return s.change(ctx, "set", kind, in.TextName, func(who string) error { return s.Tenants.Set(ctx, in.Tenant, kind, in.Name, in.Body.Value, who) })
 	}
 }
 
 func (s *server) removeText(kind string) func(context.Context, *TextName) (changed, error) {
 	return func(ctx context.Context, in *TextName) (changed, error) {
-		return s.change(ctx, "remove", kind, *in, func(author string) error { return s.Tenants.Remove(ctx, in.Tenant, kind, in.Name, author) })
+		return s.change(ctx, "remove", kind, *in, func(who string) error { return s.Tenants.Remove(ctx, in.Tenant, kind, in.Name, who) })
 	}
 }
 
@@ -251,7 +256,8 @@ func CheckFile(ctx context.Context, path string, text []byte, o connectors.Optio
 
 func (s *server) check(ctx context.Context, in *struct {
 	RawBody []byte `contentType:"application/yaml"`
-}) (r CheckResult, err error) {
+},
+) (r CheckResult, err error) {
 	return r, s.act(ctx, "check", "", func(string) error {
 		s.checking.Lock()
 		defer s.checking.Unlock()

@@ -35,7 +35,7 @@ import (
 type Config struct {
 	Version string
 	Clock   func() time.Time
-	// View returns the view of all nodes, and a note if it is that of this process alone.
+	// View returns the figures of all nodes, and a note if they are of this process alone.
 	View func(ctx context.Context) (view *activity.View, note string)
 	// Find returns the failure with a request id, or nil.
 	Find          func(ctx context.Context, id string) (*activity.Failure, error)
@@ -62,7 +62,7 @@ type server struct {
 	mux     *http.ServeMux
 	api     huma.API
 	repeats repeats
-	// checking lets one file be checked at a time, which takes much memory.
+	// checking lets one check run at a time, because it takes much memory.
 	checking sync.Mutex
 }
 
@@ -146,10 +146,10 @@ func (s *server) operation(route, summary string, rights []login.Right) huma.Ope
 	for i, right := range rights {
 		needed[i] = string(right)
 	}
-	error := &huma.Response{Ref: "#/components/responses/Problem"}
+	failure := &huma.Response{Ref: "#/components/responses/Problem"}
 	o := huma.Operation{
 		OperationID: strings.NewReplacer("/", "-", "{", "", "}", "").Replace(strings.ToLower(method) + route), Method: method, Path: route, Summary: summary, MaxBodyBytes: maxFile,
-		Tags: []string{strings.Split(route, "/")[1]}, Responses: map[string]*huma.Response{"4XX": error, "5XX": error}, Security: []map[string][]string{{scheme: needed}},
+		Tags: []string{strings.Split(route, "/")[1]}, Responses: map[string]*huma.Response{"4XX": failure, "5XX": failure}, Security: []map[string][]string{{scheme: needed}},
 		Middlewares: huma.Middlewares{s.allow(rights), tag}, DefaultStatus: http.StatusOK,
 	}
 	if route == "/connect-links" {
@@ -231,7 +231,7 @@ func plain(_ huma.Context, _ string, v any) (any, error) {
 }
 
 // act does an act of the operator once it has been recorded.
-func (s *server) act(ctx context.Context, what, target string, do func(author string) error) error {
+func (s *server) act(ctx context.Context, what, target string, do func(who string) error) error {
 	a := acts.Act{Who: login.OperatorOf(ctx).Name, Act: what, Target: host.Printable(target)}
 	a.Address, _ = ctx.Value(addressKey{}).(string)
 	end, err := s.Acts.Begin(ctx, a)

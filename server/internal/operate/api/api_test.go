@@ -63,8 +63,8 @@ type world struct {
 	log      *bytes.Buffer
 	tokens   string
 	reloaded int
-	// refusal is the error of a reload.
-	refusal error
+	// failure is the error of a reload.
+	failure error
 }
 
 const stateKey = "q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA="
@@ -115,7 +115,7 @@ func newWorld(t *testing.T) *world {
 		},
 		Reload: func(context.Context) error {
 			w.reloaded++
-			return w.refusal
+			return w.failure
 		},
 		Test: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")

@@ -65,7 +65,7 @@ func TestRights(t *testing.T) {
 		needed := strings.Fields(o.rights)
 		for _, right := range []string{"read", "test", "check", "people", "act"} {
 			status, text := w.send(right, method+" "+o.example, o.body)
-			if denied := status == http.StatusForbidden; denied != (len(needed) > 1 || needed[0] != right) {
+			if forbidden := status == http.StatusForbidden; forbidden != (len(needed) > 1 || needed[0] != right) {
 				t.Errorf("%s with the right %s: %d %s", o.operation, right, status, text)
 			}
 		}
@@ -121,7 +121,7 @@ func TestTenantOfAToken(t *testing.T) {
 		"POST /configuration/reload": "", "GET /acts?who=all": "", "GET /acts?target=x": "",
 	} {
 		if status, text := w.send("acme", route, body); status != http.StatusForbidden {
-			t.Errorf("the operation %s: %d %s", route, status, text)
+			t.Errorf("%s is answered %d %s", route, status, text)
 		}
 	}
 	if _, text := w.send("acme", "GET /failures", ""); strings.Contains(text, "other") || !strings.Contains(text, "acme") {
@@ -164,7 +164,7 @@ func TestAnswersWithoutPeople(t *testing.T) {
 	}
 }
 
-// A text of a tenant is in no answer, log or act, also if the request is wrong (threats.md 587).
+// The text of a secret is in no answer, log or act, also if the request is wrong (threats.md 587).
 func TestWriteOnlyTexts(t *testing.T) {
 	w := newWorld(t)
 	const canary = "canary-7c1f9e"
@@ -196,18 +196,18 @@ func TestUnrecordedAct(t *testing.T) {
 	for _, route := range []string{"POST /configuration/reload", "GET /connections", "DELETE /connections/" + all[0].ID, "POST /connections/end", "DELETE /tenants/acme/secrets/crm", "POST /connectors/crm/test", "POST /configuration/check"} {
 		status, text := w.send("all", route, `{"user": "ann"}`)
 		if status != http.StatusServiceUnavailable || !strings.Contains(text, "nothing was done") {
-			t.Errorf("the operation %s: %d %s", route, status, text)
+			t.Errorf("%s is answered %d %s", route, status, text)
 		}
 	}
 	w.store.Records = working
 	if rest, _, _ := w.config.Connections.List(t.Context(), connections.Filter{}, "", 9); len(rest) != 1 || w.reloaded != 0 {
 		t.Errorf("connections %+v, reloads %d", rest, w.reloaded)
 	}
-	body := w.get("all", "DELETE /connections/"+all[0].ID, "", http.StatusOK)
-	if got, want := w.actsOf(acts.Filter{Act: "end"}), "all end calendar "+all[0].ID+" done; "; got != want || body["revoked"] == nil {
-		t.Errorf("acts: %s, want %s; answer %v", got, want, body)
+	answer := w.get("all", "DELETE /connections/"+all[0].ID, "", http.StatusOK)
+	if got, want := w.actsOf(acts.Filter{Act: "end"}), "all end calendar "+all[0].ID+" done; "; got != want || answer["revoked"] == nil {
+		t.Errorf("acts: %s, want %s; answer %v", got, want, answer)
 	}
-	w.refusal = host.ErrSecretNotFound
+	w.failure = host.ErrSecretNotFound
 	if status, text := w.send("all", "POST /configuration/reload", ""); status != http.StatusUnprocessableEntity || !strings.Contains(text, "stays in use") {
 		t.Errorf("a file that is refused: %d %s", status, text)
 	}
@@ -264,7 +264,7 @@ func TestIdempotencyKey(t *testing.T) {
 		t.Errorf("a long key: %d", status)
 	}
 	inFlight := 0
-	w.config.Test = http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+	w.config.Test = http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) {
 		inFlight, _ = w.send("all", "POST /connectors/crm/test", "{}", "Idempotency-Key", "c")
 		out.Header().Set("Content-Type", "application/json")
 		_, _ = out.Write([]byte(`{}`))

@@ -91,15 +91,11 @@ type cause struct {
 
 func causeFor(o *login.Operator) func(*activity.Group) cause {
 	return func(g *activity.Group) cause {
-		tenants := slices.DeleteFunc(slices.Clone(g.Tenants), func(tenant string) bool { return !o.AllowsIn(login.People, tenant) })
-		c := cause{
-			ID: g.ID, Connector: g.Connector, First: g.First, Last: g.Last, Total: g.Total, QuarterHour: g.Lately(), Day: g.Day(),
-			Users: len(g.Users.Hashes), MoreUsers: g.Users.More, Tenants: tenants, Nodes: g.Nodes, Requests: []string{},
-		}
+		names := slices.DeleteFunc(slices.Clone(g.Tenants), func(tenant string) bool { return !o.AllowsIn(login.People, tenant) })
+		c := cause{g.ID, g.Connector, g.Stage, g.Problem, g.Status, g.Code, g.First, g.Last, g.Total, g.Lately(), g.Day(), len(g.Users.Hashes), g.Users.More, names, g.Nodes, "", "", []string{}}
 		for _, f := range slices.Backward(g.Examples) {
-			copied := shownTo(o, f)
-			c.Stage, c.Problem, c.Status, c.Code = f.Stage, f.Problem, f.UpstreamStatus, f.Code // those of all in the group
-			c.Cause, c.Remedy, c.Requests = copied.Cause, copied.Remedy, slices.Insert(c.Requests, 0, f.RequestID)
+			public := shownTo(o, f)
+			c.Cause, c.Remedy, c.Requests = public.Cause, public.Remedy, slices.Insert(c.Requests, 0, f.RequestID)
 		}
 		return c
 	}
@@ -110,15 +106,15 @@ var owner = regexp.MustCompile(`\b(tenants?|users)[ /][^/\s'"]+`)
 
 // shownTo returns a failure without what an operator may not read of the tenant and the user.
 func shownTo(o *login.Operator, f *activity.Failure) activity.Failure {
-	copied := *f
-	copied.Way = append([]activity.Step{}, f.Way...)
+	public := *f
+	public.Way = append([]activity.Step{}, f.Way...)
 	if !o.AllowsIn(login.People, f.Tenant) {
 		hide := func(text string) string {
 			return owner.ReplaceAllString(strings.ReplaceAll(text, cmp.Or(f.Tenant, "\x00"), "…"), "$1/…")
 		}
-		copied.Tenant, copied.Cause, copied.Remedy = "", hide(f.Cause), hide(f.Remedy)
+		public.Tenant, public.Cause, public.Remedy = "", hide(f.Cause), hide(f.Remedy)
 	}
-	return copied
+	return public
 }
 
 type connectorState struct {
@@ -161,7 +157,8 @@ func (s *server) connectors(ctx context.Context, in *struct {
 	Q    string `query:"q" doc:"A part of the permalink, the name or the URL."`
 	Type string `query:"type" doc:"An auth type."`
 	Sort string `query:"sort" enum:"trouble,name,requests,failures,p99" default:"trouble"`
-}) (list[connectorState], error) {
+},
+) (list[connectorState], error) {
 	const shownCauses = 3
 	view, note := s.View(ctx)
 	var rows []row
@@ -183,7 +180,8 @@ func (s *server) connectors(ctx context.Context, in *struct {
 
 func (s *server) connector(ctx context.Context, in *struct {
 	Permalink string `path:"permalink"`
-}) (state connectorState, err error) {
+},
+) (state connectorState, err error) {
 	c, err := s.Set().Find(in.Permalink)
 	if err != nil {
 		return state, refuse(http.StatusNotFound, "%s", host.Printable(err.Error()))
@@ -198,7 +196,8 @@ func (s *server) connector(ctx context.Context, in *struct {
 func (s *server) failures(ctx context.Context, in *struct {
 	Page
 	Connector string `query:"connector"`
-}) (list[cause], error) {
+},
+) (list[cause], error) {
 	view, note := s.View(ctx)
 	groups := view.Groups()
 	if in.Connector != "" {
@@ -209,24 +208,25 @@ func (s *server) failures(ctx context.Context, in *struct {
 
 func (s *server) request(ctx context.Context, in *struct {
 	ID string `path:"id"`
-}) (copied activity.Failure, err error) {
+},
+) (public activity.Failure, err error) {
 	found, err := s.Find(ctx, in.ID)
 	if err == nil && found == nil {
 		err = refuse(http.StatusNotFound, "there is no failure with this id in 7 days: the request succeeded, or more than 20 failed for the same cause in that minute; the log has request_id=%s", host.Printable(in.ID))
 	}
 	if err != nil {
-		return copied, err
+		return public, err
 	}
 	return shownTo(login.OperatorOf(ctx), found), nil
 }
 
 // Configuration says which file is in use, and what waits.
 type Configuration struct {
-	SHA256     string               `json:"sha256"`
-	Used       time.Time            `json:"used" doc:"Since when it is in use."`
-	RefuseTime time.Time            `json:"refused,omitzero" doc:"When the file on disk was refused first."`
-	Problems   []string             `json:"problems,omitempty" doc:"What is wrong with the file on disk."`
-	Waiting    *difference.Document `json:"waiting,omitempty" doc:"What would be different with the file on disk."`
+	SHA256      string               `json:"sha256"`
+	Used        time.Time            `json:"used" doc:"Since when it is in use."`
+	RefusedTime time.Time            `json:"refused,omitzero" doc:"When the file on disk was refused first."`
+	Problems    []string             `json:"problems,omitempty" doc:"What is wrong with the file on disk."`
+	Waiting     *difference.Document `json:"waiting,omitempty" doc:"What would be different with the file on disk."`
 }
 
 func (s *server) configuration(context.Context, *struct{}) (Configuration, error) {
