@@ -92,9 +92,13 @@ type cause struct {
 func causeFor(o *login.Operator) func(*activity.Group) cause {
 	return func(g *activity.Group) cause {
 		names := slices.DeleteFunc(slices.Clone(g.Tenants), func(tenant string) bool { return !o.AllowsIn(login.People, tenant) })
-		c := cause{g.ID, g.Connector, g.Stage, g.Problem, g.Status, g.Code, g.First, g.Last, g.Total, g.Lately(), g.Day(), len(g.Users.Hashes), g.Users.More, names, g.Nodes, "", "", []string{}}
+		c := cause{
+			ID: g.ID, Connector: g.Connector, First: g.First, Last: g.Last, Total: g.Total, QuarterHour: g.Lately(), Day: g.Day(),
+			Users: len(g.Users.Hashes), MoreUsers: g.Users.More, Tenants: names, Nodes: g.Nodes, Requests: []string{},
+		}
 		for _, f := range slices.Backward(g.Examples) {
 			public := shownTo(o, f)
+			c.Stage, c.Problem, c.Status, c.Code = f.Stage, f.Problem, f.UpstreamStatus, f.Code // those of all in the group
 			c.Cause, c.Remedy, c.Requests = public.Cause, public.Remedy, slices.Insert(c.Requests, 0, f.RequestID)
 		}
 		return c

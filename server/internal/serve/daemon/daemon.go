@@ -299,7 +299,7 @@ func newAPI(d *daemon, test http.Handler) http.Handler {
 		Set: func() *connectors.Set { return d.current().Set },
 		Configuration: func() api.Configuration {
 			s := d.consoleState()
-			c := api.Configuration{SHA256: s.Set.SHA256, Used: s.Used, RefuseTime: s.Refused, Waiting: s.Waiting}
+			c := api.Configuration{SHA256: s.Set.SHA256, Used: s.Used, RefusedTime: s.Refused, Waiting: s.Waiting}
 			for _, problem := range s.Problems {
 				c.Problems = append(c.Problems, problem.Text)
 			}
