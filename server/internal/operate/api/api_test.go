@@ -94,10 +94,13 @@ func newWorld(t *testing.T) *world {
 			return activity.Merge([]*activity.Report{w.report()}, w.now), ""
 		},
 		Find: func(_ context.Context, id string) (*activity.Failure, error) {
-			if id != failed.RequestID {
-				return nil, nil //nolint:nilnil // as nodes.Find
+			switch id {
+			case failed.RequestID:
+				return failed, nil
+			case "other":
+				return &activity.Failure{RequestID: id, Tenant: "globex", Cause: "no host globex.crm.example"}, nil
 			}
-			return failed, nil
+			return nil, nil //nolint:nilnil // as nodes.Find
 		},
 		Configuration: func() api.Configuration { return api.Configuration{SHA256: w.set.SHA256, Used: w.now} },
 		Tenants:       tenants.New(tenants.Config{Clock: clock, Set: set}),
@@ -162,7 +165,7 @@ func (w *world) document() []byte {
 // failed is a failure of a user of the tenant acme.
 var failed = &activity.Failure{
 	Time: time.Date(2026, 11, 28, 12, 29, 50, 0, time.UTC), RequestID: "0123456789abcdef", Connector: "crm", Node: "a", Group: "g1", Stage: "template", Problem: "secret", Place: "template",
-	Status: 502, Method: "GET", Tenant: "acme", Cause: "the secret tenants/acme/crm is missing, also in users/ann/crm", Remedy: "store tenants/acme/crm", Way: []activity.Step{{Name: "template", Failed: true}},
+	Status: 502, Method: "GET", Tenant: "acme", Cause: "the secret tenants/acme/crm is missing for acme.crm.example, also in users/ann/crm", Remedy: "store tenants/acme/crm", Way: []activity.Step{{Name: "template", Failed: true}},
 }
 
 // report is that of a node on which all requests to crm fail.

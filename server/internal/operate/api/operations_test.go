@@ -127,6 +127,9 @@ func TestTenantOfAToken(t *testing.T) {
 	if _, text := w.send("acme", "GET /failures", ""); strings.Contains(text, "other") || !strings.Contains(text, "acme") {
 		t.Errorf("failures: %s", text)
 	}
+	if _, text := w.send("acme", "GET /requests/other", ""); strings.Contains(text, "globex") || !strings.Contains(text, "no host …") {
+		t.Errorf("a failure of another tenant: %s", text)
+	}
 	if sum := w.get("acme", "POST /connections/end", `{"connector": "calendar"}`, http.StatusOK); sum["ended"] != 1.0 {
 		t.Errorf("the end of all: %v", sum)
 	}
