@@ -226,7 +226,7 @@ func secretListCommand(a *app) *cobra.Command {
 	var flags adminFlags
 	var tenant string
 	c := a.jsonCommand("list", nil, func(c *cobra.Command, _ []string) (document, error) {
-		all := &rows{members: []string{"kind", "name", "fingerprint", "by", "changed"}}
+		all := &rows{members: []string{"kind", "name", "fingerprint", "author", "changed"}}
 		if tenant == "" {
 			return nil, misuse(c, "without --tenant")
 		}

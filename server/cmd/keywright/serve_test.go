@@ -92,7 +92,11 @@ func noEnvironment(string) string { return "" }
 func besidesWaiting(log string) string {
 	var rest strings.Builder
 	for line := range strings.Lines(log) {
-		if !strings.Contains(line, `"level":"INFO","msg":"ending: waiting for the requests in flight"`) && !strings.Contains(line, `"level":"INFO","msg":"serving"`) {
+		usual := false
+		for _, message := range []string{"ending: waiting for the requests in flight", "serving", "an act of an operator"} {
+			usual = usual || strings.Contains(line, `"level":"INFO","msg":"`+message+`"`)
+		}
+		if !usual {
 			rest.WriteString(line)
 		}
 	}

@@ -135,7 +135,7 @@ var rules = []rule{
 	{packages: "server/internal/operate/acts", ours: []string{"server/internal/operate/records", "server/internal/serve/audit", "server/statedb"}},
 	{packages: "server/internal/operate/connections", ours: []string{"host", "server/gateway", "server/internal/operate/records", "server/statedb"}, others: []string{"github.com/cespare/xxhash/v2", "github.com/hashicorp/golang-lru/v2"}},
 	{packages: "server/internal/operate/nodes", ours: []string{"server/internal/operate/activity", "server/internal/operate/records", "server/statedb"}},
-	{packages: "server/internal/operate/tenants", ours: []string{"host", "server/connectors", "server/gateway", "server/internal/operate/explain", "server/internal/secretstore", "server/internal/trial"}},
+	{packages: "server/internal/operate/tenants", ours: []string{"host", "internal/answers", "server/connectors", "server/gateway", "server/internal/operate/explain", "server/internal/secretstore", "server/internal/trial"}},
 	{packages: "server/internal/operate/activity", ours: []string{"host", "server/gateway", "server/internal/serve/metrics", "server/internal/trial"}, others: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{packages: "server/internal/operate/api", ours: []string{"host", "host/state", "server/connectors", "server/gateway", "server/internal/operate/activity", "server/internal/operate/acts", "server/internal/operate/connections", "server/internal/operate/difference", "server/internal/operate/login", "server/internal/operate/records", "server/internal/operate/tenants", "server/statedb"}, others: []string{"github.com/danielgtaylor/huma/v2", "github.com/hashicorp/golang-lru/v2"}},
 	{packages: "server/internal/operate/remedy", ours: []string{"host", "host/state"}},

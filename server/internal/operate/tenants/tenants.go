@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/operate/explain"
@@ -208,7 +209,7 @@ func (t *Tenants) send(ctx context.Context, c *gateway.Connector) error {
 	if err != nil {
 		return wrong(err)
 	}
-	response, err := c.Upstream().GuardedTransport(nil).RoundTrip(r)
+	response, err := answers.Final(c.Upstream().GuardedTransport(nil).RoundTrip(r))
 	if err != nil {
 		return wrong(err)
 	}
