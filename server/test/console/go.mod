@@ -11,6 +11,7 @@ require (
 require (
 	aead.dev/minisign v0.3.0 // indirect
 	github.com/andybalholm/brotli v1.3.0 // indirect
+	github.com/danielgtaylor/huma/v2 v2.37.2 // indirect
 	github.com/gofrs/flock v0.13.2 // indirect
 	github.com/golang-jwt/jwt/v5 v5.3.1 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
