@@ -132,7 +132,7 @@ var rules = []rule{
 	{packages: "server/internal/trial", ours: []string{"abi", "host", "host/view"}},
 	{packages: "server/internal/operate/console", ours: []string{"server/internal/operate/activity", "server/internal/operate/acts", "server/internal/operate/connections", "server/internal/operate/difference", "server/internal/operate/explain", "host", "abi", "internal/contract", "server/connectors", "server/gateway", "server/identity", "internal/problem", "server/internal/registry/lock", "server/internal/operate/login", "server/internal/operate/reach", "server/internal/trial"}, others: []string{"github.com/hashicorp/golang-lru/v2", "github.com/klauspost/compress"}},
 	{packages: "server/internal/operate/records", ours: []string{"host", "server/statedb"}, others: []string{"github.com/klauspost/compress"}},
-	{packages: "server/internal/operate/acts", ours: []string{"server/internal/operate/records", "server/internal/serve/audit", "server/statedb"}},
+	{packages: "server/internal/operate/acts", ours: []string{"server/internal/operate/login", "server/internal/operate/records", "server/internal/serve/audit", "server/statedb"}},
 	{packages: "server/internal/operate/connections", ours: []string{"host", "server/gateway", "server/internal/operate/records", "server/statedb"}, others: []string{"github.com/cespare/xxhash/v2", "github.com/hashicorp/golang-lru/v2"}},
 	{packages: "server/internal/operate/nodes", ours: []string{"server/internal/operate/activity", "server/internal/operate/records", "server/statedb"}},
 	{packages: "server/internal/operate/tenants", ours: []string{"host", "internal/answers", "server/connectors", "server/gateway", "server/internal/operate/explain", "server/internal/secretstore", "server/internal/trial"}},

@@ -1,7 +1,10 @@
 package activity
 
 import (
+	"cmp"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -110,13 +113,15 @@ func (v *View) HideTenants() {
 	}
 }
 
-// WithoutTenant returns a copy of the failure without the ID of its tenant. f may be nil.
+// owner matches the owner of a secret in a message.
+var owner = regexp.MustCompile(`\b(tenants?|users)[ /][^/\s'"]+`)
+
+// WithoutTenant returns a copy of the failure without the ID of its tenant, also in its texts, and without that of a user there.
 func (f *Failure) WithoutTenant() *Failure {
-	if f == nil {
-		return nil
-	}
 	c := *f
-	c.Tenant = ""
+	id := cmp.Or(f.Tenant, "\x00")
+	names := strings.NewReplacer(id, "…", strings.ToLower(id), "…") // a host name has no capitals
+	c.Tenant, c.Cause, c.Remedy = "", owner.ReplaceAllString(names.Replace(f.Cause), "$1/…"), owner.ReplaceAllString(names.Replace(f.Remedy), "$1/…")
 	return &c
 }
 

@@ -4,11 +4,14 @@ package acts
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"sync"
 	"time"
 
+	"github.com/keywright/keywright/server/internal/operate/login"
 	"github.com/keywright/keywright/server/internal/operate/records"
 	"github.com/keywright/keywright/server/internal/serve/audit"
 	"github.com/keywright/keywright/server/statedb"
@@ -151,6 +154,29 @@ func (l *Log) List(ctx context.Context, f Filter, cursor string, limit int) (all
 	for _, entry := range entries {
 		if a := entry.Value; (f.Who == "" || a.Who == f.Who) && (f.Act == "" || a.Act == f.Act) && (f.Target == "" || a.Target == f.Target) {
 			all = append(all, a)
+		}
+	}
+	return all, next, err
+}
+
+// ErrPeople is the error for a filter that an operator may not use.
+var ErrPeople = errors.New("who and target need the right people, for all tenants: without it, a token may look for its own acts")
+
+var targetTenant = regexp.MustCompile(`^tenant [^/]+`)
+
+// ListFor is like List, for an operator. Acts of others are without who did them, from where and for which tenant, unless the operator has the
+// right [login.People]. If the operator has it for one tenant, they are left out, because they may be about other tenants.
+func (l *Log) ListFor(ctx context.Context, o *login.Operator, f Filter, cursor string, limit int) (all []Act, next string, err error) {
+	if o.Tenant != "" && f.Who == "" {
+		f.Who = o.Name
+	}
+	if !o.AllowsIn(login.People, "") && (f.Who != "" && f.Who != o.Name || f.Target != "") {
+		return nil, "", ErrPeople
+	}
+	all, next, err = l.List(ctx, f, cursor, limit)
+	for i := range all {
+		if a := &all[i]; !o.Allows(login.People) && a.Who != o.Name {
+			a.Who, a.Address, a.Target = "…", "", targetTenant.ReplaceAllString(a.Target, "tenant …")
 		}
 	}
 	return all, next, err

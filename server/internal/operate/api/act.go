@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -29,8 +28,6 @@ func checkTenant(ctx context.Context, right login.Right, tenant string) error {
 	return nil
 }
 
-var targetTenant = regexp.MustCompile(`^tenant [^/]+`)
-
 func (s *server) acts(ctx context.Context, in *struct {
 	Page
 	Who    string `query:"who" doc:"Without the right people, only the name of the token itself."`
@@ -38,18 +35,9 @@ func (s *server) acts(ctx context.Context, in *struct {
 	Target string `query:"target" doc:"It needs the right people."`
 },
 ) (l list[acts.Act], err error) {
-	o := login.OperatorOf(ctx)
-	if o.Tenant != "" && in.Who == "" {
-		in.Who = o.Name // acts of others may be about other tenants
-	}
-	if !o.AllowsIn(login.People, "") && (in.Who != "" && in.Who != o.Name || in.Target != "") {
-		return l, refuse(http.StatusForbidden, "who and target need the right people, for all tenants: the token %s may look for its own acts", o.Name)
-	}
-	all, next, err := s.Acts.List(ctx, acts.Filter{Who: in.Who, Act: in.Act, Target: in.Target}, in.Cursor, in.Limit)
-	for i := range all {
-		if a := &all[i]; !o.Allows(login.People) && a.Who != o.Name {
-			a.Who, a.Address, a.Target = "…", "", targetTenant.ReplaceAllString(a.Target, "tenant …")
-		}
+	all, next, err := s.Acts.ListFor(ctx, login.OperatorOf(ctx), acts.Filter{Who: in.Who, Act: in.Act, Target: in.Target}, in.Cursor, in.Limit)
+	if errors.Is(err, acts.ErrPeople) {
+		return l, refuse(http.StatusForbidden, "%v", err)
 	}
 	return list[acts.Act]{Items: append([]acts.Act{}, all...), Next: next}, err
 }

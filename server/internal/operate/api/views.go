@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/base64"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -105,19 +104,13 @@ func causeFor(o *login.Operator) func(*activity.Group) cause {
 	}
 }
 
-// owner matches the owner of a secret in a message.
-var owner = regexp.MustCompile(`\b(tenants?|users)[ /][^/\s'"]+`)
-
 // shownTo returns a failure without what an operator may not read of the tenant and the user.
 func shownTo(o *login.Operator, f *activity.Failure) activity.Failure {
 	public := *f
-	public.Way = append([]activity.Step{}, f.Way...)
 	if !o.AllowsIn(login.People, f.Tenant) {
-		hide := func(text string) string {
-			return owner.ReplaceAllString(strings.ReplaceAll(text, cmp.Or(f.Tenant, "\x00"), "…"), "$1/…")
-		}
-		public.Tenant, public.Cause, public.Remedy = "", hide(f.Cause), hide(f.Remedy)
+		public = *f.WithoutTenant()
 	}
+	public.Way = append([]activity.Step{}, f.Way...)
 	return public
 }
 

@@ -179,7 +179,7 @@ func (c *Console) acts(_ *State, r *http.Request) (any, error) {
 		Filter: acts.Filter{Who: query.Get("who"), Act: query.Get("act"), Target: query.Get("target")},
 		Kinds:  []string{"login", "logout", "test", "look", "end", "set", "remove", "link", "check", "reload"},
 	}
-	all, next, err := c.config.Acts.List(r.Context(), view.Filter, query.Get("after"), pageSize)
+	all, next, err := c.config.Acts.ListFor(r.Context(), login.OperatorOf(r.Context()), view.Filter, query.Get("after"), pageSize)
 	if err != nil {
 		view.Problem = host.Printable(err.Error())
 	}
