@@ -191,9 +191,15 @@ func (c *Connections) apply(ctx context.Context, k key, to change) error {
 	if to.condition == host.ConditionNotConnected {
 		return table.Delete(ctx, c.config.Store, k.connector, k.tenant, k.user)
 	}
-	found, _, err := table.Get(ctx, c.config.Store, k.connector, k.tenant, k.user)
+	found, ok, err := table.Get(ctx, c.config.Store, k.connector, k.tenant, k.user)
 	if err != nil && errors.Is(err, statedb.ErrUnreachable) {
 		return err
+	}
+	if connector := c.config.Connector(k.connector); !ok && connector != nil { // it may have ended since then, also at another node
+		now, err := connector.Upstream().Connection(host.WithUser(ctx, host.User{ID: k.user, TenantID: k.tenant}))
+		if err == nil && now.Condition == host.ConditionNotConnected {
+			return nil
+		}
 	}
 	one := found.Value // without one, or if no key opens it, a new one
 	one.Connector, one.Tenant, one.User, one.Node = k.connector, k.tenant, k.user, c.config.Node

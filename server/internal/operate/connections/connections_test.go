@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -43,7 +45,7 @@ func newWorld(t *testing.T) *world {
 	state := testworld.Must(host.NewState(t.Context(), host.StateConfig{Store: db, Keys: [][]byte{[]byte("a state key of 32 bytes, for all")}}))(t)
 	w := &world{t: t, now: time.Date(2026, 11, 28, 12, 30, 0, 0, time.UTC)}
 	w.set = testworld.Must(connectors.Read(t.Context(), "connectors.yaml", []byte(file), connectors.Options{
-		Host: host.Config{Secrets: host.MapSecrets{"k": "q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA="}},
+		Host: host.Config{Secrets: host.MapSecrets{"k": "q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA="}, Base: testworld.NewServer(testworld.Respond(http.StatusOK, `{"access_token": "a", "refresh_token": "r", "token_type": "Bearer"}`))},
 		OpenState: func(_ context.Context, _ *connectors.State, c *host.Config) error {
 			c.State = state
 			return nil
@@ -65,6 +67,18 @@ func (w *world) connector(permalink string) *gateway.Connector {
 		}
 	}
 	return nil
+}
+
+// consent has users of acme connect an account.
+func (w *world) consent(users ...string) {
+	w.t.Helper()
+	const own, binding = "https://gateway.example/connect/callback/calendar", "a binding of 24 letters."
+	for _, user := range users {
+		ctx, c := host.WithUser(w.t.Context(), host.User{ID: user, TenantID: "acme"}), w.connector("calendar")
+		target := testworld.Must(url.Parse(testworld.Must(c.Upstream().BeginConsent(ctx, host.ConsentRequest{RedirectURI: own, Binding: binding}))(w.t)))(w.t)
+		_, err := c.Callback(ctx, host.AuthorizationResponse{RedirectURI: own, Binding: binding, Response: url.Values{"state": target.Query()["state"], "code": {"x"}}})
+		testworld.Check(w.t, err)
+	}
 }
 
 // request notes a request of a user, and writes it.
@@ -104,6 +118,7 @@ func TestConnections(t *testing.T) {
 	testworld.Check(t, w.Connected(t.Context(), ann, "calendar", gateway.Account{Label: "ann@calendar.test", Scopes: []string{"read"}, Since: w.now}))
 	w.shows(connections.Filter{}, "ann connected ann@calendar.test used 00:00; ")
 	good := gateway.Event{Status: 200, Sent: w.now}
+	w.consent("ann", "bob", "carl")
 	w.request("ann", good)
 	w.request("bob", good)
 	w.shows(connections.Filter{Tenant: "acme"}, "bob connected  used 12:00; ann connected ann@calendar.test used 12:00; ")
@@ -126,6 +141,7 @@ func TestConnections(t *testing.T) {
 // A use is written once an hour, and not with each request.
 func TestUseRate(t *testing.T) {
 	w := newWorld(t)
+	w.consent("ann")
 	good := gateway.Event{Status: 200, Sent: w.now}
 	w.request("ann", good)
 	testworld.Check(t, w.Disconnected(t.Context(), host.User{ID: "ann", TenantID: "other"}, "calendar"))
@@ -139,6 +155,22 @@ func TestUseRate(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { w.Request(&e) }); n > 0 {
 		t.Errorf("a request allocates %.0f times", n)
 	}
+}
+
+// A use that is written after the end of its connection does not bring it back (threats.md 592).
+func TestUseBeforeEnd(t *testing.T) {
+	w := newWorld(t)
+	w.consent("ann")
+	e := gateway.Event{Connector: "calendar", Tenant: "acme", User: "ann", Began: w.now, Sent: w.now, Status: 200, Served: w.connector("calendar")}
+	w.Request(&e)
+	w.Flush(t.Context())
+	w.shows(connections.Filter{}, "ann connected  used 12:00; ")
+	e.Began = w.now.Add(time.Hour)
+	w.Request(&e)
+	all, _, _ := w.List(t.Context(), connections.Filter{}, "", 1)
+	testworld.Check(t, w.End(t.Context(), all[0]))
+	w.Flush(t.Context())
+	w.shows(connections.Filter{}, "")
 }
 
 // The end of a connection forgets its grant and its record. That of a connector which is not in the file is refused.
