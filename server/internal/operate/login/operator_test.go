@@ -101,6 +101,9 @@ func (s *sharedSessions) PutSession(_ context.Context, id, token string) error {
 }
 
 func (s *sharedSessions) DeleteSession(_ context.Context, id string) error {
+	if s.down {
+		return errors.New("down")
+	}
 	delete(s.all, id)
 	return nil
 }
@@ -119,4 +122,12 @@ func TestSessionOfAllNodes(t *testing.T) {
 	shared.down = false
 	second.do(http.MethodPost, "/logout", url.Values{}.Encode(), cookie(session))
 	first.gets("a session that ended at another node", http.StatusUnauthorized, cookie(session))
+	last := second.logIn() // threats.md 593: the operator is told, and the browser can end it later
+	shared.down = true
+	if got := second.do(http.MethodPost, "/logout", url.Values{}.Encode(), cookie(last)); got.StatusCode != http.StatusServiceUnavailable || got.Header.Get("Set-Cookie") != "" {
+		t.Errorf("a logout without the store: %d %v", got.StatusCode, got.Header)
+	}
+	shared.down = false
+	second.do(http.MethodPost, "/logout", url.Values{}.Encode(), cookie(last))
+	first.gets("a session that ended later", http.StatusUnauthorized, cookie(last))
 }

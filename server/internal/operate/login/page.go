@@ -128,7 +128,12 @@ func (l *Login) leave(w http.ResponseWriter, r *http.Request) {
 			l.config.Acted(r, operator.Name, "logout", true)
 		}
 	}
-	http.SetCookie(w, l.sessions.end(r))
+	ended, err := l.sessions.end(r)
+	if err != nil { // the browser keeps the cookie, so that it can end the session later
+		l.show(w, http.StatusServiceUnavailable, &page{Problem: "The session cannot be ended now, because the store of state does not answer. Load this page again in a moment."})
+		return
+	}
+	http.SetCookie(w, ended)
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
 }
 
@@ -222,16 +227,16 @@ func (s *sessions) find(r *http.Request) (token digest, there bool) {
 	return found.token, there && s.clock().Before(found.end)
 }
 
-// end ends the session of a request, and returns the cookie that takes the old one out of the browser.
-func (s *sessions) end(r *http.Request) *http.Cookie {
-	if c, err := r.Cookie(cookieName(r)); err == nil {
+// end ends the session of a request at all nodes, and returns the cookie that takes the old one out of the browser.
+func (s *sessions) end(r *http.Request) (ended *http.Cookie, err error) {
+	if c, missing := r.Cookie(cookieName(r)); missing == nil {
 		id := digestOf(c.Value)
 		s.all.Remove(id)
 		if s.shared != nil {
-			_ = s.shared.DeleteSession(r.Context(), id.text())
+			err = s.shared.DeleteSession(r.Context(), id.text())
 		}
 	}
-	return cookie(r, "", -time.Second)
+	return cookie(r, "", -time.Second), err
 }
 
 func (d digest) text() string { return hex.EncodeToString(d[:]) }

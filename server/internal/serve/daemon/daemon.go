@@ -264,7 +264,7 @@ func (d *daemon) login() (func(http.Handler) http.Handler, error) {
 		return nil, nil
 	}
 	c.Clock, c.Logger = d.clock, d.config.Logger
-	c.Acted, c.Sessions = d.people.acted, &records.Sessions{Store: d.people.store, Lifetime: login.SessionTime}
+	c.Acted, c.Sessions = d.people.acted, &records.Sessions{Store: d.people.store, Lifetime: login.SessionTime, Clock: d.clock}
 	c.Claims = func(r *http.Request) (map[string]any, error) { return d.current().sessions.Claims(r) }
 	l, err := login.New(c)
 	if err != nil {
