@@ -311,6 +311,24 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// Of a damaged report of another node, a view has what can be used, and no more than a node may report (threats.md 595).
+func TestDamagedReport(t *testing.T) {
+	n := newNode(testworld.NewClock(begin), "a")
+	n.requests(3, refusal)
+	example := `{"ID": "%d", "Examples": [{"request_id": "x"}]}`
+	groups := []string{`null`, `{"ID": "y"}`, `{"ID": "z", "Examples": [null, null]}`}
+	for i := range 1000 {
+		groups = append(groups, fmt.Sprintf(example, i))
+	}
+	text := fmt.Sprintf(`{"Node": "<b>", "Time": "9999-01-01T00:00:00Z", "Connectors": [{"n": "orders", "c": [4294967295], "i": 9223372036854775807, "l": [1, 2], "g": [%s]}]}`, strings.Join(groups, ","))
+	var damaged activity.Report
+	testworld.Check(t, json.Unmarshal([]byte(text), &damaged))
+	s := activity.Merge([]*activity.Report{n.Report(n.clock.Now()), &damaged}, n.clock.Now()).Summary("orders")
+	if s.Lately.Failed != 3 || len(s.Groups) > 33 || s.State != activity.StateFailing {
+		t.Errorf("%s, %+v, %d groups", s.State, s.Lately, len(s.Groups))
+	}
+}
+
 // Of each group and minute, the first 20 failures are to be stored.
 func TestDrain(t *testing.T) {
 	clock := testworld.NewClock(begin)
