@@ -13,6 +13,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/answers"
+	"github.com/keywright/keywright/internal/urlcheck"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/operate/explain"
@@ -187,9 +188,10 @@ func (t *Tenants) try(ctx context.Context, c *gateway.Connector, tenant string) 
 	d := c.Definition()
 	user := host.User{ID: "tenant", TenantID: tenant}
 	_, err := explain.Text(host.WithUser(ctx, user), c, "", "")
-	var failed *host.Error
-	if errors.As(err, &failed) && (failed.Stage == host.StageSign || failed.Stage == host.StageTemplate || failed.Stage == host.StageMutation) && !errors.Is(err, host.ErrSecretNotFound) && !errors.Is(err, host.ErrOwnedRemoved) {
-		return &TryError{Connector: d.Permalink, Text: host.Printable(failed.Err.Error())}
+	refusal, refused := errors.AsType[*trial.Refusal](err)
+	_, ofText := textFailure(err)
+	if ofText && !errors.Is(err, host.ErrSecretNotFound) && !errors.Is(err, host.ErrOwnedRemoved) || refused && refusal.Detail == urlcheck.ErrLabel.Error() {
+		return &TryError{Connector: d.Permalink, Text: reason(err)}
 	}
 	if err != nil || d.Consent.Try == "" || c.Upstream().NeedsConsent() {
 		return nil //nolint:nilerr // something else is still missing, which is no mistake of what was given
@@ -200,7 +202,7 @@ func (t *Tenants) try(ctx context.Context, c *gateway.Connector, tenant string) 
 // send sends the request that shows whether a text of a tenant works.
 func (t *Tenants) send(ctx context.Context, c *gateway.Connector) error {
 	d := c.Definition()
-	wrong := func(err error) error { return &TryError{Connector: d.Permalink, Text: host.Printable(err.Error())} }
+	wrong := func(err error) error { return &TryError{Connector: d.Permalink, Text: reason(err)} }
 	out, err := trial.NewOutgoing(ctx, c, trial.Incoming{Method: http.MethodGet, Path: strings.TrimPrefix(d.Consent.Try, "/"), Trusted: true})
 	if err != nil {
 		return wrong(err)
@@ -219,4 +221,25 @@ func (t *Tenants) send(ctx context.Context, c *gateway.Connector) error {
 		return &TryError{d.Permalink, response.StatusCode, fmt.Sprintf("the API answers %d: %s", response.StatusCode, text)}
 	}
 	return nil
+}
+
+// textFailure returns the failure of a request because of its templates or keys, before anything was sent.
+func textFailure(err error) (failed *host.Error, ok bool) {
+	failed, ok = errors.AsType[*host.Error](err)
+	return failed, ok && (failed.Stage == host.StageSign || failed.Stage == host.StageTemplate || failed.Stage == host.StageMutation)
+}
+
+// reason says why a request did not work. It has nothing of the network inside, such as an address or whether a host is there: the
+// administrator of a tenant reads it.
+func reason(err error) string {
+	if refusal, ok := errors.AsType[*trial.Refusal](err); ok {
+		return refusal.Detail
+	}
+	if token, ok := errors.AsType[*host.TokenError](err); ok {
+		return host.Printable(token.Error())
+	}
+	if failed, ok := textFailure(err); ok && !failed.Retryable() { // such as of a store of secrets
+		return host.Printable(failed.Err.Error())
+	}
+	return "the API, or the server that gives its tokens, cannot be reached: a test of the connector says why"
 }

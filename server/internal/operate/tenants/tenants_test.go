@@ -44,6 +44,9 @@ func newWorld(t *testing.T, text string) *world {
 	w.state = testworld.Must(host.NewState(t.Context(), host.StateConfig{Store: state.NewMemory(nil), Keys: [][]byte{[]byte("a state key of 32 bytes, for all")}}))(t)
 	api := testworld.Answer(func(r *http.Request) (*http.Response, error) {
 		w.paths = append(w.paths, r.URL.Host+r.URL.Path)
+		if r.URL.Host == "inside.crm.example" {
+			return nil, errors.New("dial tcp 10.1.2.3:443: connection refused")
+		}
 		if r.Header.Get("Authorization") == "Bearer "+right {
 			return testworld.Response(http.StatusOK, "{}"), nil
 		}
@@ -98,6 +101,25 @@ func TestSet(t *testing.T) {
 	testworld.Check(t, w.Remove(t.Context(), "acme", tenants.Secret, "crm", "bob"))
 	if text := textOf(tenants.Secret, "crm"); text.Fingerprint != "" || text.Author != "bob" {
 		t.Errorf("after its removal: %+v", text)
+	}
+}
+
+// What makes no host of the API is not kept, and an error says nothing of the network inside (threats.md 596).
+func TestSetHost(t *testing.T) {
+	w := newWorld(t, withState+file)
+	testworld.Check(t, w.Set(t.Context(), "acme", tenants.Variable, "site", "eu", "ann"))
+	testworld.Check(t, w.Set(t.Context(), "acme", tenants.Secret, "crm", right, "ann"))
+	before := testworld.Must(w.List(t.Context(), "acme"))(t)
+	for site, want := range map[string]string{"inside": "cannot be reached", "x@127.0.0.1": "no label", "evil.example/#": "no label", "a.b": "no label"} {
+		tryErr := &tenants.TryError{}
+		if err := w.Set(t.Context(), "acme", tenants.Variable, "site", site, "ann"); !errors.As(err, &tryErr) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "10.1") {
+			t.Errorf("%s: %v", site, err)
+		}
+	}
+	for i, text := range testworld.Must(w.List(t.Context(), "acme"))(t) {
+		if text.Fingerprint != before[i].Fingerprint {
+			t.Errorf("%s was replaced: %+v", text.Name, text)
+		}
 	}
 }
 
