@@ -21,8 +21,8 @@ const freshness = 11 * time.Second
 // broken is a connector whose API does not listen.
 const broken = "  - {name: broken, url: 'http://127.0.0.1:9', auth: {type: none}}\n"
 
-// within calls try until it returns "", and fails the test with what it returned last if that takes longer than a time.
-func (c *cluster) within(d time.Duration, what string, try func() string) {
+// await calls try until it returns "", and fails the test with what it returned last if that takes longer than a time.
+func (c *cluster) await(d time.Duration, what string, try func() string) {
 	c.t.Helper()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -34,7 +34,7 @@ func (c *cluster) within(d time.Duration, what string, try func() string) {
 		}
 		<-tick.C
 	}
-	c.t.Errorf("%s: %s", what, problem)
+	c.t.Errorf("%s failed: %s", what, problem)
 }
 
 // ask returns an answer of the operators' listener of a node.
@@ -59,7 +59,7 @@ func (c *cluster) failure(node int) string {
 	return response.Header.Get("X-Request-Id")
 }
 
-var counted = regexp.MustCompile(`(?m)^keywright_requests_total\{connector="([^"]+)".*\} (\d+)$`)
+var totals = regexp.MustCompile(`(?m)^keywright_requests_total\{connector="([^"]+)".*\} (\d+)$`)
 
 // Each node shows what all nodes do: its sums are those of their metrics, and a failure is found by its id at another node within 11 seconds,
 // also after its own node was killed. Without the database a node shows itself alone, and says so. No secret, user, tenant or connector is in
@@ -74,22 +74,22 @@ func TestConsoleOfAllNodes(t *testing.T) {
 	}
 	c.crowd(3)()
 	id := c.failure(0)
-	c.within(freshness, "finding a failure at another node", func() string {
+	c.await(freshness, "finding a failure at another node", func() string {
 		if status, body := c.ask(1, "/api/v1/requests/"+id); status != http.StatusOK || !strings.Contains(body, `"connector":"broken"`) {
 			return fmt.Sprint(status, " ", body)
 		}
 		return ""
 	})
-	c.within(freshness, "the sum of all nodes", func() string {
+	c.await(freshness, "the sum of all nodes", func() string {
 		sums := map[string]int{}
 		for node := range c.running {
 			_, metrics := c.ask(node, "/metrics")
-			for _, match := range counted.FindAllStringSubmatch(metrics, -1) {
+			for _, match := range totals.FindAllStringSubmatch(metrics, -1) {
 				n, _ := strconv.Atoi(match[2]) // the pattern has digits
 				sums[match[1]] += n
 			}
 		}
-		var shown struct {
+		var list struct {
 			Items []struct {
 				Permalink   string `json:"permalink"`
 				QuarterHour struct {
@@ -98,15 +98,15 @@ func TestConsoleOfAllNodes(t *testing.T) {
 			} `json:"items"`
 		}
 		_, body := c.ask(2, "/api/v1/connectors?limit=100")
-		testworld.Check(t, json.Unmarshal([]byte(body), &shown))
-		for _, one := range shown.Items {
+		testworld.Check(t, json.Unmarshal([]byte(body), &list))
+		for _, one := range list.Items {
 			if one.QuarterHour.Requests != sums[one.Permalink] {
 				return fmt.Sprintf("%s has %d requests, and %d in the metrics of all nodes", one.Permalink, one.QuarterHour.Requests, sums[one.Permalink])
 			}
 			delete(sums, one.Permalink)
 		}
-		if len(shown.Items) != grants+1 || len(sums) > 1 { // requests that named no connector
-			return fmt.Sprintf("there are %d connectors, and more in the metrics: %v", len(shown.Items), sums)
+		if len(list.Items) != grants+1 || len(sums) > 1 { // requests that named no connector
+			return fmt.Sprintf("there are %d connectors, and more in the metrics: %v", len(list.Items), sums)
 		}
 		return ""
 	})
@@ -119,7 +119,7 @@ func TestConsoleOfAllNodes(t *testing.T) {
 		t.Errorf("after its restart, the node answers %d", status)
 	}
 	c.proxy.Stop()
-	c.within(freshness, "a console without the database", func() string {
+	c.await(freshness, "a console without the database", func() string {
 		if status, body := c.ask(1, "/"); status != http.StatusOK || !strings.Contains(body, "this process only") {
 			return fmt.Sprint(status, " ", body)
 		}
