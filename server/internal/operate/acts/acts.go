@@ -165,7 +165,7 @@ var ErrPeople = errors.New("who and target need the right people, for all tenant
 var targetTenant = regexp.MustCompile(`^tenant [^/]+`)
 
 // ListFor is like List, for an operator. Acts of others are without who did them, from where and for which tenant, unless the operator has the
-// right [login.People]. If the operator has it for one tenant, they are left out, because they may be about other tenants.
+// right [login.People]. With that right for one tenant, they are left out, because they may be about other tenants.
 func (l *Log) ListFor(ctx context.Context, o *login.Operator, f Filter, cursor string, limit int) (all []Act, next string, err error) {
 	if o.Tenant != "" && f.Who == "" {
 		f.Who = o.Name

@@ -171,7 +171,7 @@ func TestPagesWithoutPeople(t *testing.T) {
 		recorder := httptest.NewRecorder()
 		l.Guard(w.console).ServeHTTP(recorder, r)
 		if page := recorder.Body.String(); recorder.Code != http.StatusOK || names.MatchString(page) {
-			t.Errorf("%s: %d %s", path, recorder.Code, plain(page))
+			t.Errorf("the page %s: %d %s", path, recorder.Code, plain(page))
 		}
 	}
 }

@@ -122,7 +122,7 @@ func TestSessionOfAllNodes(t *testing.T) {
 	shared.down = false
 	second.do(http.MethodPost, "/logout", url.Values{}.Encode(), cookie(session))
 	first.gets("a session that ended at another node", http.StatusUnauthorized, cookie(session))
-	last := first.logIn() // threats.md 593: the operator is told, and the browser can end it later
+	last := first.logIn() // threats.md 593: the answer says so, and the browser can end it later
 	shared.down = true
 	if got := second.do(http.MethodPost, "/logout", url.Values{}.Encode(), cookie(last)); got.StatusCode != http.StatusServiceUnavailable || got.Header.Get("Set-Cookie") != "" {
 		t.Errorf("a logout without the store: %d %v", got.StatusCode, got.Header)

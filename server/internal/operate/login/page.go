@@ -128,12 +128,12 @@ func (l *Login) leave(w http.ResponseWriter, r *http.Request) {
 			l.config.Acted(r, operator.Name, "logout", true)
 		}
 	}
-	ended, err := l.sessions.end(r)
+	old, err := l.sessions.end(r)
 	if err != nil { // the browser keeps the cookie, so that it can end the session later
 		l.show(w, http.StatusServiceUnavailable, &page{Problem: "The session cannot be ended now, because the store of state does not answer. Load this page again in a moment."})
 		return
 	}
-	http.SetCookie(w, ended)
+	http.SetCookie(w, old)
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
 }
 

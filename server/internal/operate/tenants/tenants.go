@@ -188,9 +188,9 @@ func (t *Tenants) try(ctx context.Context, c *gateway.Connector, tenant string) 
 	d := c.Definition()
 	user := host.User{ID: "tenant", TenantID: tenant}
 	_, err := explain.Text(host.WithUser(ctx, user), c, "", "")
-	refusal, refused := errors.AsType[*trial.Refusal](err)
+	refusal, ok := errors.AsType[*trial.Refusal](err)
 	_, ofText := textFailure(err)
-	if ofText && !errors.Is(err, host.ErrSecretNotFound) && !errors.Is(err, host.ErrOwnedRemoved) || refused && refusal.Detail == urlcheck.ErrLabel.Error() {
+	if ofText && !errors.Is(err, host.ErrSecretNotFound) && !errors.Is(err, host.ErrOwnedRemoved) || ok && refusal.Detail == urlcheck.ErrLabel.Error() {
 		return &TryError{Connector: d.Permalink, Text: reason(err)}
 	}
 	if err != nil || d.Consent.Try == "" || c.Upstream().NeedsConsent() {

@@ -109,15 +109,15 @@ func TestSetHost(t *testing.T) {
 	w := newWorld(t, withState+file)
 	testworld.Check(t, w.Set(t.Context(), "acme", tenants.Variable, "site", "eu", "ann"))
 	testworld.Check(t, w.Set(t.Context(), "acme", tenants.Secret, "crm", right, "ann"))
-	before := testworld.Must(w.List(t.Context(), "acme"))(t)
+	first := testworld.Must(w.List(t.Context(), "acme"))(t)
 	for site, want := range map[string]string{"inside": "cannot be reached", "x@127.0.0.1": "no label", "evil.example/#": "no label", "a.b": "no label"} {
 		tryErr := &tenants.TryError{}
 		if err := w.Set(t.Context(), "acme", tenants.Variable, "site", site, "ann"); !errors.As(err, &tryErr) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "10.1") {
-			t.Errorf("%s: %v", site, err)
+			t.Errorf("the site %s: %v", site, err)
 		}
 	}
 	for i, text := range testworld.Must(w.List(t.Context(), "acme"))(t) {
-		if text.Fingerprint != before[i].Fingerprint {
+		if text.Fingerprint != first[i].Fingerprint {
 			t.Errorf("%s was replaced: %+v", text.Name, text)
 		}
 	}
