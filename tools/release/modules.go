@@ -25,136 +25,75 @@ const topPath = "github.com/keywright/keywright"
 // writeCommit makes the commit of both tags. It has the tree of the commit rev, but its server/go.mod requires the library by version instead of
 // replacing it, since `go install` refuses a module that replaces, and its server/go.sum has the hashes of that version. The archive of
 // the library has nothing of server/, so its hash does not depend on the change. If rev has that requirement, it is the commit itself.
-func (r *release) writeCommit(ctx context.Context, rev string) error {
-	sums, err := r.hashes(ctx, rev)
-	if err != nil {
-		return err
-	}
-	date, err := git(ctx, r.repo, "show", "-s", "--format=%cI", rev)
-	if err != nil {
-		return err
-	}
-	if r.date, err = time.Parse(time.RFC3339, date); err != nil {
-		return err
-	}
-	r.date = r.date.UTC()
-	mod, edited, err := r.requirement(ctx, rev)
-	if err != nil {
-		return err
-	}
+func (r *release) writeCommit(ctx context.Context, rev string) {
+	sums := r.hashes(ctx, rev)
+	date := must(git(ctx, r.repo, "show", "-s", "--format=%cI", rev))
+	r.date = must(time.Parse(time.RFC3339, date)).UTC()
+	mod, edited := r.requirement(ctx, rev)
 	if bytes.Equal(mod, edited) {
 		r.commit = rev
-		return nil
+		return
 	}
-	old, err := r.source(ctx, rev, "server/go.sum")
-	if err != nil {
-		return err
-	}
+	old := r.source(ctx, rev, "server/go.sum")
 	index := []string{"GIT_INDEX_FILE=" + filepath.Join(r.work, "index")}
-	if _, err := command(ctx, r.repo, index, nil, "git", "read-tree", rev); err != nil {
-		return err
-	}
+	must(command(ctx, r.repo, index, nil, "git", "read-tree", rev))
 	for path, text := range map[string][]byte{"server/go.mod": edited, "server/go.sum": append(old, sums...)} {
-		blob, err := command(ctx, r.repo, nil, bytes.NewReader(text), "git", "hash-object", "-w", "--stdin")
-		if err != nil {
-			return err
-		}
-		if _, err := command(ctx, r.repo, index, nil, "git", "update-index", "--cacheinfo", "100644,"+blob+","+path); err != nil {
-			return err
-		}
+		blob := must(command(ctx, r.repo, nil, bytes.NewReader(text), "git", "hash-object", "-w", "--stdin"))
+		must(command(ctx, r.repo, index, nil, "git", "update-index", "--cacheinfo", "100644,"+blob+","+path))
 	}
-	tree, err := command(ctx, r.repo, index, nil, "git", "write-tree")
-	if err != nil {
-		return err
-	}
+	tree := must(command(ctx, r.repo, index, nil, "git", "write-tree"))
 	author := []string{
 		"GIT_AUTHOR_NAME=Keywright", "GIT_AUTHOR_EMAIL=keywright@users.noreply.github.com", "GIT_AUTHOR_DATE=" + date,
 		"GIT_COMMITTER_NAME=Keywright", "GIT_COMMITTER_EMAIL=keywright@users.noreply.github.com", "GIT_COMMITTER_DATE=" + date,
 	}
-	r.commit, err = command(ctx, r.repo, author, nil, "git", "commit-tree", tree, "-p", rev, "-m", "Keywright "+r.version)
-	return err
+	r.commit = must(command(ctx, r.repo, author, nil, "git", "commit-tree", tree, "-p", rev, "-m", "Keywright "+r.version))
 }
 
 // requirement returns server/go.mod, and the same with a requirement in place of the replacement.
-func (r *release) requirement(ctx context.Context, rev string) (mod, edited []byte, err error) {
-	mod, err = r.source(ctx, rev, "server/go.mod")
-	if err != nil {
-		return nil, nil, err
-	}
-	file, err := modfile.Parse("server/go.mod", mod, nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := errors.Join(file.DropReplace(topPath, ""), file.AddRequire(topPath, r.version)); err != nil {
-		return nil, nil, err
-	}
+func (r *release) requirement(ctx context.Context, rev string) (mod, edited []byte) {
+	mod = r.source(ctx, rev, "server/go.mod")
+	file := must(modfile.Parse("server/go.mod", mod, nil))
+	require(errors.Join(file.DropReplace(topPath, ""), file.AddRequire(topPath, r.version)))
 	file.Cleanup()
 	if len(file.Replace)+len(file.Exclude) > 0 {
-		return nil, nil, errors.New("server/go.mod replaces or excludes other modules, so that `go install` would refuse it: remove that")
+		require(errors.New("server/go.mod replaces or excludes other modules, so that `go install` would refuse it: remove that"))
 	}
-	edited, err = file.Format()
-	return mod, edited, err
+	return mod, must(file.Format())
 }
 
 // hashes returns the lines of go.sum for the library. The go command writes the same once the version is published.
-func (r *release) hashes(ctx context.Context, rev string) (string, error) {
+func (r *release) hashes(ctx context.Context, rev string) string {
 	path := filepath.Join(r.work, "top.zip")
-	if err := r.writeZip(path, rev, ""); err != nil {
-		return "", err
-	}
-	all, err := dirhash.HashZip(path, dirhash.Hash1)
-	if err != nil {
-		return "", err
-	}
-	text, err := r.source(ctx, rev, "go.mod")
-	if err != nil {
-		return "", err
-	}
-	mod, err := dirhash.Hash1([]string{"go.mod"}, func(string) (io.ReadCloser, error) {
+	r.writeZip(path, rev, "")
+	all := must(dirhash.HashZip(path, dirhash.Hash1))
+	text := r.source(ctx, rev, "go.mod")
+	mod := must(dirhash.Hash1([]string{"go.mod"}, func(string) (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(text)), nil
-	})
-	return fmt.Sprintf("%[1]s %[2]s %[3]s\n%[1]s %[2]s/go.mod %[4]s\n", topPath, r.version, all, mod), err
+	}))
+	return fmt.Sprintf("%[1]s %[2]s %[3]s\n%[1]s %[2]s/go.mod %[4]s\n", topPath, r.version, all, mod)
 }
 
 // writeZip writes the archive of a module as the go command does.
-func (r *release) writeZip(path, rev, dir string) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
+func (r *release) writeZip(path, rev, dir string) {
+	file := must(os.Create(path))
 	m := module.Version{Path: strings.TrimSuffix(topPath+"/"+dir, "/"), Version: r.version}
-	if err := zip.CreateFromVCS(file, m, r.repo, rev, dir); err != nil {
-		return err
-	}
-	return file.Close()
+	require(errors.Join(zip.CreateFromVCS(file, m, r.repo, rev, dir), file.Close()))
 }
 
 // writeProxy writes both modules in the layout of a GOPROXY (https://go.dev/ref/mod#goproxy-protocol).
-func (r *release) writeProxy(ctx context.Context) error {
+func (r *release) writeProxy(ctx context.Context) (err error) {
+	defer catch(&err)
 	for _, dir := range []string{"", "server"} {
 		base := filepath.Join(r.dir, "proxy", filepath.FromSlash(topPath), dir, "@v")
-		if err := os.MkdirAll(base, 0o755); err != nil {
-			return err
-		}
-		if err := r.writeZip(filepath.Join(base, r.version+".zip"), r.commit, dir); err != nil {
-			return err
-		}
-		mod, err := r.source(ctx, r.commit, strings.TrimPrefix(dir+"/go.mod", "/"))
-		if err != nil {
-			return err
-		}
-		info, err := json.Marshal(struct {
+		require(os.MkdirAll(base, 0o755))
+		r.writeZip(filepath.Join(base, r.version+".zip"), r.commit, dir)
+		mod := r.source(ctx, r.commit, strings.TrimPrefix(dir+"/go.mod", "/"))
+		info := must(json.Marshal(struct {
 			Version string
 			Time    time.Time
-		}{r.version, r.date})
-		if err != nil {
-			return err
-		}
+		}{r.version, r.date}))
 		for name, text := range map[string][]byte{r.version + ".mod": mod, r.version + ".info": info, "list": []byte(r.version + "\n")} {
-			if err := os.WriteFile(filepath.Join(base, name), text, 0o644); err != nil {
-				return err
-			}
+			write(filepath.Join(base, name), text)
 		}
 	}
 	return nil

@@ -3,7 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
+	_ "embed"
 	"fmt"
 	"io/fs"
 	"os"
@@ -20,53 +20,33 @@ import (
 
 const maintainer = "Keywright maintainers <keywright@users.noreply.github.com>"
 
-// overrides says what lintian is to leave out, and why.
-const overrides = `# Programs in Go have all they need, so that they run on each distribution.
-keywright: statically-linked-binary [usr/bin/keywright]
-# Secrets are for root alone.
-keywright: non-standard-dir-perm 0700 != 0755 [etc/keywright/secrets/]
-# The package is not one of Debian.
-keywright: initial-upload-closes-no-bugs [usr/share/doc/keywright/changelog.Debian.gz:1]
-`
-
-// copyright is the file about the licence in a deb. NOTICE has the works of others.
-const copyright = `Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
-Upstream-Name: Keywright
-Source: https://github.com/keywright/keywright
-
-Files: *
-Copyright: 2026 The Keywright authors
-License: Apache-2.0
- The license is in /usr/share/common-licenses/Apache-2.0. The file NOTICE beside
- this one names the works of others.
-`
+var (
+	// overrides says what lintian is to leave out, and why.
+	//
+	//go:embed debian/overrides
+	overrides []byte
+	// copyright is the file about the licence in a deb. NOTICE has the works of others.
+	//
+	//go:embed debian/copyright
+	copyright []byte
+)
 
 // writePackages writes a deb and an rpm for each architecture of Linux. Neither starts a service: a gateway without connectors is of no use.
 // The files in /etc/keywright are the operator's, and stay after removal.
-func (r *release) writePackages(ctx context.Context) error {
+func (r *release) writePackages(ctx context.Context) (err error) {
+	defer catch(&err)
 	for _, t := range targets {
 		if t.os != "linux" || t.fips {
 			continue
 		}
-		all, err := r.files(ctx, t)
-		if err != nil {
-			return err
-		}
+		all := r.files(ctx, t)
 		for format, packager := range map[string]nfpm.Packager{"deb": deb.Default, "rpm": rpm.DefaultRPM} {
 			stage := filepath.Join(r.work, format, t.arch)
-			contents, err := r.stage(stage, format, all)
-			if err != nil {
-				return err
-			}
-			info := r.info(t, contents)
-			if info.Changelog, err = r.changelog(stage); err != nil {
-				return err
-			}
+			info := r.info(t, r.stage(stage, format, all))
+			info.Changelog = r.changelog(stage)
 			var data bytes.Buffer
-			err = packager.Package(info, &data)
-			if err := write(filepath.Join(r.dir, packager.ConventionalFileName(info)), data.Bytes(), err); err != nil {
-				return err
-			}
+			require(packager.Package(info, &data))
+			write(filepath.Join(r.dir, packager.ConventionalFileName(info)), data.Bytes())
 		}
 	}
 	return nil
@@ -88,29 +68,25 @@ func (r *release) info(t target, contents files.Contents) *nfpm.Info {
 }
 
 // changelog writes the file that both formats make their changelog of.
-func (r *release) changelog(dir string) (string, error) {
+func (r *release) changelog(dir string) string {
 	name := filepath.Join(dir, "changelog.yaml")
 	text := fmt.Sprintf("- semver: %s-1\n  date: %s\n  packager: %s\n  deb: {urgency: medium, distributions: [stable]}\n"+
 		"  changes: [{note: The changes are listed in CHANGELOG.md of the sources.}]\n", r.version[1:], r.date.Format(time.RFC3339), maintainer)
-	return name, os.WriteFile(name, []byte(text), 0o600)
+	write(name, []byte(text))
+	return name
 }
 
 // stage writes the files of a package into a directory, and returns what the package has.
-func (r *release) stage(dir, format string, all []file) (files.Contents, error) {
-	var contents files.Contents
-	add := func(to string, mode fs.FileMode, data []byte) error {
+func (r *release) stage(dir, format string, all []file) (contents files.Contents) {
+	add := func(to string, mode fs.FileMode, data []byte) {
 		from := filepath.Join(dir, filepath.FromSlash(to))
 		contents = append(contents, &files.Content{
 			Source: from, Destination: to, FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: mode, MTime: r.date},
 		})
-		if err := os.MkdirAll(filepath.Dir(from), 0o700); err != nil {
-			return err
-		}
-		return os.WriteFile(from, data, 0o600)
+		require(os.MkdirAll(filepath.Dir(from), 0o700))
+		write(from, data)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
+	require(os.MkdirAll(dir, 0o700))
 	for _, f := range all {
 		to := place(format, f.name)
 		if to == "" {
@@ -118,27 +94,21 @@ func (r *release) stage(dir, format string, all []file) (files.Contents, error) 
 		}
 		switch path.Ext(f.name) {
 		case ".1":
-			compressed, err := compress(f.data)
-			if err != nil {
-				return nil, err
-			}
-			to, f.data = to+".gz", compressed
+			to, f.data = to+".gz", compress(f.data)
 		case ".service":
 			f.data = unit(f.data)
 		}
-		if err := add(to, f.mode, f.data); err != nil {
-			return nil, err
-		}
+		add(to, f.mode, f.data)
 	}
 	contents = append(contents, &files.Content{
 		Destination: "/etc/keywright/secrets", Type: files.TypeDir,
 		FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: 0o700, MTime: r.date},
 	})
 	if format == "deb" {
-		err := errors.Join(add("/usr/share/lintian/overrides/keywright", 0o644, []byte(overrides)), add("/usr/share/doc/keywright/copyright", 0o644, []byte(copyright)))
-		return contents, err
+		add("/usr/share/lintian/overrides/keywright", 0o644, overrides)
+		add("/usr/share/doc/keywright/copyright", 0o644, copyright)
 	}
-	return contents, nil
+	return contents
 }
 
 // place returns the path on a system of a file of an archive, or "" if a package does not have it.
