@@ -6,14 +6,216 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/keywright/keywright/internal/files"
 	"github.com/keywright/keywright/internal/problem"
+	"github.com/keywright/keywright/server/gateway"
 )
+
+// A PluginRef is a plugin of a file that comes from a registry.
+type PluginRef struct{ Name, Ref string }
+
+// PluginRefs returns the plugins of a file that come from registries, in their order. It looks at nothing else of the file.
+func PluginRefs(ctx context.Context, text []byte) ([]PluginRef, error) {
+	root, err := rootOf(ctx, text)
+	return root.pluginRefs(), err
+}
+
+// rootOf returns the value of a file of which a part is looked at. It returns an error unless the value is an object.
+func rootOf(ctx context.Context, text []byte) (*node, error) {
+	root := parse(ctx, strings.TrimPrefix(string(text), "\ufeff"), &problems{})
+	if root == nil || root.kind != object {
+		return nil, errors.Join(ctx.Err(), errors.New("the file cannot be read: `keywright check` says why"))
+	}
+	return root, nil
+}
+
+func (n *node) pluginRefs() (all []PluginRef) {
+	if m := n.get("plugins"); m != nil {
+		for _, item := range m.value.items {
+			name, _ := stringOf(item.get("name"))
+			if ref, ok := stringOf(item.get("ref")); ok {
+				all = append(all, PluginRef{name, ref})
+			}
+		}
+	}
+	return all
+}
+
+// SetPluginRef returns the text of a file in which a plugin has a reference. It changes the lines of that plugin and no other, and
+// adds them if there are none. It returns an error for a file that it cannot change so, such as one in JSON.
+func SetPluginRef(ctx context.Context, text []byte, name, ref string) ([]byte, error) {
+	root, err := rootOf(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	want := root.pluginRefs()
+	var changed string
+	if i := slices.IndexFunc(want, func(p PluginRef) bool { return p.Name == name }); i >= 0 {
+		changed = replaceRef(root, string(text), i, want[i].Ref, ref)
+		want[i].Ref = ref
+	} else {
+		want = append(want, PluginRef{name, ref})
+		changed = addItem(string(text), root.get("plugins"), "plugins", "- name: "+name+"\n  ref: "+ref+"\n")
+	}
+	refs, err := PluginRefs(ctx, []byte(changed))
+	if err != nil || !slices.Equal(refs, want) {
+		return nil, fmt.Errorf("the file is written in a way that only you can change: it needs, in plugins, name: %s and ref: %s", name, ref)
+	}
+	return []byte(changed), nil
+}
+
+// replaceRef replaces the reference of a plugin, if it stands in its line, and there once.
+func replaceRef(root *node, text string, index int, old, ref string) string {
+	items := slices.DeleteFunc(slices.Clone(root.get("plugins").value.items), func(n *node) bool { return n.get("ref") == nil })
+	place := items[index].get("ref").value.Place
+	lines := strings.SplitAfter(text, "\n")
+	if place.Line < 1 || place.Line > len(lines) || strings.Count(lines[place.Line-1], old) != 1 {
+		return text
+	}
+	lines[place.Line-1] = strings.Replace(lines[place.Line-1], old, ref, 1)
+	return strings.Join(lines, "")
+}
+
+// AddConnector returns the text of a file with another connector behind the others: the lines of an item of a list, the first of
+// which begins with a hyphen. All else stays as it is. It returns an error for a file that it cannot change so, such as one in JSON.
+func AddConnector(ctx context.Context, text []byte, item string) ([]byte, error) {
+	oldRoot, err := rootOf(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	changed := []byte(addItem(string(text), oldRoot.get("connectors"), "connectors", item))
+	if newRoot, err := rootOf(ctx, changed); err != nil || !hasOneMore(oldRoot, newRoot) {
+		return nil, errors.Join(ctx.Err(), errors.New("the file is written in a way that only you can change: leave out -c, and put the connector into it"))
+	}
+	return changed, nil
+}
+
+// hasOneMore reports whether a file has one connector more than it had, and is otherwise the same.
+func hasOneMore(oldRoot, newRoot *node) bool {
+	want, _ := oldRoot.decoded().(map[string]any)
+	got, _ := newRoot.decoded().(map[string]any)
+	had, _ := want["connectors"].([]any)
+	items, _ := got["connectors"].([]any)
+	if len(items) != len(had)+1 {
+		return false
+	}
+	want["connectors"] = append(had, items[len(had)])
+	return reflect.DeepEqual(want, got)
+}
+
+// addItem adds an item to a list with a line for each hyphen, or a list at the end of the file. If it cannot, it returns the text as it is.
+func addItem(text string, list *member, name, item string) string {
+	if list == nil || len(list.value.items) == 0 && list.value.isNull() {
+		if text != "" && !strings.HasSuffix(text, "\n") {
+			text += "\n"
+		}
+		if list == nil {
+			text += name + ":\n"
+		}
+		return text + indented(item, "  ")
+	}
+	if len(list.value.items) == 0 {
+		return text
+	}
+	lines := strings.SplitAfter(text, "\n")
+	first := list.value.items[len(list.value.items)-1].Line
+	indent, _, _ := strings.Cut(lines[first-1], "-")
+	if strings.TrimSpace(indent) != "" {
+		return text
+	}
+	end := endOfItem(lines, first, len(indent))
+	if !strings.HasSuffix(lines[end-1], "\n") {
+		lines[end-1] += "\n"
+	}
+	return strings.Join(slices.Insert(lines, end, indented(item, indent)), "")
+}
+
+// endOfItem returns the number of the last line of an item, without the comments and empty lines behind it.
+func endOfItem(lines []string, first, indent int) int {
+	end := first
+	for i := first; i < len(lines); i++ {
+		switch rest := strings.TrimLeft(lines[i], " "); {
+		case strings.TrimSpace(rest) == "" || strings.HasPrefix(rest, "#"):
+			continue
+		case len(lines[i])-len(rest) <= indent:
+			return end
+		}
+		end = i + 1
+	}
+	return end
+}
+
+func indented(text, indent string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString(indent + line)
+	}
+	return b.String()
+}
+
+// A Layout says which connectors a file has, and where others belong.
+type Layout struct {
+	// Files has the path of the file of each connector, by permalink: that of the file itself, or of one of its directory.
+	Files map[string]string
+	// Dir is the path of the directory that the member connectors_dir names, or "".
+	Dir string
+	// Listed reports whether the file itself has connectors.
+	Listed bool
+}
+
+// LayoutOf returns the layout of the file name, whose text it gets. It looks at nothing else of the file, and of files of the directory
+// that cannot be read.
+func LayoutOf(ctx context.Context, name string, text []byte) (Layout, error) {
+	root, err := rootOf(ctx, text)
+	if err != nil {
+		return Layout{}, err
+	}
+	layout := Layout{Files: map[string]string{}}
+	if m := root.get("connectors"); m != nil {
+		layout.Listed = true
+		layout.add(name, m.value)
+	}
+	dir, ok := stringOf(root.get("connectors_dir"))
+	if !ok || strings.TrimSpace(dir) == "" {
+		return layout, nil
+	}
+	if layout.Dir = dir; !filepath.IsAbs(dir) {
+		layout.Dir = filepath.Join(filepath.Dir(name), dir)
+	}
+	if _, err := os.Stat(layout.Dir); errors.Is(err, fs.ErrNotExist) {
+		return layout, nil
+	}
+	l := newLoader(name, text, Options{})
+	parts, err := l.readParts(layout.Dir)
+	if err != nil {
+		return Layout{}, fmt.Errorf("connectors_dir %w", err)
+	}
+	for _, p := range parts {
+		if n := l.part(ctx, p); n != nil && n.get("connectors") != nil {
+			layout.add(p.name, n.get("connectors").value)
+		}
+	}
+	return layout, nil
+}
+
+func (l *Layout) add(file string, list *node) {
+	for _, item := range list.items {
+		permalink, ok := stringOf(item.get("permalink"))
+		if name, _ := stringOf(item.get("name")); !ok {
+			permalink = gateway.Permalink(name)
+		}
+		if l.Files[permalink] == "" {
+			l.Files[permalink] = file
+		}
+	}
+}
 
 const maxFiles = 1000
 

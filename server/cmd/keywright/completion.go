@@ -1,12 +1,19 @@
 package main
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/mod/semver"
 
 	"github.com/keywright/keywright/internal/files"
 	"github.com/keywright/keywright/plugins"
@@ -128,4 +135,112 @@ func products() (names []string) {
 		names = append(names, cobra.CompletionWithDesc(api.Name, api.Title))
 	}
 	return names
+}
+
+// site returns the address of the documents of this version, which are in docs/ of the repository.
+func site() string {
+	minor := strings.TrimPrefix(semver.MajorMinor(moduleVersion()), "v")
+	if minor == "" || minor == "0.0" { // it is not built from a published version
+		minor = "0.1"
+	}
+	return "https://keywright.github.io/keywright/" + minor + "/"
+}
+
+func manCommand() *cobra.Command {
+	var date string
+	c := command("man", arguments("DIR"), func(c *cobra.Command, args []string) error {
+		if _, err := time.Parse(time.DateOnly, date); date != "" && err != nil {
+			return misuse(c, "--date wants a date such as 2026-11-28, not %q", date)
+		} else if date == "" {
+			date = time.Now().UTC().Format(time.DateOnly)
+		}
+		return writeManPages(c.Root(), args[0], date)
+	})
+	c.Flags().StringVar(&date, "date", "", "the `DATE` on the pages, such as 2026-11-28 (default today)")
+	return c
+}
+
+// writeManPages writes the page of a command and those of its subcommands.
+func writeManPages(c *cobra.Command, dir, date string) error {
+	for _, below := range c.Commands() {
+		if !below.IsAvailableCommand() {
+			continue
+		}
+		if err := writeManPages(below, dir, date); err != nil {
+			return err
+		}
+	}
+	name := strings.ReplaceAll(c.CommandPath(), " ", "-")
+	return os.WriteFile(filepath.Join(dir, name+".1"), []byte(manPage(c, name, date)), 0o644)
+}
+
+// manPage returns the page of a command, in the language of man(7).
+func manPage(c *cobra.Command, name, date string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, ".TH %s 1 %s \"Keywright %s\" \"Keywright\"\n.nh\n.ad l\n", roff(strings.ToUpper(name)), date, roff(moduleVersion()))
+	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", roff(name), roff(c.Short))
+	words := strings.TrimPrefix(usageLine(c), c.CommandPath())
+	fmt.Fprintf(&b, ".SH SYNOPSIS\n\\fB%s\\fR%s\n.SH DESCRIPTION\n", roff(c.CommandPath()), roff(words))
+	for i, text := range strings.Split(cmp.Or(c.Long, c.Short), "\n\n") {
+		if i > 0 {
+			b.WriteString(".PP\n")
+		}
+		b.WriteString(roffText(text, 'B') + "\n")
+	}
+	if c.HasAvailableLocalFlags() {
+		b.WriteString(".SH OPTIONS\n")
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				writeManFlag(&b, f)
+			}
+		})
+	}
+	if c.HasAvailableSubCommands() {
+		b.WriteString(".SH COMMANDS\n")
+	}
+	for _, below := range c.Commands() {
+		if below.IsAvailableCommand() {
+			fmt.Fprintf(&b, ".TP\n\\fB%s\\fR(1)\n%s\n", roff(name+"-"+below.Name()), roff(below.Short))
+		}
+	}
+	b.WriteString(".SH SEE ALSO\n")
+	if c.HasParent() {
+		fmt.Fprintf(&b, "\\fB%s\\fR(1), ", roff(strings.ReplaceAll(c.Parent().CommandPath(), " ", "-")))
+	}
+	return b.String() + roff(site()) + "\n"
+}
+
+func writeManFlag(b *strings.Builder, f *pflag.Flag) {
+	b.WriteString(".TP\n")
+	if f.Shorthand != "" {
+		fmt.Fprintf(b, "\\fB\\-%s\\fR, ", f.Shorthand)
+	}
+	value, _ := pflag.UnquoteUsage(f)
+	fmt.Fprintf(b, "\\fB\\-\\-%s\\fR", roff(f.Name))
+	if value != "" {
+		fmt.Fprintf(b, " \\fI%s\\fR", roff(value))
+	}
+	b.WriteString("\n" + roffText(f.Usage, 'I'))
+	if !slices.Contains([]string{"", "[]", "0", "0s", "false"}, f.DefValue) {
+		b.WriteString(" (default " + roff(f.DefValue) + ")")
+	}
+	b.WriteByte('\n')
+}
+
+var (
+	quoted    = regexp.MustCompile("`([^`]*)`")
+	reference = regexp.MustCompile(`\bdocs/([a-z-]+)\.md\b`)
+)
+
+// roffText is [roff] for a text of the help. What stands between backquotes has another font, and documents their address.
+func roffText(text string, font rune) string {
+	text = roff(reference.ReplaceAllString(text, site()+"docs/$1.html"))
+	return quoted.ReplaceAllString(text, `\f`+string(font)+`$1\fR`)
+}
+
+var special = strings.NewReplacer(`\`, `\e`, `-`, `\-`, `'`, `\(aq`, `^`, `\(ha`, `~`, `\(ti`, "\n.", "\n\\&.")
+
+// roff returns a text in which no character is special to roff.
+func roff(text string) string {
+	return strings.TrimPrefix(special.Replace("\n"+text), "\n")
 }
