@@ -129,33 +129,33 @@ func (c *curl) parse(words []word) error {
 }
 
 // value calls the function of an option with its value, and returns the words behind it.
-func (c *curl) value(do func(*curl, string), rest []word) []word {
+func (c *curl) value(o option, rest []word) []word {
 	if len(rest) == 0 {
 		c.fail("an option of curl has no value")
 		return nil
 	}
-	if do != nil {
-		do(c, rest[0].text)
+	if o.read != nil {
+		o.read(c, rest[0].text)
 	}
 	return rest[1:]
 }
 
 // long reads an option by its long name. The name of one that is not known is not shown, since a credential may hang on it.
 func (c *curl) long(name string, rest []word) []word {
-	if do, ok := valued[name]; ok {
-		return c.value(do, rest)
+	if o := options[name]; o.isValued {
+		return c.value(o, rest)
 	}
 	positive, negated := strings.CutPrefix(name, "no-")
-	if do, ok := switches[positive]; ok {
-		if do != nil && !negated {
-			do(c)
+	if o, ok := options[positive]; ok && !o.isValued {
+		if o.read != nil && !negated {
+			o.read(c, "")
 		}
 		return rest
 	}
 	c.note("%s of the command line has an option that is not known here, and is left out", c.where)
 	c.leave(name)
-	for option := range valued {
-		if strings.HasPrefix(name, option) && !optionSyntax.MatchString(name[len(option):]) {
+	for option, o := range options {
+		if o.isValued && strings.HasPrefix(name, option) && !optionSyntax.MatchString(name[len(option):]) {
 			c.fail("an option of curl has its value without a blank before it")
 			return nil
 		}
@@ -170,22 +170,18 @@ func (c *curl) long(name string, rest []word) []word {
 
 func (c *curl) short(letters string, rest []word) []word {
 	for i, letter := range letters {
-		if do, ok := switches[shorts[letter]]; ok {
-			if do != nil {
-				do(c)
-			}
-			continue
-		}
-		do, ok := valued[shorts[letter]]
-		switch {
+		switch o, ok := shorts[string(letter)]; {
 		case !ok:
 			c.fail("curl has no option with such a letter")
 			return nil
-		case i+1 < len(letters):
-			c.value(do, []word{{text: letters[i+1:]}})
+		case o.isValued && i+1 < len(letters):
+			c.value(o, []word{{text: letters[i+1:]}})
 			return rest
+		case o.isValued:
+			return c.value(o, rest)
+		case o.read != nil:
+			o.read(c, "")
 		}
-		return c.value(do, rest)
 	}
 	return rest
 }

@@ -2,6 +2,7 @@ package imports
 
 import (
 	"cmp"
+	_ "embed" // for options.txt
 	"encoding/json"
 	"errors"
 	"net/url"
@@ -15,10 +16,40 @@ import (
 // optionSyntax matches what makes the name of an option of curl that of another one, such as url-query of url.
 var optionSyntax = regexp.MustCompile(`^-[a-z-]+$`)
 
-func noted(text string) func(*curl, string) { return func(c *curl, _ string) { c.note("%s", text) } }
+// An option is an option of curl that is known.
+type option struct {
+	isValued bool
+	// read reads the value. It is nil for an option that does not matter.
+	read func(c *curl, value string)
+}
 
-// valued are the options of curl that are known and have a value, by their long names. Those without a function do not matter.
-var valued = map[string]func(c *curl, value string){
+// optionLines has a line for each option: its letter or a hyphen, its name, whether it has a value or is a switch, and if there is more to
+// say what is noted of it, behind skip if it may have a credential.
+//
+//go:embed options.txt
+var optionLines string
+
+// options are the options by their long names, and shorts those with a letter.
+var options, shorts = readOptions()
+
+func readOptions() (options, shorts map[string]option) {
+	options, shorts = map[string]option{}, map[string]option{}
+	for line := range strings.Lines(optionLines) {
+		words := append(strings.SplitN(strings.TrimSpace(line), " ", 4), "")
+		o := option{words[2] == "value", optionReaders[words[1]]}
+		if text, skipped := strings.CutPrefix(words[3], "skip "); skipped {
+			o.read = func(c *curl, _ string) { c.skip(text) }
+		} else if text != "" {
+			o.read = func(c *curl, _ string) { c.note("%s", text) }
+		}
+		options[words[1]], shorts[words[0]] = o, o
+	}
+	delete(shorts, "-")
+	return options, shorts
+}
+
+// optionReaders has what is done with the options of which more is read than that they are there.
+var optionReaders = map[string]func(c *curl, value string){
 	"url":            func(c *curl, v string) { c.urls = append(c.urls, word{v, c.where}) },
 	"url-query":      func(c *curl, v string) { c.queries = append(c.queries, v) },
 	"request":        (*curl).setMethod,
@@ -38,68 +69,22 @@ var valued = map[string]func(c *curl, value string){
 	"form":           (*curl).addPart,
 	"form-string":    (*curl).addPart,
 	"upload-file":    func(c *curl, _ string) { c.method = cmp.Or(c.method, "PUT") },
-	"cacert":         noted("--cacert is left out: put the certificates into ca of the member tls, or into a file that ca_file of egress names"),
-	"capath":         noted("--capath is left out: put the certificates into a file that ca_file of egress names"),
-	"proxy":          noted("the proxy is left out: proxy of the member egress names one"),
-	"proxy-user":     noted("--proxy-user is left out: no connector authenticates to a proxy in this way"),
-	"resolve":        noted("--resolve is left out: a connector dials what its name leads to"),
-	"connect-to":     noted("--connect-to is left out: a connector dials what its name leads to"),
-	"config":         unread("the file of --config is not read: add what it has to the command line"),
-	"netrc-file":     unread("the file of --netrc-file is not read: add its user and password with -u"),
-	"max-time":       noted("the time limit is left out: timeout of a connector is one"),
 	"user-agent":     (*curl).leave,
 	"referer":        (*curl).leave,
-
-	"output": nil, "write-out": nil, "connect-timeout": nil, "retry": nil, "retry-delay": nil, "retry-max-time": nil,
-	"cookie-jar": nil, "dump-header": nil, "limit-rate": nil, "max-redirs": nil, "output-dir": nil, "trace": nil,
-	"trace-ascii": nil, "stderr": nil, "cert-type": nil, "key-type": nil, "pass": nil, "ciphers": nil,
-	"tls-max": nil, "range": nil, "noproxy": nil, "interface": nil, "continue-at": nil, "ftp-port": nil,
-	"quote": nil, "telnet-option": nil, "speed-limit": nil, "speed-time": nil, "time-cond": nil,
+	"get":            func(c *curl, _ string) { c.get = true },
+	"head":           func(c *curl, _ string) { c.head = true },
+	"digest":         func(c *curl, _ string) { c.digest = true },
+	"negotiate":      refuse("--negotiate"),
+	"ntlm":           refuse("--ntlm"),
+	"ntlm-wb":        refuse("--ntlm-wb"),
+	"next":           func(c *curl, _ string) { c.fail("a second request begins (--next): import each by itself") },
 }
 
-var switches = map[string]func(*curl){
-	"get":       func(c *curl) { c.get = true },
-	"head":      func(c *curl) { c.head = true },
-	"digest":    func(c *curl) { c.digest = true },
-	"negotiate": refuse("--negotiate"),
-	"ntlm":      refuse("--ntlm"),
-	"ntlm-wb":   refuse("--ntlm-wb"),
-	"insecure": func(c *curl) {
-		c.note("-k is refused: the connector verifies certificates, since it would send its credential to anybody otherwise. " +
-			"For an authority of your own, use ca of the member tls, or ca_file of egress")
-	},
-	"netrc":    func(c *curl) { c.skip("the file .netrc is not read: add its user and password with -u") },
-	"location": func(c *curl) { c.note("-L is left out: redirects go to the caller, and are not followed") },
-	"next":     func(c *curl) { c.fail("a second request begins (--next): import each by itself") },
-
-	"basic": nil, "anyauth": nil, "parallel": nil, "append": nil, "use-ascii": nil, "remote-time": nil,
-	"list-only": nil, "proxytunnel": nil, "sslv2": nil, "sslv3": nil, "silent": nil, "show-error": nil,
-	"verbose": nil, "include": nil, "fail": nil, "fail-with-body": nil, "compressed": nil, "globoff": nil,
-	"junk-session-cookies": nil, "no-buffer": nil, "remote-name": nil, "remote-header-name": nil,
-	"progress-bar": nil, "http1.0": nil, "http1.1": nil, "http2": nil, "http2-prior-knowledge": nil, "http3": nil,
-	"tlsv1": nil, "tlsv1.2": nil, "tlsv1.3": nil, "ipv4": nil, "ipv6": nil, "path-as-is": nil, "buffer": nil,
-	"progress-meter": nil, "keepalive": nil, "create-dirs": nil, "disable": nil, "ssl-reqd": nil,
-	"location-trusted": nil, "retry-connrefused": nil, "retry-all-errors": nil, "tcp-nodelay": nil,
-	"styled-output": nil, "sessionid": nil,
-}
-
-var shorts = map[rune]string{
-	'X': "request", 'H': "header", 'u': "user", 'b': "cookie", 'd': "data", 'G': "get", 'I': "head", 'E': "cert", 'F': "form",
-	'T': "upload-file", 'k': "insecure", 'x': "proxy", 'U': "proxy-user", 'K': "config", 'n': "netrc", 'L': "location", 'm': "max-time",
-	'A': "user-agent", 'e': "referer", 'o': "output", 'w': "write-out", 'c': "cookie-jar", 'D': "dump-header", 'r': "range", 's': "silent",
-	'S': "show-error", 'v': "verbose", 'i': "include", 'f': "fail", 'g': "globoff", 'j': "junk-session-cookies", 'N': "no-buffer",
-	'O': "remote-name", 'J': "remote-header-name", '#': "progress-bar", '0': "http1.0", '1': "tlsv1", '4': "ipv4", '6': "ipv6", 'q': "disable",
-	'a': "append", 'B': "use-ascii", 'C': "continue-at", 'P': "ftp-port", 'Q': "quote", 'R': "remote-time", 't': "telnet-option", 'Y': "speed-limit",
-	'y': "speed-time", 'z': "time-cond", 'Z': "parallel", 'l': "list-only", 'p': "proxytunnel", ':': "next", '2': "sslv2", '3': "sslv3",
-}
-
-func refuse(option string) func(*curl) {
-	return func(c *curl) {
+func refuse(option string) func(*curl, string) {
+	return func(c *curl, _ string) {
 		c.fail("%s authenticates a connection and not a request, and a pool of connections would share it: no auth type does that", option)
 	}
 }
-
-func unread(text string) func(*curl, string) { return func(c *curl, _ string) { c.skip(text) } }
 
 var methods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "QUERY", "PROPFIND", "REPORT", "SEARCH", "PURGE", "LINK", "UNLINK", "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK", "PROPPATCH"}
 

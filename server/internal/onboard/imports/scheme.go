@@ -2,6 +2,8 @@ package imports
 
 import (
 	"cmp"
+	_ "embed" // for schemes.json
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -13,6 +15,16 @@ import (
 
 	"github.com/keywright/keywright/host"
 )
+
+//go:embed schemes.json
+var schemesJSON []byte
+
+// schemeFacts says in unsupported why a scheme of the header Authorization cannot be imported. In signed it has the names in signatures of
+// those services of AWS whose host names have another, by what stands in front of the region.
+var schemeFacts = func() (all struct{ Unsupported, Signed map[string]string }) {
+	_ = json.Unmarshal(schemesJSON, &all)
+	return all
+}()
 
 // A schemer makes the auth of a connector of security schemes.
 type schemer struct {
@@ -172,28 +184,13 @@ func (s *schemer) http(name string, n *node) error {
 			"token", "the access token", "token_secret", "the secret of the access token")
 		s.note("signature_method is HMAC-SHA1 unless it is there: the document cannot say it")
 	default:
-		why, ok := unsupportedSchemes[scheme]
+		why, ok := schemeFacts.Unsupported[scheme]
 		if !ok {
 			why = "no auth type has this scheme, and the document does not say how it works; a plugin can"
 		}
 		return fmt.Errorf("the scheme %s is %s of the header Authorization: %s", name, shownText(n.string("scheme")), why)
 	}
 	return nil
-}
-
-// unsupportedSchemes says why a scheme of the header Authorization cannot be imported.
-var unsupportedSchemes = map[string]string{
-	"":              "its member scheme is missing",
-	"negotiate":     "it authenticates a connection and not a request, and a pool of connections would share it",
-	"ntlm":          "it authenticates a connection and not a request, and a pool of connections would share it",
-	"dpop":          "the document does not say where the token comes from; see the auth type dpop",
-	"gnap":          "no auth type negotiates grants in this way",
-	"hoba":          "no auth type has it",
-	"mutual":        "no auth type has RFC 8120. If a client certificate is meant, use the type mutualTLS, or the member tls of a connector",
-	"privatetoken":  "each token serves one request, and no auth type gets them",
-	"scram-sha-1":   "no auth type has it",
-	"scram-sha-256": "no auth type has it",
-	"vapid":         "its JWT is for one origin of a push service; see the auth type jwt",
 }
 
 // amazon returns how an API Gateway of Amazon authorizes, or "". It is custom for a plain key.
@@ -250,7 +247,7 @@ func (s *schemer) place() (region, service string) {
 	}
 	s.note("region and service of the signatures are taken from the host name")
 	for i := range prefix {
-		if name := signed[strings.Join(prefix[i:], ".")]; name != "" {
+		if name := schemeFacts.Signed[strings.Join(prefix[i:], ".")]; name != "" {
 			return cmp.Or(region, "us-east-1"), name
 		}
 	}
@@ -258,17 +255,4 @@ func (s *schemer) place() (region, service string) {
 		service = prefix[len(prefix)-1]
 	}
 	return cmp.Or(region, "us-east-1"), service
-}
-
-// signed has the names in signatures of services whose host names have another, by what stands in front of the region.
-var signed = map[string]string{
-	"api.tunneling.iot": "IoTSecuredTunneling", "appconfigdata": "appconfig", "appstream2": "appstream",
-	"catalog.marketplace": "aws-marketplace", "cloudhsmv2": "cloudhsm", "cloudsearchdomain": "cloudsearch", "contact-lens": "connect",
-	"data-ats.iot": "iotdata", "data.iot": "iotdata", "data.iotevents": "ioteventsdata", "data.jobs.iot": "iot-jobs-data",
-	"email": "ses", "entitlement.marketplace": "aws-marketplace", "forecastquery": "forecast", "identity-chime": "chime",
-	"ivsrealtime": "ivs", "media-pipelines-chime": "chime", "meetings-chime": "chime", "memory-db": "memorydb",
-	"messaging-chime": "chime", "metering.marketplace": "aws-marketplace", "migrationhub-config": "mgh", "models-v2-lex": "lex",
-	"oidc": "sso-oauth", "participant.connect": "execute-api", "personalize-events": "personalize",
-	"personalize-runtime": "personalize", "pinpoint": "mobiletargeting", "portal.sso": "awsssoportal", "runtime-v2-lex": "lex",
-	"s3-control": "s3", "servicecatalog-appregistry": "servicecatalog", "sms-voice.pinpoint": "sms-voice", "voice-chime": "chime",
 }
