@@ -65,7 +65,7 @@ func TestSectionsOfChunks(t *testing.T) {
 }
 
 // SelectArticles is the statement that reads a page.
-const SelectArticles = selectArticles
+var SelectArticles = selectArticles
 
 // The statements that read records for content.Everybody.
 const (

@@ -76,37 +76,21 @@ WHERE replies.article_id = $1 AND replies.id = $2`
 
 	selectModerator = `SELECT EXISTS (SELECT 1 FROM moderators WHERE id = $1)`
 
-	// selectArticles is one statement, so that it sees one state of the database. It finds the section that contains the first article of
-	// the page, the chunk in that section, the keys of the page, counted from the beginning of the chunk, and their records. It uses
-	// subqueries, because PostgreSQL does not know how few rows they return and would plan joins for a third of all articles. LIMIT 1 omits
-	// no row, since only one fits, but lets the database stop looking. That is why the sums before it are not materialized. COALESCE turns
-	// a column into an expression: with the column, SQLite would compare only the activities by the index, and read all articles of the
-	// same activity that come before the page. The sum in LIMIT keeps SQLite from planning the statement anew for each value of $2, at
-	// which its planner looks.
-	selectArticles = `
-WITH sections AS NOT MATERIALIZED (
-	SELECT activity, id, articles, CAST(sum(articles) OVER (ORDER BY activity DESC, id DESC ROWS UNBOUNDED PRECEDING) AS BIGINT) AS so_far
-	FROM article_sections
-), section AS MATERIALIZED (
-	SELECT activity, id, so_far - articles AS before FROM sections WHERE so_far > $1 AND so_far - articles <= $1 LIMIT 1
-), chunks AS NOT MATERIALIZED (
-	SELECT activity, id, articles, CAST(sum(articles) OVER (ORDER BY activity DESC, id DESC ROWS UNBOUNDED PRECEDING) AS BIGINT)
-		+ (SELECT before FROM section) AS so_far
-	FROM article_chunks WHERE (activity, id) <= (COALESCE((SELECT activity FROM section), ''), COALESCE((SELECT id FROM section), ''))
-), chunk AS MATERIALIZED (
-	SELECT activity, id, so_far - articles AS before FROM chunks WHERE so_far > $1 AND so_far - articles <= $1 LIMIT 1
-), page AS MATERIALIZED (
-	SELECT activity, id FROM articles
-	WHERE NOT trashed AND (activity, id) <= (COALESCE((SELECT activity FROM chunk), ''), COALESCE((SELECT id FROM chunk), ''))
-	ORDER BY activity DESC, id DESC
-	LIMIT ($2 + 0) OFFSET COALESCE($1 - (SELECT before FROM chunk), 0)
-)
-SELECT (SELECT record FROM articles WHERE articles.id = page.id), activity FROM page ORDER BY activity DESC, id DESC`
-
 	// selectArticlesAfter reads the index of migration 2, which has no trashed articles.
 	selectArticlesAfter = `SELECT record, activity FROM articles WHERE CASE WHEN NOT trashed THEN id END > $1
 ORDER BY CASE WHEN NOT trashed THEN id END LIMIT ($2 + 0)`
 )
+
+// selectArticles is one statement, so that it sees one state of the database. It finds the section that contains the first article of
+// the page, the chunk in that section, the keys of the page, counted from the beginning of the chunk, and their records. It uses
+// subqueries, because PostgreSQL does not know how few rows they return and would plan joins for a third of all articles. LIMIT 1 omits
+// no row, since only one fits, but lets the database stop looking. That is why the sums before it are not materialized. COALESCE turns
+// a column into an expression: with the column, SQLite would compare only the activities by the index, and read all articles of the
+// same activity that come before the page. The sum in LIMIT keeps SQLite from planning the statement anew for each value of $2, at
+// which its planner looks.
+//
+//go:embed articles.sql
+var selectArticles string
 
 // New returns a store. [Store.Close] closes config.Reads and config.Writes, and New does if it returns an error.
 func New(ctx context.Context, config Config) (*Store, error) {

@@ -2,6 +2,7 @@ package imports
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -105,19 +106,23 @@ type reader struct {
 	// remaining counts the values that may still be kept, and work those that may be read.
 	remaining, work int
 	path            []string
+	decoder         *jsontext.Decoder
+	// err is the first error. Nothing more is read then.
+	err error
 }
 
-// count counts a value, and returns an error if there are too many, or if it is too deep.
-func (r *reader) count() error {
+// count counts a value, and reports whether it may be read: there may be too many, or it may be too deep.
+func (r *reader) count() bool {
 	r.remaining--
 	r.work--
 	switch {
+	case r.err != nil:
 	case r.remaining < 0 || r.work < 0:
-		return errMany
+		r.err = errMany
 	case len(r.path) > maxDepth:
-		return errDeep
+		r.err = errDeep
 	}
-	return nil
+	return r.err == nil
 }
 
 func parse(text []byte) (*node, error) {
@@ -135,77 +140,63 @@ func parse(text []byte) (*node, error) {
 }
 
 func (r *reader) json(text []byte) (*node, error) {
-	d := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	root, err := r.jsonValue(d)
-	if err == nil {
-		_, err = d.ReadToken()
+	r.decoder = jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	root := r.jsonValue()
+	if r.err == nil {
+		if r.token(); errors.Is(r.err, io.EOF) {
+			return root, nil
+		}
 	}
-	switch {
-	case errors.Is(err, io.EOF):
-		return root, nil
-	case errors.Is(err, errDeep), errors.Is(err, errMany):
-		return nil, err
+	if errors.Is(r.err, errDeep) || errors.Is(r.err, errMany) {
+		return nil, r.err
 	}
-	return nil, fmt.Errorf("the document is not well-formed JSON, at byte %d", d.InputOffset())
+	return nil, fmt.Errorf("the document is not well-formed JSON, at byte %d", r.decoder.InputOffset())
 }
 
-func (r *reader) jsonValue(d *jsontext.Decoder) (*node, error) {
-	if err := r.count(); err != nil {
-		return nil, err
+func (r *reader) token() jsontext.Token {
+	token, err := r.decoder.ReadToken()
+	r.err = cmp.Or(r.err, err)
+	return token
+}
+
+func (r *reader) jsonValue() *node {
+	if !r.count() {
+		return nil
 	}
-	token, err := d.ReadToken()
-	if err != nil {
-		return nil, err
-	}
-	switch token.Kind() {
+	switch token := r.token(); token.Kind() {
 	case '{':
-		return r.jsonObject(d)
+		n := &node{kind: isObject}
+		for r.err == nil && r.decoder.PeekKind() != '}' {
+			if name := r.token().String(); keep(r.path, name) {
+				r.add(n, name, r.jsonValue)
+			} else {
+				r.err = cmp.Or(r.err, r.decoder.SkipValue())
+			}
+		}
+		r.token()
+		return n
 	case '[':
 		n := &node{kind: isList}
-		for d.PeekKind() != ']' {
-			if err := r.add(n, "[]", func() (*node, error) { return r.jsonValue(d) }); err != nil {
-				return nil, err
-			}
+		for r.err == nil && r.decoder.PeekKind() != ']' {
+			r.add(n, "[]", r.jsonValue)
 		}
-		_, err := d.ReadToken()
-		return n, err
+		r.token()
+		return n
 	case 'n':
-		return &node{kind: isNull}, nil
+		return &node{kind: isNull}
+	default:
+		return &node{text: token.String()}
 	}
-	return &node{text: token.String()}, nil
-}
-
-func (r *reader) jsonObject(d *jsontext.Decoder) (*node, error) {
-	n := &node{kind: isObject}
-	for d.PeekKind() != '}' {
-		token, err := d.ReadToken()
-		if err != nil {
-			return nil, err
-		}
-		name := token.String()
-		if !keep(r.path, name) {
-			if err := d.SkipValue(); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		if err := r.add(n, name, func() (*node, error) { return r.jsonValue(d) }); err != nil {
-			return nil, err
-		}
-	}
-	_, err := d.ReadToken()
-	return n, err
 }
 
 // add reads a member of an object, or an item of a list as []. A parameter that is no credential is not kept, and does not count.
-func (r *reader) add(n *node, name string, read func() (*node, error)) error {
+func (r *reader) add(n *node, name string, read func() *node) {
 	r.path = append(r.path, name)
 	remaining := r.remaining
-	value, err := read()
+	value := read()
 	const few = 4
 	switch {
-	case err != nil:
-		return err
+	case r.err != nil:
 	case name == "[]" && isParameter(r.path) && remaining-r.remaining <= few && value.get("$ref") == nil && placeOf(value) == "":
 		r.remaining = remaining
 	default:
@@ -215,7 +206,6 @@ func (r *reader) add(n *node, name string, read func() (*node, error)) error {
 		n.values = append(n.values, value)
 	}
 	r.path = r.path[:len(r.path)-1]
-	return nil
 }
 
 func (r *reader) yaml(text []byte) (root *node, err error) {
@@ -240,15 +230,16 @@ func (r *reader) yaml(text []byte) (root *node, err error) {
 		}
 		return nil, errors.New("the document is neither JSON nor well-formed YAML" + where)
 	}
+	from := &document
 	if document.Kind == yaml.DocumentNode && len(document.Content) > 0 {
-		return r.yamlValue(document.Content[0])
+		from = document.Content[0]
 	}
-	return r.yamlValue(&document)
+	return r.yamlValue(from), r.err
 }
 
-func (r *reader) yamlValue(y *yaml.Node) (*node, error) {
-	if err := r.count(); err != nil {
-		return nil, err
+func (r *reader) yamlValue(y *yaml.Node) *node {
+	if !r.count() {
+		return nil
 	}
 	switch y.Kind {
 	case yaml.AliasNode:
@@ -256,53 +247,42 @@ func (r *reader) yamlValue(y *yaml.Node) (*node, error) {
 	case yaml.SequenceNode:
 		n := &node{kind: isList}
 		for _, item := range y.Content {
-			if err := r.add(n, "[]", func() (*node, error) { return r.yamlValue(item) }); err != nil {
-				return nil, err
-			}
+			r.add(n, "[]", func() *node { return r.yamlValue(item) })
 		}
-		return n, nil
+		return n
 	case yaml.MappingNode:
 		return r.yamlObject(y)
 	}
 	if y.ShortTag() == "!!null" {
-		return &node{kind: isNull}, nil
+		return &node{kind: isNull}
 	}
-	return &node{text: y.Value}, nil
+	return &node{text: y.Value}
 }
 
 // yamlObject reads an object, with the members of those that << merges, which count less than its own.
-func (r *reader) yamlObject(y *yaml.Node) (*node, error) {
+func (r *reader) yamlObject(y *yaml.Node) *node {
 	n := &node{kind: isObject}
 	var merged []*node
-	for i := 0; i+1 < len(y.Content); i += 2 {
-		key, from := y.Content[i], y.Content[i+1]
-		if key.ShortTag() == "!!merge" {
+	for i := 0; i+1 < len(y.Content) && r.err == nil; i += 2 {
+		switch key, from := y.Content[i], y.Content[i+1]; {
+		case key.ShortTag() == "!!merge":
 			all := []*yaml.Node{from}
 			if from.Kind == yaml.SequenceNode {
 				all = from.Content
 			}
 			for _, item := range all {
-				value, err := r.yamlValue(item)
-				if err != nil {
-					return nil, err
-				}
-				merged = append(merged, value)
+				merged = append(merged, r.yamlValue(item))
 			}
-			continue
-		}
-		if !keep(r.path, key.Value) {
-			continue
-		}
-		if err := r.add(n, key.Value, func() (*node, error) { return r.yamlValue(from) }); err != nil {
-			return nil, err
+		case keep(r.path, key.Value):
+			r.add(n, key.Value, func() *node { return r.yamlValue(from) })
 		}
 	}
 	for _, from := range merged {
-		for i, name := range from.names {
+		for i, name := range from.members() {
 			if n.get(name) == nil {
 				n.names, n.values = append(n.names, name), append(n.values, from.values[i])
 			}
 		}
 	}
-	return n, nil
+	return n
 }
