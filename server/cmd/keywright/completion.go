@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	_ "embed" // for words.bash
 	"fmt"
 	"maps"
 	"os"
@@ -23,16 +24,9 @@ import (
 )
 
 // bashWords lets the script for bash do without the package bash-completion, which splits the command line for it.
-const bashWords = `
-if ! declare -F _get_comp_words_by_ref >/dev/null; then
-    __keywright_init_completion() {
-        local line=${COMP_LINE:0:COMP_POINT}
-        read -ra words <<<"$line"
-        [[ $line == *[[:space:]] ]] && words+=("")
-        cword=$((${#words[@]} - 1)) cur=${words[-1]}
-    }
-fi
-`
+//
+//go:embed words.bash
+var bashWords string
 
 func completionCommand(a *app) *cobra.Command {
 	return command("completion", arguments("SHELL"), func(c *cobra.Command, args []string) error {
@@ -80,18 +74,15 @@ func flagValues(f *pflag.Flag) func(*cobra.Command, []string) ([]string, bool) {
 			if api, err := catalogue.Find(c.Flag("api").Value.String()); err == nil {
 				return slices.Collect(maps.Keys(api.Places)), false
 			}
-		case "log-level":
-			return []string{"debug", "info", "warn", "error"}, false
-		case "lang":
-			return []string{"go", "c", "assemblyscript", "rust"}, false
-		case "client-auth":
-			return []string{"both"}, false
-		case "paths":
-			return []string{"read", "all", "none"}, false
 		}
 		value, _ := pflag.UnquoteUsage(f)
-		return nil, value == "FILE" || value == "DIR" || value == "OLD"
+		return wordsOf[f.Name], value == "FILE" || value == "DIR" || value == "OLD"
 	}
+}
+
+// wordsOf has the values of flags that have a few.
+var wordsOf = map[string][]string{
+	"log-level": {"debug", "info", "warn", "error"}, "lang": {"go", "c", "assemblyscript", "rust"}, "client-auth": {"both"}, "paths": {"read", "all", "none"},
 }
 
 // matching returns a completion by those of the values that begin with the word on the command line, and by files if they are due.

@@ -157,18 +157,13 @@ func (s *Server) url(database string) string {
 func program(name string) (string, error) {
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
 	if len(found) > 0 {
-		return slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) }), nil
+		return slices.Max(found), nil // each version has two digits
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {
 		return "", fmt.Errorf("there is no %s: install the Debian package postgresql, as make deps does", name)
 	}
 	return filepath.EvalSymlinks(path)
-}
-
-func version(path string) int {
-	n, _ := strconv.Atoi(strings.Split(path, "/")[4])
-	return n
 }
 
 // The server that the tests of a package share.

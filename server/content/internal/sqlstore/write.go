@@ -37,22 +37,41 @@ func (s *Store) write(ctx context.Context, b *batch) error {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // a no-op after Commit
+	w := &writer{ctx: ctx, tx: tx, limits: s.limits}
 	if s.config.Lock != "" {
-		if _, err := tx.ExecContext(ctx, s.config.Lock); err != nil {
-			return err
-		}
+		w.exec(s.config.Lock)
 	}
-	if err := writeAll(ctx, tx, b, s.limits); err != nil {
-		return err
+	if w.all(b); w.err != nil {
+		return w.err
 	}
 	return tx.Commit()
 }
 
-func writeAll(ctx context.Context, tx *sql.Tx, b *batch, limits limits) error {
-	emptied, _ := sorted(b.emptied)
-	if err := forRows(ctx, tx, `DELETE FROM replies WHERE article_id IN (`, emptied, `)`); err != nil {
-		return err
+// A writer executes the statements of a transaction, up to the first error.
+type writer struct {
+	limits
+	ctx context.Context
+	tx  *sql.Tx
+	err error
+}
+
+func (w *writer) exec(query string, arguments ...any) {
+	if w.err == nil {
+		_, w.err = w.tx.ExecContext(w.ctx, query, arguments...)
 	}
+}
+
+// query calls scan for each row that a query selects.
+func (w *writer) query(scan func(*sql.Rows) error, query string, arguments ...any) {
+	if w.err == nil {
+		rows, err := w.tx.QueryContext(w.ctx, query, arguments...)
+		w.err = each(rows, err, scan)
+	}
+}
+
+func (w *writer) all(b *batch) {
+	emptied, _ := sorted(b.emptied)
+	w.forRows(`DELETE FROM replies WHERE article_id IN (`, emptied, `)`)
 	replies := map[key][]any{}
 	for _, ofArticle := range b.replies {
 		maps.Copy(replies, ofArticle)
@@ -70,26 +89,18 @@ ON CONFLICT (article_id, id) DO UPDATE SET visible = excluded.visible, replied =
 WHERE replies.record <> excluded.record`, `DELETE FROM replies WHERE (article_id, id) IN (`},
 	} {
 		inserts, removed := sorted(table.rows)
-		if err := forRows(ctx, tx, table.insert, inserts, table.conflict); err != nil {
-			return err
-		}
-		if err := forRows(ctx, tx, table.remove, removed, `)`); err != nil {
-			return err
-		}
+		w.forRows(table.insert, inserts, table.conflict)
+		w.forRows(table.remove, removed, `)`)
 	}
-	return writeArticles(ctx, tx, b, limits)
+	w.writeArticles(b)
 }
 
 // writeArticles writes and removes the articles of a batch, updates the activity of articles that have a newer or older
 // reply now, and updates the counts of chunks. The replies of the batch must have been written before.
-func writeArticles(ctx context.Context, tx *sql.Tx, b *batch, limits limits) error {
-	states, err := readStates(ctx, tx, b.touched())
-	if err != nil {
-		return err
-	}
+func (w *writer) writeArticles(b *batch) {
 	var inserts, removed, moved [][]any
 	var from, to []key
-	for _, was := range states {
+	for _, was := range w.states(b.touched()) {
 		is := was
 		a, ok := b.articles[was.id]
 		if ok {
@@ -116,22 +127,15 @@ func writeArticles(ctx context.Context, tx *sql.Tx, b *batch, limits limits) err
 			to = append(to, key{is.activity, is.id})
 		}
 	}
-	if err := forRows(ctx, tx, `INSERT INTO articles (id, trashed, stored, activity, record) `, inserts, `
+	w.forRows(`INSERT INTO articles (id, trashed, stored, activity, record) `, inserts, `
 ON CONFLICT (id) DO UPDATE SET trashed = excluded.trashed, stored = excluded.stored, activity = excluded.activity, record = excluded.record
-WHERE articles.record <> excluded.record OR articles.activity <> excluded.activity`); err != nil {
-		return err
+WHERE articles.record <> excluded.record OR articles.activity <> excluded.activity`)
+	w.forRows(`DELETE FROM articles WHERE id IN (`, removed, `)`)
+	w.forRows(`WITH moved (id, activity) AS (`, moved, `)
+UPDATE articles SET activity = moved.activity FROM moved WHERE articles.id = moved.id`)
+	if len(from)+len(to) > 0 {
+		w.updateCounts(from, to)
 	}
-	if err := forRows(ctx, tx, `DELETE FROM articles WHERE id IN (`, removed, `)`); err != nil {
-		return err
-	}
-	if err := forRows(ctx, tx, `WITH moved (id, activity) AS (`, moved, `)
-UPDATE articles SET activity = moved.activity FROM moved WHERE articles.id = moved.id`); err != nil {
-		return err
-	}
-	if len(from)+len(to) == 0 {
-		return nil
-	}
-	return updateCounts(ctx, tx, limits, from, to)
 }
 
 // state is the row of an article, which need not exist, and the newest of its replies.
@@ -143,44 +147,37 @@ type state struct {
 	newestReply string
 }
 
-func readStates(ctx context.Context, tx *sql.Tx, ids [][]any) ([]state, error) {
+func (w *writer) states(ids [][]any) []state {
 	const query = `)
 SELECT wanted.id, articles.id IS NOT NULL, COALESCE(NOT articles.trashed, FALSE), COALESCE(articles.stored, ''), COALESCE(articles.activity, ''),
 	COALESCE((SELECT max(replied) FROM replies WHERE replies.article_id = wanted.id AND replies.visible), '')
 FROM wanted LEFT JOIN articles ON articles.id = wanted.id`
 	states := make([]state, 0, len(ids))
-	err := inParts(ids, func(values string, arguments []any) error {
-		rows, err := tx.QueryContext(ctx, `WITH wanted (id) AS (`+values+query, arguments...)
-		return each(rows, err, func(rows *sql.Rows) error {
+	inParts(ids, func(values string, arguments []any) {
+		w.query(func(rows *sql.Rows) error {
 			var s state
 			err := rows.Scan(&s.id, &s.exists, &s.listed, &s.table, &s.activity, &s.newestReply)
 			states = append(states, s)
 			return err
-		})
+		}, `WITH wanted (id) AS (`+values+query, arguments...)
 	})
-	return states, err
+	return states
 }
 
-func forRows(ctx context.Context, tx *sql.Tx, prelude string, rows [][]any, suffix string) error {
-	return inParts(rows, func(values string, arguments []any) error {
-		_, err := tx.ExecContext(ctx, prelude+values+suffix, arguments...)
-		return err
-	})
+func (w *writer) forRows(prelude string, rows [][]any, suffix string) {
+	inParts(rows, func(values string, arguments []any) { w.exec(prelude+values+suffix, arguments...) })
 }
 
 // inParts calls f for parts of the rows, with the text of a VALUES clause and its arguments. The number of rows in a
 // part is a power of two, so that there are few different statements, which the database has prepared already.
-func inParts(rows [][]any, f func(values string, arguments []any) error) error {
+func inParts(rows [][]any, f func(values string, arguments []any)) {
 	const mostRows = 128 // the maximum number of rows in one statement
 	for n := mostRows; n > 0; n /= 2 {
 		for len(rows) >= n {
-			if err := f(values(n, len(rows[0])), slices.Concat(rows[:n]...)); err != nil {
-				return err
-			}
+			f(values(n, len(rows[0])), slices.Concat(rows[:n]...))
 			rows = rows[n:]
 		}
 	}
-	return nil
 }
 
 func values(rows, columns int) string {
@@ -216,14 +213,10 @@ type span struct {
 }
 
 // updateCounts updates the chunks and sections after articles were removed from the list and added to it.
-func updateCounts(ctx context.Context, tx *sql.Tx, limits limits, removed, added []key) error {
-	oldChunks, err := readSpans(ctx, tx, "article_chunks")
-	if err != nil {
-		return err
-	}
-	oldSections, err := readSpans(ctx, tx, "article_sections")
-	if err != nil {
-		return err
+func (w *writer) updateCounts(removed, added []key) {
+	oldChunks, oldSections := w.spans("article_chunks"), w.spans("article_sections")
+	if w.err != nil {
+		return
 	}
 	chunks := slices.Clone(oldChunks)
 	for _, k := range removed {
@@ -232,14 +225,9 @@ func updateCounts(ctx context.Context, tx *sql.Tx, limits limits, removed, added
 	for _, k := range added {
 		chunks[position(chunks, k)].articles++
 	}
-	if chunks, err = limits.split(ctx, tx, chunks); err != nil {
-		return err
-	}
-	chunks = limits.merge(chunks)
-	if err := writeSpans(ctx, tx, "article_chunks", oldChunks, chunks); err != nil {
-		return err
-	}
-	return writeSpans(ctx, tx, "article_sections", oldSections, limits.sections(chunks, oldSections))
+	chunks = w.merge(w.split(chunks))
+	w.writeSpans("article_chunks", oldChunks, chunks)
+	w.writeSpans("article_sections", oldSections, w.sections(chunks, oldSections))
 }
 
 func position(chunks []span, k key) int {
@@ -247,36 +235,33 @@ func position(chunks []span, k key) int {
 	return i // always in range, because the end of the last chunk is after every key
 }
 
-// readSpans returns the rows of a table of spans, the oldest first.
-func readSpans(ctx context.Context, tx *sql.Tx, table string) (all []span, err error) {
-	rows, err := tx.QueryContext(ctx, `SELECT activity, id, articles FROM `+table+` ORDER BY activity, id`)
-	err = each(rows, err, func(rows *sql.Rows) error {
+// spans returns the rows of a table of spans, the oldest first.
+func (w *writer) spans(table string) (all []span) {
+	w.query(func(rows *sql.Rows) error {
 		var s span
 		err := rows.Scan(&s.end.first, &s.end.id, &s.articles)
 		all = append(all, s)
 		return err
-	})
-	return all, err
+	}, `SELECT activity, id, articles FROM `+table+` ORDER BY activity, id`)
+	return all
 }
 
 // split splits the chunks that have too many articles. All parts are half full but the oldest, which may have more.
-func (l limits) split(ctx context.Context, tx *sql.Tx, chunks []span) ([]span, error) {
+func (w *writer) split(chunks []span) []span {
 	const nth = `SELECT activity, id FROM articles WHERE NOT trashed AND (activity, id) <= ($1, $2)
 ORDER BY activity DESC, id DESC LIMIT 1 OFFSET $3`
 	var all []span
 	for _, c := range slices.Backward(chunks) {
-		for c.articles > l.articles {
-			older := span{articles: c.articles - l.articles/2}
-			if err := tx.QueryRowContext(ctx, nth, c.end.first, c.end.id, l.articles/2).Scan(&older.end.first, &older.end.id); err != nil {
-				return nil, err
-			}
-			all = append(all, span{c.end, l.articles / 2})
+		for half := w.limits.articles / 2; c.articles > w.limits.articles && w.err == nil; {
+			older := span{articles: c.articles - half}
+			w.err = w.tx.QueryRowContext(w.ctx, nth, c.end.first, c.end.id, half).Scan(&older.end.first, &older.end.id)
+			all = append(all, span{c.end, half})
 			c = older
 		}
 		all = append(all, c)
 	}
 	slices.Reverse(all)
-	return all, nil
+	return all
 }
 
 // merge merges neighbouring chunks if the result is at most half full. The end of the last chunk does not change.
@@ -314,7 +299,7 @@ func (l limits) sections(chunks, old []span) []span {
 }
 
 // writeSpans writes the differences between the old spans and the new ones to a table.
-func writeSpans(ctx context.Context, tx *sql.Tx, table string, old, spans []span) error {
+func (w *writer) writeSpans(table string, old, spans []span) {
 	was := map[key]int64{}
 	for _, s := range old {
 		was[s.end] = s.articles
@@ -327,9 +312,7 @@ func writeSpans(ctx context.Context, tx *sql.Tx, table string, old, spans []span
 		delete(was, s.end)
 	}
 	for end := range was {
-		if _, err := tx.ExecContext(ctx, `DELETE FROM `+table+` WHERE activity = $1 AND id = $2`, end.first, end.id); err != nil {
-			return err
-		}
+		w.exec(`DELETE FROM `+table+` WHERE activity = $1 AND id = $2`, end.first, end.id)
 	}
-	return forRows(ctx, tx, `INSERT INTO `+table+` (activity, id, articles) `, changed, ` ON CONFLICT (activity, id) DO UPDATE SET articles = excluded.articles`)
+	w.forRows(`INSERT INTO `+table+` (activity, id, articles) `, changed, ` ON CONFLICT (activity, id) DO UPDATE SET articles = excluded.articles`)
 }
