@@ -2,14 +2,15 @@ package main
 
 import (
 	"cmp"
-	_ "embed" // for words.bash
-	"fmt"
+	_ "embed" // for words.bash and page.man
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"text/template"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -151,6 +152,34 @@ func manCommand() *cobra.Command {
 	return c
 }
 
+//go:embed page.man
+var manText string
+
+// manTemplate makes the page of a command, in the language of man(7).
+var manTemplate = template.Must(template.New("page.man").Funcs(template.FuncMap{
+	"roff": roff, "text": roffText, "upper": strings.ToUpper, "version": moduleVersion, "site": site, "page": manName, "flags": shownFlags,
+	"words":      func(c *cobra.Command) string { return strings.TrimPrefix(usageLine(c), c.CommandPath()) },
+	"paragraphs": func(c *cobra.Command) []string { return strings.Split(cmp.Or(c.Long, c.Short), "\n\n") },
+	"value":      func(f *pflag.Flag) string { value, _ := pflag.UnquoteUsage(f); return value },
+	"standard": func(f *pflag.Flag) string {
+		if slices.Contains([]string{"[]", "0", "0s", "false"}, f.DefValue) {
+			return ""
+		}
+		return f.DefValue
+	},
+}).Parse(manText))
+
+func manName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
+
+func shownFlags(c *cobra.Command) (all []*pflag.Flag) {
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			all = append(all, f)
+		}
+	})
+	return all
+}
+
 // writeManPages writes the page of a command and those of its subcommands.
 func writeManPages(c *cobra.Command, dir, date string) error {
 	for _, below := range c.Commands() {
@@ -161,61 +190,12 @@ func writeManPages(c *cobra.Command, dir, date string) error {
 			return err
 		}
 	}
-	name := strings.ReplaceAll(c.CommandPath(), " ", "-")
-	return os.WriteFile(filepath.Join(dir, name+".1"), []byte(manPage(c, name, date)), 0o644)
-}
-
-// manPage returns the page of a command, in the language of man(7).
-func manPage(c *cobra.Command, name, date string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, ".TH %s 1 %s \"Keywright %s\" \"Keywright\"\n.nh\n.ad l\n", roff(strings.ToUpper(name)), date, roff(moduleVersion()))
-	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", roff(name), roff(c.Short))
-	words := strings.TrimPrefix(usageLine(c), c.CommandPath())
-	fmt.Fprintf(&b, ".SH SYNOPSIS\n\\fB%s\\fR%s\n.SH DESCRIPTION\n", roff(c.CommandPath()), roff(words))
-	for i, text := range strings.Split(cmp.Or(c.Long, c.Short), "\n\n") {
-		if i > 0 {
-			b.WriteString(".PP\n")
-		}
-		b.WriteString(roffText(text, 'B') + "\n")
-	}
-	if c.HasAvailableLocalFlags() {
-		b.WriteString(".SH OPTIONS\n")
-		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			if !f.Hidden {
-				writeManFlag(&b, f)
-			}
-		})
-	}
-	if c.HasAvailableSubCommands() {
-		b.WriteString(".SH COMMANDS\n")
-	}
-	for _, below := range c.Commands() {
-		if below.IsAvailableCommand() {
-			fmt.Fprintf(&b, ".TP\n\\fB%s\\fR(1)\n%s\n", roff(name+"-"+below.Name()), roff(below.Short))
-		}
-	}
-	b.WriteString(".SH SEE ALSO\n")
-	if c.HasParent() {
-		fmt.Fprintf(&b, "\\fB%s\\fR(1), ", roff(strings.ReplaceAll(c.Parent().CommandPath(), " ", "-")))
-	}
-	return b.String() + roff(site()) + "\n"
-}
-
-func writeManFlag(b *strings.Builder, f *pflag.Flag) {
-	b.WriteString(".TP\n")
-	if f.Shorthand != "" {
-		fmt.Fprintf(b, "\\fB\\-%s\\fR, ", f.Shorthand)
-	}
-	value, _ := pflag.UnquoteUsage(f)
-	fmt.Fprintf(b, "\\fB\\-\\-%s\\fR", roff(f.Name))
-	if value != "" {
-		fmt.Fprintf(b, " \\fI%s\\fR", roff(value))
-	}
-	b.WriteString("\n" + roffText(f.Usage, 'I'))
-	if !slices.Contains([]string{"", "[]", "0", "0s", "false"}, f.DefValue) {
-		b.WriteString(" (default " + roff(f.DefValue) + ")")
-	}
-	b.WriteByte('\n')
+	err := manTemplate.Execute(&b, struct {
+		*cobra.Command
+		Date string
+	}{c, date})
+	return errors.Join(err, os.WriteFile(filepath.Join(dir, manName(c)+".1"), []byte(b.String()), 0o644))
 }
 
 var (
@@ -224,9 +204,9 @@ var (
 )
 
 // roffText is [roff] for a text of the help. What stands between backquotes has another font, and documents their address.
-func roffText(text string, font rune) string {
+func roffText(text, font string) string {
 	text = roff(reference.ReplaceAllString(text, site()+"docs/$1.html"))
-	return quoted.ReplaceAllString(text, `\f`+string(font)+`$1\fR`)
+	return quoted.ReplaceAllString(text, `\f`+font+`$1\fR`)
 }
 
 var special = strings.NewReplacer(`\`, `\e`, `-`, `\-`, `'`, `\(aq`, `^`, `\(ha`, `~`, `\(ti`, "\n.", "\n\\&.")

@@ -3,12 +3,15 @@ package main
 import (
 	"cmp"
 	"context"
+	_ "embed" // for steps.txt
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"text/template"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +21,6 @@ import (
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/onboard/catalogue"
 	"github.com/keywright/keywright/server/internal/onboard/imports"
-	"github.com/keywright/keywright/server/internal/terminal"
 )
 
 type newFlags struct {
@@ -41,13 +43,13 @@ func connectorNewCommand(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		file, steps := flags.file, a.out
+		file, out := flags.file, a.out
 		if file == "-" {
-			file, steps = "", a.err
+			file, out = "", a.err
 		}
 		wrote, err := a.addToFile(c.Context(), file, api.Name, api.Item(), document)
 		if err == nil {
-			writeSteps(steps, cmp.Or(file, "connectors.yaml"), wrote, api)
+			err = writeSteps(out, cmp.Or(file, "connectors.yaml"), wrote, api)
 		}
 		return err
 	})
@@ -87,60 +89,30 @@ func (f *newFlags) connector(c *cobra.Command) (*catalogue.API, error) {
 	return api.With(o)
 }
 
-// writeSteps writes what to do next, a step each. file is the one to load, and wrote says what was written.
-func writeSteps(p *terminal.Printer, file string, wrote placement, api *catalogue.API) {
-	target := cmp.Or(wrote.file, file)
-	p.Printf("%s: the connector %s, auth type %s\n", target, api.Name, api.AuthType())
+//go:embed steps.txt
+var stepsText string
+
+// steps says what to do next, a step each: what to fill in, and the commands that try the connector.
+var steps = template.Must(template.New("steps.txt").Funcs(template.FuncMap{"env": expr.EnvName, "quote": imports.Quote, "value": exampleValue}).Parse(stepsText))
+
+// writeSteps writes the steps. file is the one to load, and wrote says what was written.
+func writeSteps(w io.Writer, file string, wrote placement, api *catalogue.API) error {
+	schema := ""
 	if wrote.schema != "" {
-		p.Printf("%s\n", schemaWritten(wrote.schema))
+		schema = schemaWritten(wrote.schema)
 	}
-	p.Printf("\n")
-	secrets := writeFill(p, target, api)
-	switch {
-	case api.NeedsState() && wrote.isNew:
-		p.Printf("store the secret state-key, 32 random bytes in base64, as %s\n  openssl rand -base64 32\n", expr.EnvName("state-key"))
-		secrets = append(secrets, expr.EnvName("state-key")+`="$(openssl rand -base64 32)" # keep it: nothing else opens state.db`)
-	case api.NeedsState():
-		p.Printf("see that %s has the member state: tokens that may be used once are kept there\n%s", file, stateLines)
-	}
-	consent := api.AuthType() == "oauth_authorization_code"
-	if consent {
-		p.Printf("register a redirect URI at the product: http://127.0.0.1/callback for keywright connect (--port N if it wants the port),\n"+
-			"  or https://HOST/connect/callback/%s for users of a gateway\n", api.Name)
-	}
-	file = imports.Quote(file)
-	p.Printf("\nthen try it:\n")
-	for _, s := range secrets {
-		p.Printf("  export %s\n", s)
-	}
-	p.Printf("  keywright check -c %s --secrets\n", file)
-	p.Printf("  keywright explain -c %s %s\n", file, api.Arguments())
-	if consent {
-		p.Printf("  keywright connect -c %s %s\n", file, api.Name)
-	}
-	p.Printf("  keywright request -c %s %s\n", file, api.Arguments())
-	if path := api.OfCallers(); path != "" && !consent {
-		curled := imports.Quote("http://127.0.0.1:8080/connectors/" + api.Name + path)
-		p.Printf("\nand through the gateway, which adds the credential for its callers (test and curl in another terminal):\n"+
-			"  keywright serve -c %s\n  keywright test %s %s\n  curl %s\n", file, api.Name, imports.Quote(path), curled)
-	}
+	return steps.Execute(w, map[string]any{
+		"Target": cmp.Or(wrote.file, file), "File": file, "Schema": schema, "API": api, "StateLines": stateLines,
+		"StateKey": api.NeedsState() && wrote.isNew, "Consent": api.AuthType() == "oauth_authorization_code",
+	})
 }
 
-// writeFill writes what to fill in, and returns the assignments of the secrets in a shell.
-func writeFill(p *terminal.Printer, target string, api *catalogue.API) (secrets []string) {
-	for _, f := range api.Fill {
-		if f.Secret == "" {
-			p.Printf("replace %s in %s by %s, such as %s\n  %s\n", f.Replace, target, f.What, f.Example, f.Place())
-			continue
-		}
-		value := "'" + f.Example + "'"
-		if strings.HasPrefix(f.Example, "-----BEGIN") || strings.HasPrefix(f.Example, "{") {
-			value = `"$(cat ` + cmp.Or(f.MadeFile(), "FILE") + `)"`
-		}
-		secrets = append(secrets, expr.EnvName(f.Secret)+"="+value)
-		p.Printf("store the secret %s, %s, as %s, or in a file %s of --secrets-dir\n  %s\n", f.Secret, f.What, expr.EnvName(f.Secret), f.Secret, f.Place())
+// exampleValue returns the value of a secret in an assignment of a shell.
+func exampleValue(f *catalogue.Fill) string {
+	if strings.HasPrefix(f.Example, "-----BEGIN") || strings.HasPrefix(f.Example, "{") {
+		return `"$(cat ` + cmp.Or(f.MadeFile(), "FILE") + `)"`
 	}
-	return secrets
+	return "'" + f.Example + "'"
 }
 
 func connectorListCommand(a *app) *cobra.Command {
