@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
@@ -118,30 +119,22 @@ func (r *release) stage(dir, format string, all []file) (contents files.Contents
 	return contents
 }
 
+// places has the paths on a system of files of an archive, or the directories for the files with an extension.
+var places = map[string]string{
+	"keywright": "/usr/bin/keywright", "NOTICE": "/usr/share/doc/keywright/NOTICE", ".1": "/usr/share/man/man1/",
+	".service": "/usr/lib/systemd/system/", ".yaml": "/usr/share/doc/keywright/examples/",
+	"completion/keywright.bash": "/usr/share/bash-completion/completions/keywright",
+	"completion/keywright.fish": "/usr/share/fish/vendor_completions.d/keywright.fish",
+	"rpm completion/_keywright": "/usr/share/zsh/site-functions/_keywright", "rpm LICENSE": "/usr/share/licenses/keywright/LICENSE",
+	"deb completion/_keywright": "/usr/share/zsh/vendor-completions/_keywright",
+}
+
 // place returns the path on a system of a file of an archive, or "" if a package does not have it.
 func place(format, name string) string {
-	functions := map[string]string{"deb": "/usr/share/zsh/vendor-completions", "rpm": "/usr/share/zsh/site-functions"}
-	switch dir, base := path.Split(name); {
-	case name == "keywright":
-		return "/usr/bin/keywright"
-	case dir == "man/":
-		return "/usr/share/man/man1/" + base
-	case path.Ext(base) == ".service":
-		return "/usr/lib/systemd/system/" + base
-	case path.Ext(base) == ".yaml":
-		return "/usr/share/doc/keywright/examples/" + base
-	case base == "keywright.bash":
-		return "/usr/share/bash-completion/completions/keywright"
-	case base == "_keywright":
-		return functions[format] + "/_keywright"
-	case base == "keywright.fish":
-		return "/usr/share/fish/vendor_completions.d/keywright.fish"
-	case name == "LICENSE" && format == "rpm":
-		return "/usr/share/licenses/keywright/LICENSE"
-	case name == "NOTICE":
-		return "/usr/share/doc/keywright/NOTICE"
+	if dir := places[path.Ext(name)]; dir != "" {
+		return dir + path.Base(name)
 	}
-	return ""
+	return cmp.Or(places[name], places[format+" "+name])
 }
 
 // unit returns a unit for a package: the program is in /usr/bin, and no secret is named that is not there.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	_ "embed" // for meaning.txt
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"text/template"
 
 	"github.com/spf13/cobra"
 
@@ -217,40 +219,16 @@ func printFields(p *terminal.Printer, fields []abi.Field) {
 	p.Table(rows)
 }
 
+//go:embed meaning.txt
+var meaningText string
+
+var meaningTemplate = template.Must(template.New("meaning.txt").Funcs(template.FuncMap{"join": strings.Join}).Parse(meaningText))
+
 // meaning returns the documentation of a field with its permitted values and its default.
 func meaning(f abi.Field) string {
-	text := f.Doc
-	if len(f.Enum) > 0 {
-		text += " One of " + strings.Join(f.Enum, ", ") + "."
-	}
-	if f.Minimum != nil {
-		text += fmt.Sprintf(" At least %d.", *f.Minimum)
-	}
-	if f.Maximum != nil {
-		text += fmt.Sprintf(" At most %d.", *f.Maximum)
-	}
-	if f.Pattern != "" {
-		text += " Matches " + f.Pattern + " from beginning to end."
-	}
-	for _, condition := range f.RequiredIf {
-		text += fmt.Sprintf(" Required if %s.", condition)
-	}
-	for i, condition := range f.OnlyIf {
-		text += fmt.Sprintf("%s if %s", map[bool]string{true: " Only", false: ", or"}[i == 0], condition)
-	}
-	if len(f.OnlyIf) > 0 {
-		text += "."
-	}
-	if f.Default != "" {
-		text += " Default " + f.Default + "."
-	}
-	if len(f.Aliases) > 0 {
-		text += " Formerly " + strings.Join(f.Aliases, ", ") + "."
-	}
-	if f.Obtain != "" {
-		text += " " + f.Obtain
-	}
-	return host.Printable(strings.TrimSpace(text))
+	var b strings.Builder
+	_ = meaningTemplate.Execute(&b, f) // it names fields that there are
+	return host.Printable(strings.TrimSpace(b.String()))
 }
 
 // publication is the document of plugin info.
