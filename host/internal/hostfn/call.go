@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/keywright/keywright/host/internal/compose"
@@ -121,6 +122,8 @@ type core struct {
 
 	// viewed is the result of view. It is nil until it is first needed, and for what has no earlier authentications.
 	viewed *http.Request
+	// Late is set for a guest that has taken too long, and that nothing else can stop. Its next host function ends the call.
+	Late atomic.Bool
 	// Failure is the reason why a host function ended the call, or nil.
 	Failure *Failure
 	// Restart is not nil if the call must be run again.
@@ -143,6 +146,13 @@ type core struct {
 	// exchangeHost is the host that the exchange goes to, if the templates name a token that goes to listed hosts only, and unlisted is
 	// the one that may not go there, or "".
 	exchangeHost, unlisted string
+}
+
+// begin begins a host function. It ends the call if that is late.
+func (c *core) begin() {
+	if c.Late.Load() {
+		panic(callEnd{})
+	}
 }
 
 // callEnd is the value of the panic by which a host function ends the call.
@@ -195,6 +205,7 @@ func (c *core) try(f func()) (failure *Failure) {
 
 // requireGroup ends the call unless both its mode and the plugin's description allow the host function.
 func (c *core) requireGroup(function string) {
+	c.begin()
 	if c.mode == Describing || c.mode == Validating {
 		c.endf(StagePlugin, "%s is not to be called by describe or validate", function)
 	}

@@ -39,6 +39,7 @@ type renderedField struct {
 // ConfigGet returns the value of a field of the configuration, and whether there is one. It renders the field on the
 // first call, and returns the same value afterwards.
 func (c *rendering) ConfigGet(name string) (string, bool) {
+	c.begin()
 	switch c.mode {
 	case Describing:
 		c.endf(StagePlugin, "config_get is not to be called by describe")

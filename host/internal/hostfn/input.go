@@ -27,6 +27,7 @@ import (
 // neither. After Input returned a request, the call can neither store nor send anything, so that nothing of one request reaches
 // another (threats.md 15c).
 func (c *Call) Input() []byte {
+	c.begin()
 	c.endAhead()
 	switch {
 	case c.inputs.Code != nil:

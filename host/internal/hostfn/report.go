@@ -37,6 +37,7 @@ type line struct {
 
 // Log keeps a line for Flush. It is not written at once, because the lines of a run that is restarted must not appear.
 func (c *report) Log(level contract.Level, text string) {
+	c.begin()
 	c.rejectSealed("a log line", text)
 	if len(c.lines) >= c.plan.Limits.LogLines {
 		c.endf(StagePlugin, "more than %d log lines in one call", c.plan.Limits.LogLines)
