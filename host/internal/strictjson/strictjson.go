@@ -18,8 +18,12 @@ import (
 )
 
 // keepNumbers decodes a number into any as [stdjson.Number]. A float64 would change 9007199254740993.
-var keepNumbers = json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, v *any) (err error) {
-	*v, err = readValue(d)
+var keepNumbers = json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, v *any) error {
+	if d.PeekKind() != '0' {
+		return errors.ErrUnsupported
+	}
+	number, err := d.ReadToken()
+	*v = stdjson.Number(number.String())
 	return err
 }))
 
@@ -51,50 +55,7 @@ func (t *Tree) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	if d.PeekKind() != '{' {
 		return errors.New("is not a JSON object")
 	}
-	object, err := readValue(d)
-	*t, _ = object.(map[string]any)
-	return err
-}
-
-func readValue(d *jsontext.Decoder) (value any, err error) {
-	token, err := d.ReadToken()
-	if err != nil {
-		return nil, err
-	}
-	switch token.Kind() {
-	case '{':
-		object := map[string]any{}
-		for d.PeekKind() != '}' {
-			name, err := d.ReadToken()
-			if err != nil {
-				return nil, err
-			}
-			key := name.String() // the next read invalidates the token
-			if object[key], err = readValue(d); err != nil {
-				return nil, err
-			}
-		}
-		_, err = d.ReadToken()
-		return object, err
-	case '[':
-		array := []any{}
-		for d.PeekKind() != ']' {
-			element, err := readValue(d)
-			if err != nil {
-				return nil, err
-			}
-			array = append(array, element)
-		}
-		_, err = d.ReadToken()
-		return array, err
-	case '0':
-		return stdjson.Number(token.String()), nil
-	case '"':
-		return token.String(), nil
-	case 't', 'f':
-		return token.Bool(), nil
-	}
-	return nil, nil
+	return json.UnmarshalDecode(d, (*map[string]any)(t))
 }
 
 // Marshal returns the JSON of v. The names of maps are sorted, and characters of HTML are not escaped.
