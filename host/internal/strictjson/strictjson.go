@@ -69,30 +69,50 @@ func Marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
+// Member is a member of an object whose members have an order.
+type Member struct {
+	Name  string
+	Value any
+}
+
 // AppendMembers appends the members and the closing brace to a JSON object that dst ends with. Errors are as in AppendValue.
 func AppendMembers(dst []byte, members map[string]any) (_ []byte, err error) {
+	return appendMembers(dst, members, nil)
+}
+
+func appendMembers(dst []byte, members map[string]any, other appender) (_ []byte, err error) {
 	var few [16]string
 	names := slices.AppendSeq(few[:0], maps.Keys(members))
 	slices.Sort(names)
 	for _, name := range names {
-		if dst[len(dst)-1] != '{' {
-			dst = append(dst, ',')
-		}
-		if dst, err = AppendString(dst, name); err != nil {
-			return nil, err
-		}
-		dst = append(dst, ':')
-		if dst, err = AppendValue(dst, members[name]); err != nil {
+		if dst, err = appendMember(dst, name, members[name], other); err != nil {
 			return nil, err
 		}
 	}
 	return append(dst, '}'), nil
 }
 
+func appendMember(dst []byte, name string, value any, other appender) (_ []byte, err error) {
+	if dst[len(dst)-1] != '{' {
+		dst = append(dst, ',')
+	}
+	if dst, err = AppendString(dst, name); err != nil {
+		return nil, err
+	}
+	return AppendTree(append(dst, ':'), value, other)
+}
+
+// appender appends the JSON of a value of a type of its own.
+type appender = func(dst []byte, value any) ([]byte, error)
+
 // AppendValue appends the JSON of a value, which consists of string, bool, nil, [stdjson.Number], []any and
 // map[string]any. Members are sorted by name, so equal values have equal texts. Characters of HTML are not escaped.
 // AppendValue returns an error for a string that is not UTF-8, a number that is not one of JSON, or any other type.
-func AppendValue(dst []byte, value any) (_ []byte, err error) {
+func AppendValue(dst []byte, value any) ([]byte, error) { return AppendTree(dst, value, nil) }
+
+// AppendTree is like AppendValue, and also takes []Member, whose members have their order. If other is not nil, it appends values of
+// any other type.
+func AppendTree(dst []byte, value any, other func(dst []byte, value any) ([]byte, error)) (_ []byte, err error) {
 	switch value := value.(type) {
 	case nil:
 		return append(dst, "null"...), nil
@@ -114,13 +134,24 @@ func AppendValue(dst []byte, value any) (_ []byte, err error) {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			if dst, err = AppendValue(dst, element); err != nil {
+			if dst, err = AppendTree(dst, element, other); err != nil {
 				return nil, err
 			}
 		}
 		return append(dst, ']'), nil
 	case map[string]any:
-		return AppendMembers(append(dst, '{'), value)
+		return appendMembers(append(dst, '{'), value, other)
+	case []Member:
+		dst = append(dst, '{')
+		for _, m := range value {
+			if dst, err = appendMember(dst, m.Name, m.Value, other); err != nil {
+				return nil, err
+			}
+		}
+		return append(dst, '}'), nil
+	}
+	if other != nil {
+		return other(dst, value)
 	}
 	return nil, fmt.Errorf("a value has the type %T, which JSON does not have", value)
 }

@@ -18,16 +18,11 @@ const maxDepth = 64 // of nested arrays and objects in an Object
 
 // Object is a compiled JSON object whose strings, at any depth, are templates, and whose names are not. It is safe for concurrent use.
 type Object struct {
-	members []member
+	// members are those of the object. A value is a []strictjson.Member, a []any of values, a *leaf, a string without expressions, a
+	// json.Number, a bool or nil.
+	members []strictjson.Member
 	names   Names
 	literal bool
-}
-
-// member is a member of a compiled object. Its value is a []member, a []any of such values, a *leaf, a string without
-// expressions, a json.Number, a bool or nil.
-type member struct {
-	name  string
-	value any
 }
 
 // leaf is a string with expressions.
@@ -63,7 +58,8 @@ func (o *Object) Literal() bool { return o.literal }
 // calls text with the parts of each string that has an expression, and writes the returned text in their place. text must
 // not keep the parts. Numbers keep their text. The error is an *Error with a path.
 func (o *Object) AppendJSON(dst []byte, v Values, text func([]Part) (string, error)) ([]byte, error) {
-	return appendMembers(dst, o.members, &rendering{Run: expr.NewRun(v, limits)}, text)
+	r := &rendering{Run: expr.NewRun(v, limits)}
+	return strictjson.AppendTree(dst, o.members, func(dst []byte, value any) ([]byte, error) { return value.(*leaf).append(dst, r, text) })
 }
 
 type objectCompiler struct {
@@ -103,10 +99,10 @@ func (c *objectCompiler) compile(v any, path *problem.Path, depth int) any {
 	return number
 }
 
-func (c *objectCompiler) members(object map[string]any, path *problem.Path, depth int) []member {
-	compiled := make([]member, 0, len(object))
+func (c *objectCompiler) members(object map[string]any, path *problem.Path, depth int) []strictjson.Member {
+	compiled := make([]strictjson.Member, 0, len(object))
 	for _, name := range slices.Sorted(maps.Keys(object)) {
-		compiled = append(compiled, member{name, c.compile(object[name], path.Member(name), depth+1)})
+		compiled = append(compiled, strictjson.Member{Name: name, Value: c.compile(object[name], path.Member(name), depth+1)})
 	}
 	return compiled
 }
@@ -144,43 +140,6 @@ func numberText(v any) (number json.Number, ok bool) {
 		return json.Number(fmt.Sprint(v)), true
 	}
 	return "", false
-}
-
-func appendMembers(dst []byte, members []member, r *rendering, text func([]Part) (string, error)) (_ []byte, err error) {
-	dst = append(dst, '{')
-	for i, m := range members {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		if dst, err = strictjson.AppendString(dst, m.name); err != nil {
-			return nil, err
-		}
-		if dst, err = appendRendered(append(dst, ':'), m.value, r, text); err != nil {
-			return nil, err
-		}
-	}
-	return append(dst, '}'), nil
-}
-
-func appendRendered(dst []byte, value any, r *rendering, text func([]Part) (string, error)) (_ []byte, err error) {
-	switch value := value.(type) {
-	case []member:
-		return appendMembers(dst, value, r, text)
-	case []any:
-		dst = append(dst, '[')
-		for i, element := range value {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			if dst, err = appendRendered(dst, element, r, text); err != nil {
-				return nil, err
-			}
-		}
-		return append(dst, ']'), nil
-	case *leaf:
-		return value.append(dst, r, text)
-	}
-	return strictjson.AppendValue(dst, value)
 }
 
 func (l *leaf) append(dst []byte, r *rendering, text func([]Part) (string, error)) ([]byte, error) {
