@@ -32,21 +32,21 @@ func Failure(err error) error {
 	case errors.As(err, &proxy):
 		return proxy
 	case errors.Is(err, context.DeadlineExceeded):
-		return fail("its time is over", err)
+		return Hidden("its time is over", err)
 	case errors.Is(err, context.Canceled):
-		return fail("the request was cancelled", err)
+		return Hidden("the request was cancelled", err)
 	case errors.As(err, &certificate):
-		return fail(tlsfailure.Unverified(certificate.Err), errors.Join(err, ErrCertificate))
+		return Hidden(tlsfailure.Unverified(certificate.Err), errors.Join(err, ErrCertificate))
 	case errors.As(err, new(tls.RecordHeaderError)), errors.Is(err, http.ErrSchemeMismatch):
-		return fail("it does not speak TLS", err)
+		return Hidden("it does not speak TLS", err)
 	case errors.As(err, new(*net.DNSError)), errors.As(err, new(*net.OpError)):
 		return err
 	case errors.As(err, &network) && network.Timeout(): // a TLS handshake timed out
-		return fail("its time is over", err)
+		return Hidden("its time is over", err)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return fail("it closed the connection", err)
+		return Hidden("it closed the connection", err)
 	}
-	return fail("it does not speak HTTP as it should", err)
+	return Hidden("it does not speak HTTP as it should", err)
 }
 
 // failure is an error with another text. It has no Unwrap, which would reveal the original text. Its Is method finds
@@ -58,7 +58,8 @@ type failure struct {
 	timeout bool
 }
 
-func fail(text string, err error) *failure {
+// Hidden returns an error with another text than err, for which errors.Is reports the same. Unwrap and errors.As do not reach err.
+func Hidden(text string, err error) error {
 	var network net.Error
 	timeout := errors.As(err, &network) && network.Timeout()
 	return &failure{timeout: timeout, text: text, is: func(target error) bool { return errors.Is(err, target) }}

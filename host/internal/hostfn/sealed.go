@@ -16,6 +16,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/answer"
+	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/leakscan"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
@@ -203,18 +204,8 @@ func (c *core) ScrubError(err error) error {
 	if safe == text {
 		return err
 	}
-	return &scrubbed{safe, func(target error) bool { return errors.Is(err, target) }}
+	return egress.Hidden(safe, err)
 }
-
-// scrubbed is an error with a scrubbed text. It has no Unwrap, because that would reveal the text of the original error. Its Is finds
-// sentinels such as context.Canceled. It holds the original error only in a closure, where %#v does not find it either.
-type scrubbed struct {
-	text string
-	is   func(target error) bool
-}
-
-func (s *scrubbed) Error() string        { return s.text }
-func (s *scrubbed) Is(target error) bool { return s.is(target) }
 
 // secretForms returns the call's secrets and sealed values in every form that they may have in texts of others, the longest first.
 func (c *core) secretForms() []string {
