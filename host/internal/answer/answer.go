@@ -252,8 +252,7 @@ func MadeUp(list []Part, names []string, now time.Time) map[string]string {
 // MadeUpToken returns a made-up successful answer with these extras, for a call that is explained.
 func MadeUpToken(extra []string) *contract.TokenReply {
 	reply := &contract.TokenReply{Status: http.StatusOK, AccessToken: "token", TokenType: "bearer", Extra: map[string]string{}}
-	hour := int64(3600)
-	reply.ExpiresIn = &hour
+	reply.ExpiresIn = new(int64(3600))
 	for _, name := range extra {
 		reply.Extra[name] = name
 	}
@@ -351,6 +350,5 @@ func seconds(v any) *int64 {
 	if !n.IsInt64() || n.Int64() > 1<<31-1 {
 		return nil
 	}
-	value := n.Int64()
-	return &value
+	return new(n.Int64())
 }

@@ -39,8 +39,8 @@ var Formats = map[string]Format{
 	},
 	contract.FormatHex:      {func(text string) string { return hex.EncodeToString([]byte(text)) }, hex.DecodeString, hex.EncodedLen, false},
 	contract.FormatHexUpper: {func(text string) string { return strings.ToUpper(hex.EncodeToString([]byte(text))) }, nil, hex.EncodedLen, false},
-	contract.FormatPercent:  {urlpath.Percent, nil, tripled, false},
-	contract.FormatForm:     {url.QueryEscape, nil, tripled, false},
+	contract.FormatPercent:  canonical(urlpath.Percent, 3, false),
+	contract.FormatForm:     canonical(url.QueryEscape, 3, false),
 	contract.FormatQuoted: {
 		func(text string) string { return `"` + quotedPairs.Replace(text) + `"` }, nil, func(n int) int { return 2*n + len(`""`) }, true,
 	},
@@ -65,9 +65,6 @@ func base64Format(encode, decode *base64.Encoding) Format {
 	}
 	return e
 }
-
-// tripled returns the length of n bytes of which each is percent-encoded.
-func tripled(n int) int { return 3 * n }
 
 // canonical returns a format whose result has at most times the bytes of its text. It has one byte if a path is empty, but no
 // sealed text counts as empty.

@@ -35,12 +35,10 @@ func Schema(d *abi.Description) ([]byte, error) {
 		}
 		needed = needed || f.Required
 		for _, condition := range f.RequiredIf {
-			match, then := conditionSchema(d, &condition), present(f)
-			config.AllOf = append(config.AllOf, schema{If: &match, Then: &then})
+			config.AllOf = append(config.AllOf, schema{If: new(conditionSchema(d, &condition)), Then: new(present(f))})
 		}
 		if len(f.OnlyIf) > 0 {
-			some, there := effective(d, f), present(f)
-			config.AllOf = append(config.AllOf, schema{If: &there, Then: &some})
+			config.AllOf = append(config.AllOf, schema{If: new(present(f)), Then: new(effective(d, f))})
 		}
 	}
 	summary := d.Summary
@@ -137,8 +135,7 @@ func fieldOf(d *abi.Description, name string) *abi.Field {
 func conditionSchema(d *abi.Description, condition *abi.Condition) schema {
 	f := fieldOf(d, condition.Field)
 	if condition.Absent {
-		there := present(f)
-		return schema{Not: &there}
+		return schema{Not: new(present(f))}
 	}
 	match := schema{Properties: map[string]schema{}}
 	if !slices.Contains(condition.Values, f.Default) { // otherwise the condition holds without the field

@@ -228,8 +228,7 @@ func (c *core) now() int64 {
 
 func (c *core) partition() [32]byte {
 	if c.inputs.partition == nil {
-		sum := c.plan.Partition(c.inputs)
-		c.inputs.partition = &sum
+		c.inputs.partition = new(c.plan.Partition(c.inputs))
 	}
 	return *c.inputs.partition
 }
