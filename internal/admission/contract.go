@@ -86,6 +86,9 @@ var plugins = ruleset{
 	},
 }
 
+// SignatureOf returns the type of a function that modules may import.
+func SignatureOf(i Import) Signature { return plugins.imports[i].Signature }
+
 func makeImports() map[Import]host {
 	all := map[Import]host{}
 	add := func(module, params, results string, names ...string) {

@@ -13,24 +13,11 @@ import (
 
 // function is a host function that guests may import. do reads its parameters from the stack and writes its result there.
 type function struct {
-	name            string
-	params, results []api.ValueType
-	do              implementation
+	name string
+	do   implementation
 }
 
 type implementation = func(r *run, stack []uint64)
-
-// Parameter and result types for the tables of functions.
-var (
-	none  []api.ValueType
-	i32   = []api.ValueType{api.ValueTypeI32}
-	i64   = []api.ValueType{api.ValueTypeI64}
-	i64x2 = []api.ValueType{api.ValueTypeI64, api.ValueTypeI64}
-	i64x3 = []api.ValueType{api.ValueTypeI64, api.ValueTypeI64, api.ValueTypeI64}
-	i32x2 = []api.ValueType{api.ValueTypeI32, api.ValueTypeI32}
-	store = []api.ValueType{api.ValueTypeI64, api.ValueTypeI32}
-	copy3 = []api.ValueType{api.ValueTypeI64, api.ValueTypeI32, api.ValueTypeI32}
-)
 
 // kernelFunction returns f as a function for wazero. Its calls do not count as host calls.
 func (f function) kernelFunction() api.GoFunc {
@@ -122,33 +109,33 @@ func (r *run) text(offset uint64) string {
 // envFunctions are the functions of the Extism kernel. An offset out of bounds ends the call, while Extism itself would
 // read or write what is there: such a guest is broken, and must not authenticate anything.
 var envFunctions = []function{
-	{contract.EnvAlloc, i64, i64, alloc},
-	{contract.EnvFree, i64, none, func(*run, []uint64) {}}, // blocks live as long as the call
-	{contract.EnvLength, i64, i64, length},
-	{contract.EnvLengthUnsafe, i64, i64, length},
-	{contract.EnvLoadU8, i64, i32, func(r *run, stack []uint64) { stack[0] = uint64(r.bytesAt(stack[0], 1)[0]) }},
-	{contract.EnvLoadU64, i64, i64, func(r *run, stack []uint64) { stack[0] = binary.LittleEndian.Uint64(r.bytesAt(stack[0], 8)) }},
-	{contract.EnvStoreU8, store, none, func(r *run, stack []uint64) { r.bytesAt(stack[0], 1)[0] = byte(stack[1]) }},
-	{contract.EnvStoreU64, i64x2, none, func(r *run, stack []uint64) { binary.LittleEndian.PutUint64(r.bytesAt(stack[0], 8), stack[1]) }},
+	{contract.EnvAlloc, alloc},
+	{contract.EnvFree, func(*run, []uint64) {}}, // blocks live as long as the call
+	{contract.EnvLength, length},
+	{contract.EnvLengthUnsafe, length},
+	{contract.EnvLoadU8, func(r *run, stack []uint64) { stack[0] = uint64(r.bytesAt(stack[0], 1)[0]) }},
+	{contract.EnvLoadU64, func(r *run, stack []uint64) { stack[0] = binary.LittleEndian.Uint64(r.bytesAt(stack[0], 8)) }},
+	{contract.EnvStoreU8, func(r *run, stack []uint64) { r.bytesAt(stack[0], 1)[0] = byte(stack[1]) }},
+	{contract.EnvStoreU64, func(r *run, stack []uint64) { binary.LittleEndian.PutUint64(r.bytesAt(stack[0], 8), stack[1]) }},
 
-	{contract.EnvInputLength, none, i64, guarded(func(r *run, stack []uint64) { stack[0] = r.needInput().length })},
-	{contract.EnvInputOffset, none, i64, guarded(func(r *run, stack []uint64) { stack[0] = r.needInput().offset })},
-	{contract.EnvInputLoadU8, i64, i32, guarded(func(r *run, stack []uint64) { stack[0] = uint64(r.inputAt(stack[0], 1)[0]) })},
-	{contract.EnvInputLoadU64, i64, i64, guarded(func(r *run, stack []uint64) { stack[0] = binary.LittleEndian.Uint64(r.inputAt(stack[0], 8)) })},
-	{contract.EnvOutputSet, i64x2, none, guarded(outputSet)},
-	{contract.EnvErrorSet, i64, none, guarded(errorSet)},
+	{contract.EnvInputLength, guarded(func(r *run, stack []uint64) { stack[0] = r.needInput().length })},
+	{contract.EnvInputOffset, guarded(func(r *run, stack []uint64) { stack[0] = r.needInput().offset })},
+	{contract.EnvInputLoadU8, guarded(func(r *run, stack []uint64) { stack[0] = uint64(r.inputAt(stack[0], 1)[0]) })},
+	{contract.EnvInputLoadU64, guarded(func(r *run, stack []uint64) { stack[0] = binary.LittleEndian.Uint64(r.inputAt(stack[0], 8)) })},
+	{contract.EnvOutputSet, guarded(outputSet)},
+	{contract.EnvErrorSet, guarded(errorSet)},
 
 	// An empty value is a block of no bytes. To go-pdk that is no value; a guest that distinguishes them must look at the offset.
-	{contract.EnvConfigGet, i64, i64, guarded(optional(busy, contract.Env.ConfigGet))},
-	{contract.EnvVarGet, i64, i64, guarded(varGet)},
-	{contract.EnvVarSet, i64x2, none, guarded(varSet)},
+	{contract.EnvConfigGet, guarded(optional(busy, contract.Env.ConfigGet))},
+	{contract.EnvVarGet, guarded(varGet)},
+	{contract.EnvVarSet, guarded(varSet)},
 
-	{contract.EnvGetLogLevel, none, i32, func(_ *run, stack []uint64) { stack[0] = uint64(contract.LevelInfo) }}, // the lowest at which PDKs should log
-	{contract.EnvLogTrace, i64, none, logAt(contract.LevelTrace)},
-	{contract.EnvLogDebug, i64, none, logAt(contract.LevelDebug)},
-	{contract.EnvLogInfo, i64, none, logAt(contract.LevelInfo)},
-	{contract.EnvLogWarn, i64, none, logAt(contract.LevelWarn)},
-	{contract.EnvLogError, i64, none, logAt(contract.LevelError)},
+	{contract.EnvGetLogLevel, func(_ *run, stack []uint64) { stack[0] = uint64(contract.LevelInfo) }}, // the lowest at which PDKs should log
+	{contract.EnvLogTrace, logAt(contract.LevelTrace)},
+	{contract.EnvLogDebug, logAt(contract.LevelDebug)},
+	{contract.EnvLogInfo, logAt(contract.LevelInfo)},
+	{contract.EnvLogWarn, logAt(contract.LevelWarn)},
+	{contract.EnvLogError, logAt(contract.LevelError)},
 }
 
 // alloc implements alloc(length) → offset of a block, or 0 for a length of 0, as Extism does: only the host makes empty blocks.

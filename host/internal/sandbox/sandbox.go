@@ -135,16 +135,19 @@ func (r *Runtime) Close(ctx context.Context) error {
 
 // provide instantiates the modules that guests import from. Package admission checks which functions a guest may import.
 func (r *Runtime) provide(ctx context.Context) error {
-	env := r.wazero.NewHostModuleBuilder(contract.ModuleEnv)
-	for _, f := range envFunctions {
-		env.NewFunctionBuilder().WithGoFunction(f.kernelFunction(), f.params, f.results).Export(f.name)
+	env, user := r.wazero.NewHostModuleBuilder(contract.ModuleEnv), r.wazero.NewHostModuleBuilder(contract.ModuleUser)
+	add := func(to wazero.HostModuleBuilder, module, name string, do api.GoFunc) {
+		t := admission.SignatureOf(admission.Import{Module: module, Name: name})
+		to.NewFunctionBuilder().WithGoFunction(do, []api.ValueType(t.Params), []api.ValueType(t.Results)).Export(name)
 	}
-	user := r.wazero.NewHostModuleBuilder(contract.ModuleUser)
+	for _, f := range envFunctions {
+		add(env, contract.ModuleEnv, f.name, f.kernelFunction())
+	}
 	for _, f := range blockFunctions {
-		user.NewFunctionBuilder().WithGoFunction(f.kernelFunction(), f.params, f.results).Export(f.name)
+		add(user, contract.ModuleUser, f.name, f.kernelFunction())
 	}
 	for _, f := range userFunctions {
-		user.NewFunctionBuilder().WithGoFunction(f.hostFunction(), f.params, f.results).Export(f.name)
+		add(user, contract.ModuleUser, f.name, f.hostFunction())
 	}
 	wasi := r.wazero.NewHostModuleBuilder(contract.ModuleWASI)
 	wasi_snapshot_preview1.NewFunctionExporter().ExportFunctions(wasi)

@@ -11,8 +11,8 @@ import (
 // blockFunctions copy between memory blocks and the guest's own memory: the Extism kernel needs a call for every eight bytes. They reach
 // nothing else, so they are not counted, like those of the kernel.
 var blockFunctions = []function{
-	{contract.UserBlockNew, i32x2, i64, func(r *run, stack []uint64) { stack[0] = put(r, r.own(stack[0], stack[1])) }}, // even an empty one
-	{contract.UserBlockRead, copy3, i64, blockRead},
+	{contract.UserBlockNew, func(r *run, stack []uint64) { stack[0] = put(r, r.own(stack[0], stack[1])) }}, // even an empty one
+	{contract.UserBlockRead, blockRead},
 }
 
 // blockRead implements block_read(block, address, room) → length of the block. It copies at most room bytes of the block.
@@ -34,32 +34,32 @@ func (r *run) own(address, length uint64) []byte {
 // userFunctions are Keywright's host functions. Package abi describes them. A parameter of offset 0 is an empty text. A result is
 // always a block, even an empty one, except where it may be 0.
 var userFunctions = []function{
-	{contract.UserTimeNow, none, i64, number(contract.Env.TimeNow)},
-	{contract.UserTimeMillis, none, i64, number(contract.Env.TimeMillis)},
-	{contract.UserClockOffset, none, i64, number(contract.Env.ClockOffset)},
-	{contract.UserRandom, i64, i64, random},
-	{contract.UserBody, none, i64, nullary(contract.Env.Body)},
-	{contract.UserBodyForm, none, i64, bodyForm},
-	{contract.UserChallenge, none, i64, nullary(contract.Env.Challenge)},
-	{contract.UserCompose, i64x2, i64, timed(compose)},
-	{contract.UserSecretGet, i64, i64, unary(busy, contract.Env.SecretGet)},
-	{contract.UserTokenRequest, i64, i64, unary(waits, contract.Env.TokenRequest)},
-	{contract.UserExchange, i64, i64, unary(waits, contract.Env.Exchange)},
-	{contract.UserCacheGet, i64, i64, optional(busy, contract.Env.CacheGet)},
-	{contract.UserCacheSet, i64x3, none, cacheSet},
-	{contract.UserCacheDrop, i64, i64, cacheDrop},
-	{contract.UserCounter, i64, i64, counter},
-	{contract.UserStateGet, i64, i64, optional(waits, contract.Env.StateGet)}, // which may wait for other calls that use the grant
-	{contract.UserJWTSign, i64, i64, timed(unary(usesKey, contract.Env.JWTSign))},
-	{contract.UserJWSSign, i64, i64, timed(unary(usesKey, contract.Env.JWSSign))},
-	{contract.UserEncode, i64x2, i64, dual(busy, (*run).data, contract.Env.Encode)},
-	{contract.UserDecode, i64x2, i64, dual(busy, (*run).text, contract.Env.Decode)},
-	{contract.UserDigest, i64x2, i64, timed(dual(busy, (*run).data, contract.Env.Digest))},
-	{contract.UserMAC, i64x3, i64, ternary((*run).data, contract.Env.MAC)},
-	{contract.UserSignSealed, i64x3, i64, timed(ternary((*run).text, contract.Env.SignSealed))},
-	{contract.UserPublicKey, i64x2, i64, dual(usesKey, (*run).text, contract.Env.PublicKey)},
-	{contract.UserSign, i64x2, i64, timed(dual(usesKey, (*run).data, contract.Env.Sign))},
-	{contract.UserReveal, i64, i64, unary(busy, contract.Env.Reveal)},
+	{contract.UserTimeNow, number(contract.Env.TimeNow)},
+	{contract.UserTimeMillis, number(contract.Env.TimeMillis)},
+	{contract.UserClockOffset, number(contract.Env.ClockOffset)},
+	{contract.UserRandom, random},
+	{contract.UserBody, nullary(contract.Env.Body)},
+	{contract.UserBodyForm, bodyForm},
+	{contract.UserChallenge, nullary(contract.Env.Challenge)},
+	{contract.UserCompose, timed(compose)},
+	{contract.UserSecretGet, unary(busy, contract.Env.SecretGet)},
+	{contract.UserTokenRequest, unary(waits, contract.Env.TokenRequest)},
+	{contract.UserExchange, unary(waits, contract.Env.Exchange)},
+	{contract.UserCacheGet, optional(busy, contract.Env.CacheGet)},
+	{contract.UserCacheSet, cacheSet},
+	{contract.UserCacheDrop, cacheDrop},
+	{contract.UserCounter, counter},
+	{contract.UserStateGet, optional(waits, contract.Env.StateGet)}, // which may wait for other calls that use the grant
+	{contract.UserJWTSign, timed(unary(usesKey, contract.Env.JWTSign))},
+	{contract.UserJWSSign, timed(unary(usesKey, contract.Env.JWSSign))},
+	{contract.UserEncode, dual(busy, (*run).data, contract.Env.Encode)},
+	{contract.UserDecode, dual(busy, (*run).text, contract.Env.Decode)},
+	{contract.UserDigest, timed(dual(busy, (*run).data, contract.Env.Digest))},
+	{contract.UserMAC, ternary((*run).data, contract.Env.MAC)},
+	{contract.UserSignSealed, timed(ternary((*run).text, contract.Env.SignSealed))},
+	{contract.UserPublicKey, dual(usesKey, (*run).text, contract.Env.PublicKey)},
+	{contract.UserSign, timed(dual(usesKey, (*run).data, contract.Env.Sign))},
+	{contract.UserReveal, unary(busy, contract.Env.Reveal)},
 }
 
 // texts are the types of texts and documents in methods of [contract.Env].
