@@ -32,22 +32,13 @@ const maxIdleConnsPerHost = 64
 // DefaultTimeout is the default of Policy.DialTimeout and Policy.HandshakeTimeout.
 const DefaultTimeout = 10 * time.Second
 
-// Policy configures which addresses may be dialled, and how: if zero, public ones, with the system's roots, and no proxy.
+// Policy configures which addresses may be dialled, and how: if zero, public ones, with the system's roots, and no proxy. The first
+// fields mean what those of host.Egress mean. The operator chose the proxy, so its own address is not checked. TLS is cloned.
 type Policy struct {
-	// AllowPrivate allows loopback, private and carrier NAT addresses, and neither link-local nor cloud metadata addresses.
 	AllowPrivate bool
-
-	// Allow are further addresses that may be dialled, of any kind. A cloud metadata address must stand there itself, not in a range.
-	Allow []netip.Prefix
-
-	// Proxy is the URL of the proxy for all connections. Its scheme is http, https, socks5 or socks5h. If it is nil,
-	// there is no proxy; the environment's proxies are never used. The proxy's own address is not checked, since the
-	// operator chose it. The proxy looks host names up, so the proxy has to refuse those of the operator's network. The
-	// Policy can only refuse addresses, and names of this machine, that are written in the URL.
-	Proxy *url.URL
-
-	// TLS configures roots and client certificates. It is cloned. MinVersion is at least TLS 1.2. InsecureSkipVerify is an error.
-	TLS *tls.Config
+	Allow        []netip.Prefix
+	Proxy        *url.URL
+	TLS          *tls.Config
 
 	// DialTimeout and HandshakeTimeout limit the time to connect and the time of the TLS handshake. 0 means
 	// DefaultTimeout. Only its context limits the time of a request as a whole.

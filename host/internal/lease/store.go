@@ -300,15 +300,8 @@ func (n *Node) Partition(parts ...string) [32]byte {
 	return n.hash(usePartition, list...)
 }
 
-// Rekeyed counts the values that [Node.Rekey] has seen.
-type Rekeyed struct {
-	// Sealed is the number of values that Rekey has sealed under the first state key.
-	Sealed int
-	// Current is the number of those that were sealed under it before.
-	Current int
-	// Unopened is the number of those that no state key opens. Rekey leaves them as they are.
-	Unopened int
-}
+// Rekeyed counts the values that [Node.Rekey] has seen. Its fields are those of host.Rekeyed.
+type Rekeyed struct{ Sealed, Current, Unopened int }
 
 // Rekey seals all values under the first state key. Nodes may go on meanwhile. Those whose first key is another one write
 // values under that, so all nodes get the new first key before, and Rekey is called again if some did not. When Sealed is 0,

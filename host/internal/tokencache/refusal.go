@@ -18,16 +18,11 @@ const (
 	longestWait = time.Hour
 )
 
-// Refusal is an answer of a token endpoint without a token.
+// Refusal is an answer of a token endpoint without a token. Status, Code, Problem and Offset are those of host.TokenError.
 type Refusal struct {
-	// Status is the HTTP status.
-	Status int
-	// Code is the error code of RFC 6749 section 5.2.
-	Code string
-	// Problem describes what is wrong with an answer that should have a token.
-	Problem string
-	// Offset is the time that the endpoint's clock was ahead of this one, or 0.
-	Offset time.Duration
+	Status        int
+	Code, Problem string
+	Offset        time.Duration
 	// Wait is the time until the endpoint may be asked again, and Age that since it answered, or another node said so.
 	Wait time.Duration
 	Age  time.Duration `json:"-"`
