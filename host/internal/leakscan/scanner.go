@@ -1,23 +1,10 @@
 // Package leakscan finds texts, such as credentials, in the answers of servers that repeat what they were sent. It
 // stops an answer that holds such a text.
 //
-// It finds a text in these forms: as it is; in UTF-16 if the text is ASCII; in Base64 with the standard or the URL alphabet, also as part
-// of the Base64 of longer data; and in hex. In each form, each character may be escaped or not, independently of the others:
-//
-//   - as in URLs and forms: %2F or %2f, or + for a space, encoded up to four times (%252F);
-//   - as in JSON, JavaScript and similar languages: \u002f or \u002F, \u{2f}, \x2f, \57, \n and so on, and a backslash
-//     before punctuation. There may be up to seven backslashes, as in JSON inside of JSON inside of JSON;
-//   - as in HTML: &#47;, &#x2f;, &amp; and so on, encoded up to four times (&amp;#47;). Without the semicolon they count as
-//     in browsers.
-//
-// Base64 may also be broken into lines of 32 characters or more, by LF, CRLF or CR with white space behind it. Each of
-// these characters may be escaped, too.
+// The comment of host.Connector.GuardedTransport lists the forms in which it finds a text, and those in which it does not. In each form,
+// each character may be escaped or not, independently of the others, so the package needs no list of each program's escaping rules.
 //
 // Characters of Base64 that also hold bits of other data, before or behind the text, are not part of the match.
-//
-// So the package needs no list of each program's escaping rules. It does not find a text in another case, in another character set, in
-// pieces, compressed, encrypted, or encoded twice, as in Base64 of Base64. Nor does it read the escapes of CSS, quoted-printable and other
-// notations, other named references of HTML, or a backslash before a letter that needs no escape.
 package leakscan
 
 import (
