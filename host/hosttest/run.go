@@ -163,7 +163,7 @@ func builtIn(wasm []byte) bool {
 // needs far less. failedTimeout does so if the test has failed in the sandbox.
 const callTimeout, failedTimeout = time.Minute, 3 * time.Second
 
-// lateTime limits the time of the host function in which a plugin is whose time is over. After it, the plugin is in code of its own.
+// lateTime limits the wait for a host function that a plugin has called before its time was over. After it, the plugin is in code of its own.
 const lateTime = 200 * time.Millisecond
 
 // native is a guest that runs a plugin as plain Go.
