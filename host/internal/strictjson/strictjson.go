@@ -83,26 +83,26 @@ func AppendMembers(dst []byte, members map[string]any) (_ []byte, err error) {
 	return appendMembers(dst, members, nil)
 }
 
-func appendMembers(dst []byte, members map[string]any, other appender) (_ []byte, err error) {
+func appendMembers(dst []byte, members map[string]any, leaf appender) (_ []byte, err error) {
 	var few [16]string
 	names := slices.AppendSeq(few[:0], maps.Keys(members))
 	slices.Sort(names)
 	for _, name := range names {
-		if dst, err = appendMember(dst, name, members[name], other); err != nil {
+		if dst, err = appendMember(dst, name, members[name], leaf); err != nil {
 			return nil, err
 		}
 	}
 	return append(dst, '}'), nil
 }
 
-func appendMember(dst []byte, name string, value any, other appender) (_ []byte, err error) {
+func appendMember(dst []byte, name string, value any, leaf appender) (_ []byte, err error) {
 	if dst[len(dst)-1] != '{' {
 		dst = append(dst, ',')
 	}
 	if dst, err = AppendString(dst, name); err != nil {
 		return nil, err
 	}
-	return AppendTree(append(dst, ':'), value, other)
+	return AppendTree(append(dst, ':'), value, leaf)
 }
 
 // appender appends the JSON of a value of a type of its own.
@@ -113,9 +113,9 @@ type appender = func(dst []byte, value any) ([]byte, error)
 // AppendValue returns an error for a string that is not UTF-8, a number that is not one of JSON, or any other type.
 func AppendValue(dst []byte, value any) ([]byte, error) { return AppendTree(dst, value, nil) }
 
-// AppendTree is like AppendValue, and also takes []Member, whose members have their order. If other is not nil, it appends values of
+// AppendTree is like AppendValue, and also takes []Member, whose members have their order. If leaf is not nil, it appends values of
 // any other type.
-func AppendTree(dst []byte, value any, other func(dst []byte, value any) ([]byte, error)) (_ []byte, err error) {
+func AppendTree(dst []byte, value any, leaf func(dst []byte, value any) ([]byte, error)) (_ []byte, err error) {
 	switch value := value.(type) {
 	case nil:
 		return append(dst, "null"...), nil
@@ -137,24 +137,24 @@ func AppendTree(dst []byte, value any, other func(dst []byte, value any) ([]byte
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			if dst, err = AppendTree(dst, element, other); err != nil {
+			if dst, err = AppendTree(dst, element, leaf); err != nil {
 				return nil, err
 			}
 		}
 		return append(dst, ']'), nil
 	case map[string]any:
-		return appendMembers(append(dst, '{'), value, other)
+		return appendMembers(append(dst, '{'), value, leaf)
 	case []Member:
 		dst = append(dst, '{')
 		for _, m := range value {
-			if dst, err = appendMember(dst, m.Name, m.Value, other); err != nil {
+			if dst, err = appendMember(dst, m.Name, m.Value, leaf); err != nil {
 				return nil, err
 			}
 		}
 		return append(dst, '}'), nil
 	}
-	if other != nil {
-		return other(dst, value)
+	if leaf != nil {
+		return leaf(dst, value)
 	}
 	return nil, fmt.Errorf("a value has the type %T, which JSON does not have", value)
 }
