@@ -118,17 +118,13 @@ func (n *Node) replace(ctx context.Context, key Key, token []byte) (previous []b
 // Standing says whether the token of a grant may be sent.
 type Standing byte
 
+// The standings.
 const (
-	// None is the standing if there is no grant.
-	None Standing = iota
-	// Good is the standing if the token may be sent.
-	Good
-	// Uncertain is the standing if nobody knows whether the token was redeemed. It may be sent again.
-	Uncertain
-	// Lost is the standing if the token may have been redeemed without an answer, and is not sent again.
-	Lost
-	// Refused is the standing if the server refused the token.
-	Refused
+	None      Standing = iota // there is no grant
+	Good                      // the token may be sent
+	Uncertain                 // nobody knows whether the token was redeemed; it may be sent again
+	Lost                      // the token may have been redeemed without an answer, and is not sent again
+	Refused                   // the server refused the token
 )
 
 // Condition is the condition of a grant.
@@ -183,12 +179,9 @@ func (r record) standing(hasLease bool) Standing {
 type mark byte
 
 const (
-	// ready marks a token that was not sent.
-	ready mark = iota
-	// intent marks a token that may have been sent. While the lease holds, it may be on its way.
-	intent
-	// rejected marks a token that the server does not take.
-	rejected
+	ready    mark = iota // the token was not sent
+	intent               // the token may have been sent; while the lease holds, it may be on its way
+	rejected             // the server does not take the token
 )
 
 // pastSeeds is the number of earlier seeds that a record remembers.
