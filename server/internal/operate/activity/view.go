@@ -101,13 +101,13 @@ func (v *View) Groups() (all []*Group) {
 	return all
 }
 
-// HideTenants leaves out the IDs of tenants, for those who may not read them.
-func (v *View) HideTenants() {
+// Hide leaves out the tenants that are not visible, for operators who may not see them.
+func (v *View) Hide(visible func(tenant string) bool) {
 	for _, s := range v.summaries {
 		for _, g := range s.Groups {
-			g.Tenants = nil
+			g.Tenants = slices.DeleteFunc(g.Tenants, func(tenant string) bool { return !visible(tenant) })
 			for i, example := range g.Examples {
-				g.Examples[i] = example.WithoutTenant()
+				g.Examples[i] = example.Hide(visible)
 			}
 		}
 	}
@@ -116,13 +116,17 @@ func (v *View) HideTenants() {
 // owner matches the owner of a secret in a message.
 var owner = regexp.MustCompile(`\b(tenants?|users)[ /][^/\s'"]+`)
 
-// WithoutTenant returns a copy of the failure without the ID of its tenant, also in its texts, and without that of a user there.
-func (f *Failure) WithoutTenant() *Failure {
-	c := *f
+// Hide returns the failure without its tenant and its user, unless the tenant is visible.
+func (f *Failure) Hide(visible func(tenant string) bool) *Failure {
+	if visible(f.Tenant) {
+		return f
+	}
 	id := cmp.Or(f.Tenant, "\x00")
 	names := strings.NewReplacer(id, "…", strings.ToLower(id), "…") // a host name has no capitals
-	c.Tenant, c.Cause, c.Remedy = "", owner.ReplaceAllString(names.Replace(f.Cause), "$1/…"), owner.ReplaceAllString(names.Replace(f.Remedy), "$1/…")
-	return &c
+	hide := func(text string) string { return owner.ReplaceAllString(names.Replace(text), "$1/…") }
+	public := *f
+	public.Tenant, public.Cause, public.Remedy = "", hide(f.Cause), hide(f.Remedy)
+	return &public
 }
 
 // Minute counts the requests of the last minute of a report.
@@ -164,17 +168,17 @@ func (s *Summary) add(r *Report, c *Connector, now time.Time) {
 		}
 	}
 	for i, n := range c.Latency {
-		s.times[min(max(0, min(c.LeastLatency, buckets))+i, buckets-1)] += uint64(n)
+		s.times[min(max(0, c.LeastLatency)+i, buckets-1)] += uint64(n)
 	}
 	s.health = append(s.health, c.Health)
 	s.Waiting.union(c.Waiting)
 	s.expires, s.closed = max(s.expires, c.Expires), max(s.closed, c.Closed)
-	for _, g := range c.Groups[:min(len(c.Groups), maxGroups)] {
-		if g == nil || len(g.Examples) == 0 || slices.Contains(g.Examples, nil) { // it is damaged
-			continue
-		}
+	for _, g := range c.Groups {
 		i := slices.IndexFunc(s.Groups, func(o *Group) bool { return o.ID == g.ID })
-		if i < 0 {
+		switch {
+		case len(g.Examples) == 0: // it is damaged
+			continue
+		case i < 0:
 			i, s.Groups = len(s.Groups), append(s.Groups, newGroup(g.ID, c.Name))
 		}
 		s.Groups[i].merge(g, r.Node, minutes, hours)
@@ -218,7 +222,7 @@ func combined(nodes []Health) (all Health) {
 	if len(nodes) == 1 {
 		return nodes[0]
 	}
-	slices.SortFunc(nodes, func(a, b Health) int { return int(b.Failure - a.Failure) })
+	slices.SortFunc(nodes, func(a, b Health) int { return cmp.Compare(b.Failure, a.Failure) })
 	for _, h := range nodes {
 		all.Success, all.Failure = max(all.Success, h.Success), max(all.Failure, h.Failure)
 	}

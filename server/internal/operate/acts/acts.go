@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/http"
 	"regexp"
 	"sync"
 	"time"
 
+	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/internal/operate/login"
 	"github.com/keywright/keywright/server/internal/operate/records"
 	"github.com/keywright/keywright/server/internal/serve/audit"
@@ -36,6 +39,15 @@ type Act struct {
 
 // Done is the outcome of an act that succeeded.
 const Done = "done"
+
+// Of returns an act of the operator of a request.
+func Of(r *http.Request, act, target string) Act {
+	address, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		address = r.RemoteAddr
+	}
+	return Act{Who: login.OperatorOf(r.Context()).Name, Address: address, Act: act, Target: host.Printable(target)}
+}
 
 // Config configures a [Log].
 type Config struct {
@@ -69,12 +81,32 @@ var table = records.Table[Act]{
 	Tags: func(a Act) [statedb.Tags][]string { return [statedb.Tags][]string{{a.Who}, {a.Act}, {a.Target}} },
 }
 
-// Begin writes an act that is about to be done. If it returns an error, the act must not be done: nobody would know of it. The caller calls
-// end with [Done], or with why the act was not done.
+// ErrUnrecorded is the error for an act that was not done, because nobody would know of it.
+var ErrUnrecorded = errors.New("nothing was done, because neither the audit log nor the store of state can record it: try again later")
+
+// Do records an act, does it, and records its outcome. If the error is [ErrUnrecorded], do was not called.
+func (l *Log) Do(ctx context.Context, a Act, do func() error) error {
+	end, err := l.Begin(ctx, a)
+	if err != nil {
+		return err
+	}
+	switch err = do(); {
+	case errors.Is(err, host.ErrNotRevoked):
+		end("done, not revoked")
+	case err != nil:
+		end("failed")
+	default:
+		end(Done)
+	}
+	return err
+}
+
+// Begin writes an act that is about to be done. If it returns an error, the act must not be done. The caller calls end with [Done], or with
+// why the act was not done.
 func (l *Log) Begin(ctx context.Context, a Act) (end func(outcome string), err error) {
 	a.ID, a.Time, a.Node = rand.Text(), l.config.Clock(), l.config.Node
 	if err := l.write(ctx, a, true); err != nil {
-		return nil, fmt.Errorf("nothing was done, because it cannot be recorded: %w", err)
+		return nil, fmt.Errorf("%w: %w", ErrUnrecorded, err)
 	}
 	return func(outcome string) {
 		a.Outcome = outcome
@@ -159,24 +191,23 @@ func (l *Log) List(ctx context.Context, f Filter, cursor string, limit int) (all
 	return all, next, err
 }
 
-// ErrPeople is the error for a filter that an operator may not use.
-var ErrPeople = errors.New("who and target need the right people, for all tenants: without it, a token may look for its own acts")
+// ErrForbidden is the error for a filter by which an operator could guess what others do.
+var ErrForbidden = errors.New("who and target need the right people, for all tenants: others may look for their own acts")
 
-var targetTenant = regexp.MustCompile(`^tenant [^/]+`)
+var tenant = regexp.MustCompile(`^tenant [^/]+`)
 
-// ListFor is like List, for an operator. Acts of others are without who did them, from where and for which tenant, unless the operator has the
-// right [login.People]. With that right for one tenant, they are left out, because they may be about other tenants.
-func (l *Log) ListFor(ctx context.Context, o *login.Operator, f Filter, cursor string, limit int) (all []Act, next string, err error) {
+// ListFor is List for an operator. Without the right to see people, acts of others have no name and no tenant.
+func (l *Log) ListFor(ctx context.Context, o *login.Operator, f Filter, cursor string, limit int) ([]Act, string, error) {
 	if o.Tenant != "" && f.Who == "" {
-		f.Who = o.Name
+		f.Who = o.Name // acts of others may be about other tenants
 	}
 	if !o.AllowsIn(login.People, "") && (f.Who != "" && f.Who != o.Name || f.Target != "") {
-		return nil, "", ErrPeople
+		return nil, "", ErrForbidden
 	}
-	all, next, err = l.List(ctx, f, cursor, limit)
+	all, next, err := l.List(ctx, f, cursor, limit)
 	for i := range all {
 		if a := &all[i]; !o.Allows(login.People) && a.Who != o.Name {
-			a.Who, a.Address, a.Target = "…", "", targetTenant.ReplaceAllString(a.Target, "tenant …")
+			a.Who, a.Address, a.Target = "…", "", tenant.ReplaceAllString(a.Target, "tenant …")
 		}
 	}
 	return all, next, err

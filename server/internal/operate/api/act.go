@@ -34,11 +34,8 @@ func (s *server) acts(ctx context.Context, in *struct {
 	Act    string `query:"act"`
 	Target string `query:"target" doc:"It needs the right people."`
 },
-) (l list[acts.Act], err error) {
+) (list[acts.Act], error) {
 	all, next, err := s.Acts.ListFor(ctx, login.OperatorOf(ctx), acts.Filter{Who: in.Who, Act: in.Act, Target: in.Target}, in.Cursor, in.Limit)
-	if errors.Is(err, acts.ErrPeople) {
-		return l, refuse(http.StatusForbidden, "%v", err)
-	}
 	return list[acts.Act]{Items: append([]acts.Act{}, all...), Next: next}, err
 }
 
@@ -58,14 +55,14 @@ func (s *server) connections(ctx context.Context, in *struct {
 	if err = checkTenant(ctx, login.People, f.Tenant); err != nil {
 		return l, err
 	}
-	return l, s.act(ctx, "look", f.Connector, func(string) error {
+	return l, s.act(ctx, "look", f.Connector, func() error {
 		all, next, err := s.Connections.List(ctx, f, in.Cursor, in.Limit)
 		l.Items, l.Next = append([]connections.Connection{}, all...), next
 		return err
 	})
 }
 
-// endings says how connections endings.
+// endings says how many connections have ended.
 type endings struct {
 	Revoked bool `json:"revoked" doc:"If it is false, an authorization server may still accept a grant, which the gateway has forgotten."`
 	Number  int  `json:"ended"`
@@ -74,17 +71,15 @@ type endings struct {
 }
 
 // end ends a connection.
-func (s *server) end(ctx context.Context, one *connections.Connection, sum *endings) error {
-	return s.act(ctx, "end", one.Connector+" "+one.ID, func(string) error {
-		err := s.Connections.End(ctx, *one)
-		if errors.Is(err, host.ErrNotRevoked) {
-			sum.Revoked, err = false, nil
-		}
-		if err == nil {
-			sum.Number++
-		}
-		return err
-	})
+func (s *server) end(ctx context.Context, one connections.Connection, sum *endings) error {
+	err := s.act(ctx, "end", one.Connector+" "+one.ID, func() error { return s.Connections.End(ctx, one) })
+	if errors.Is(err, host.ErrNotRevoked) {
+		sum.Revoked, err = false, nil
+	}
+	if err == nil {
+		sum.Number++
+	}
+	return err
 }
 
 func (s *server) endConnection(ctx context.Context, in *struct {
@@ -99,7 +94,7 @@ func (s *server) endConnection(ctx context.Context, in *struct {
 		return sum, err
 	}
 	sum.Revoked = true
-	return sum, s.end(ctx, &one, &sum)
+	return sum, s.end(ctx, one, &sum)
 }
 
 func (s *server) endConnections(ctx context.Context, in *struct {
@@ -123,9 +118,8 @@ func (s *server) endConnections(ctx context.Context, in *struct {
 	}
 	all, next, err := s.Connections.List(ctx, f, "", perRequest)
 	sum.Revoked, sum.More = true, next != ""
-	for i := range all {
-		failure := s.end(ctx, &all[i], &sum)
-		if denial, ok := errors.AsType[huma.StatusError](failure); ok && denial.GetStatus() == http.StatusServiceUnavailable {
+	for _, one := range all {
+		if failure := s.end(ctx, one, &sum); errors.Is(failure, acts.ErrUnrecorded) {
 			return sum, failure // the others cannot be recorded, either
 		}
 	}
@@ -165,22 +159,22 @@ type changed struct {
 }
 
 // change changes a text of a tenant. It is in no answer, log or act.
-func (s *server) change(ctx context.Context, act, kind string, n TextName, do func(who string) error) (c changed, err error) {
+func (s *server) change(ctx context.Context, act, kind string, n TextName, do func(author string) error) (c changed, err error) {
 	if err = checkTenant(ctx, login.Act, n.Tenant); err == nil {
-		err = s.act(ctx, act, "tenant "+n.Tenant+"/"+kind+" "+n.Name, do)
+		err = s.act(ctx, act, "tenant "+n.Tenant+"/"+kind+" "+n.Name, func() error { return do(login.OperatorOf(ctx).Name) })
 	}
 	return changed{err == nil}, err
 }
 
 func (s *server) setText(kind string) func(context.Context, *textValue) (changed, error) {
 	return func(ctx context.Context, in *textValue) (changed, error) {
-		return s.change(ctx, "set", kind, in.TextName, func(who string) error { return s.Tenants.Set(ctx, in.Tenant, kind, in.Name, in.Body.Value, who) })
+		return s.change(ctx, "set", kind, in.TextName, func(author string) error { return s.Tenants.Set(ctx, in.Tenant, kind, in.Name, in.Body.Value, author) })
 	}
 }
 
 func (s *server) removeText(kind string) func(context.Context, *TextName) (changed, error) {
 	return func(ctx context.Context, in *TextName) (changed, error) {
-		return s.change(ctx, "remove", kind, *in, func(who string) error { return s.Tenants.Remove(ctx, in.Tenant, kind, in.Name, who) })
+		return s.change(ctx, "remove", kind, *in, func(author string) error { return s.Tenants.Remove(ctx, in.Tenant, kind, in.Name, author) })
 	}
 }
 
@@ -207,7 +201,7 @@ func (s *server) link(ctx context.Context, in *struct{ Body LinkRequest }) (l li
 	if err != nil {
 		return l, err
 	}
-	return l, s.act(ctx, "link", "", func(string) (err error) {
+	return l, s.act(ctx, "link", "", func() (err error) {
 		l.Expires = s.Clock().Add(LinkTime)
 		l.URL, err = s.Link(ctx, in.Body)
 		return err
@@ -246,7 +240,7 @@ func (s *server) check(ctx context.Context, in *struct {
 	RawBody []byte `contentType:"application/yaml"`
 },
 ) (r CheckResult, err error) {
-	return r, s.act(ctx, "check", "", func(string) error {
+	return r, s.act(ctx, "check", "", func() error {
 		s.checking.Lock()
 		defer s.checking.Unlock()
 		r, err = s.Check(ctx, bytes.Clone(in.RawBody))
@@ -256,7 +250,7 @@ func (s *server) check(ctx context.Context, in *struct {
 
 func (s *server) reload(ctx context.Context, _ *struct{}) (c Configuration, err error) {
 	if err = checkTenant(ctx, login.Act, ""); err == nil {
-		err = s.act(ctx, "reload", "", func(string) error {
+		err = s.act(ctx, "reload", "", func() error {
 			if err := s.Reload(ctx); err != nil {
 				return fmt.Errorf("the one before stays in use: %w", err)
 			}
@@ -279,14 +273,14 @@ func (s *server) addTest(route, summary string, rights ...login.Right) {
 	s.api.Adapter().Handle(&o, o.Middlewares.Handler(func(c huma.Context) {
 		r, w := humago.Unwrap(c)
 		var result *recorded
-		err := s.act(r.Context(), "test", r.PathValue("permalink"), func(string) error {
+		_ = s.act(r.Context(), "test", r.PathValue("permalink"), func() error {
 			if result = record(c, r, func(c huma.Context) { r, w := humago.Unwrap(c); s.Test.ServeHTTP(w, r) }); result.status >= http.StatusBadRequest {
 				return refuse(result.status, "refused")
 			}
 			return nil
 		})
 		if result == nil {
-			_ = huma.WriteErr(s.api, c, http.StatusServiceUnavailable, err.Error())
+			_ = huma.WriteErr(s.api, c, http.StatusServiceUnavailable, acts.ErrUnrecorded.Error())
 			return
 		}
 		result.send(w)

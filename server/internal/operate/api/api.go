@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"path"
 	"reflect"
@@ -176,7 +175,8 @@ func (s *server) allow(rights []login.Right) func(huma.Context, func(huma.Contex
 	}
 }
 
-type addressKey struct{}
+// actKey is the key of the [acts.Act] of a request, without a verb.
+type actKey struct{}
 
 // ServeHTTP answers a request. Cookies do not count, so that no page of another site can have a browser do something here.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -185,8 +185,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.write(w, http.StatusUnauthorized, "the API takes a token in the header Authorization alone: send Authorization: Bearer TOKEN")
 		return
 	}
-	address, _, _ := net.SplitHostPort(r.RemoteAddr)
-	s.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), addressKey{}, address)))
+	s.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), actKey{}, acts.Of(r, "", ""))))
 }
 
 func (s *server) write(w http.ResponseWriter, status int, text string) {
@@ -202,6 +201,10 @@ func refuse(status int, format string, args ...any) error {
 // problem returns an error for an operator.
 func problem(err error) error {
 	switch {
+	case errors.Is(err, acts.ErrUnrecorded):
+		return refuse(http.StatusServiceUnavailable, "%v", acts.ErrUnrecorded)
+	case errors.Is(err, acts.ErrForbidden):
+		return refuse(http.StatusForbidden, "%v", err)
 	case errors.Is(err, records.ErrCursor):
 		return refuse(http.StatusBadRequest, "cursor: %v", err)
 	case errors.Is(err, statedb.ErrUnreachable), errors.Is(err, state.ErrUnavailable):
@@ -231,20 +234,12 @@ func plain(_ huma.Context, _ string, v any) (any, error) {
 }
 
 // act does an act of the operator once it has been recorded.
-func (s *server) act(ctx context.Context, what, target string, do func(who string) error) error {
-	a := acts.Act{Who: login.OperatorOf(ctx).Name, Act: what, Target: host.Printable(target)}
-	a.Address, _ = ctx.Value(addressKey{}).(string)
-	end, err := s.Acts.Begin(ctx, a)
-	if err != nil {
-		return refuse(http.StatusServiceUnavailable, "nothing was done, because neither the audit log nor the store of state can record it: send the request again later")
+func (s *server) act(ctx context.Context, what, target string, do func() error) error {
+	a, _ := ctx.Value(actKey{}).(acts.Act)
+	a.Act, a.Target = what, host.Printable(target)
+	err := s.Acts.Do(ctx, a, do)
+	if err == nil || errors.Is(err, host.ErrNotRevoked) || errors.Is(err, acts.ErrUnrecorded) || errors.As(problem(err), new(huma.StatusError)) {
+		return err // add makes a problem of it
 	}
-	if err = problem(do(a.Who)); err == nil {
-		end(acts.Done)
-		return nil
-	}
-	end("failed")
-	if !errors.As(err, new(huma.StatusError)) {
-		return refuse(http.StatusUnprocessableEntity, "%s", host.Printable(err.Error()))
-	}
-	return err
+	return refuse(http.StatusUnprocessableEntity, "%s", host.Printable(err.Error()))
 }

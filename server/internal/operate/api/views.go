@@ -60,7 +60,7 @@ type node struct {
 }
 
 func (s *server) nodes(ctx context.Context, in *Page) (list[node], error) {
-	view, note := s.View(ctx)
+	view, note := s.view(ctx)
 	return paged(*in, view.Reports, note, func(r *activity.Report) node {
 		return node{r.Node, r.Version, r.SHA256, r.Started, r.Time, r.Offset.Seconds(), r.Store, r.Minute()}
 	})
@@ -88,30 +88,27 @@ type cause struct {
 	Requests    []string  `json:"requests" doc:"The request ids of the last ones, the newest first."`
 }
 
-func causeFor(o *login.Operator) func(*activity.Group) cause {
-	return func(g *activity.Group) cause {
-		names := slices.DeleteFunc(slices.Clone(g.Tenants), func(tenant string) bool { return !o.AllowsIn(login.People, tenant) })
-		c := cause{
-			ID: g.ID, Connector: g.Connector, First: g.First, Last: g.Last, Total: g.Total, QuarterHour: g.Lately(), Day: g.Day(),
-			Users: len(g.Users.Hashes), MoreUsers: g.Users.More, Tenants: names, Nodes: g.Nodes, Requests: []string{},
-		}
-		for _, f := range slices.Backward(g.Examples) {
-			public := shownTo(o, f)
-			c.Stage, c.Problem, c.Status, c.Code = f.Stage, f.Problem, f.UpstreamStatus, f.Code // those of all in the group
-			c.Cause, c.Remedy, c.Requests = public.Cause, public.Remedy, slices.Insert(c.Requests, 0, f.RequestID)
-		}
-		return c
+func causeOf(g *activity.Group) cause {
+	c := cause{
+		ID: g.ID, Connector: g.Connector, First: g.First, Last: g.Last, Total: g.Total, QuarterHour: g.Lately(), Day: g.Day(),
+		Users: len(g.Users.Hashes), MoreUsers: g.Users.More, Tenants: g.Tenants, Nodes: g.Nodes, Requests: []string{},
 	}
+	for _, f := range g.Examples {
+		c.Requests = append(c.Requests, f.RequestID)
+	}
+	if len(g.Examples) > 0 {
+		f := g.Examples[0]
+		c.Stage, c.Problem, c.Status, c.Code = f.Stage, f.Problem, f.UpstreamStatus, f.Code // those of all in the group
+		c.Cause, c.Remedy = f.Cause, f.Remedy
+	}
+	return c
 }
 
-// shownTo returns a failure without what an operator may not read of the tenant and the user.
-func shownTo(o *login.Operator, f *activity.Failure) activity.Failure {
-	public := *f
-	if !o.AllowsIn(login.People, f.Tenant) {
-		public = *f.WithoutTenant()
-	}
-	public.Way = append([]activity.Step{}, f.Way...)
-	return public
+// view returns what the operator may see of all nodes.
+func (s *server) view(ctx context.Context) (*activity.View, string) {
+	view, note := s.View(ctx)
+	view.Hide(login.OperatorOf(ctx).Sees)
+	return view, note
 }
 
 type connectorState struct {
@@ -139,9 +136,9 @@ type row struct {
 	permalink string
 }
 
-func (r row) state(o *login.Operator, causes int) connectorState {
+func (r row) state(causes int) connectorState {
 	d := r.Definition()
-	groups, _ := paged(Page{Limit: causes}, r.Groups, "", causeFor(o))
+	groups, _ := paged(Page{Limit: causes}, r.Groups, "", causeOf)
 	return connectorState{Permalink: d.Permalink, Name: d.Name, Type: d.Auth.Type(), State: string(r.State), Since: r.Since, Minute: r.Minute, QuarterHour: r.Lately, P99Seconds: r.P99.Seconds(), Causes: groups.Items, Nodes: r.Nodes}
 }
 
@@ -157,7 +154,7 @@ func (s *server) connectors(ctx context.Context, in *struct {
 },
 ) (list[connectorState], error) {
 	const shownCauses = 3
-	view, note := s.View(ctx)
+	view, note := s.view(ctx)
 	var rows []row
 	for _, c := range s.Set().Connectors {
 		d := c.Definition()
@@ -172,7 +169,7 @@ func (s *server) connectors(ctx context.Context, in *struct {
 	slices.SortFunc(rows, func(a, b row) int {
 		return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.permalink, b.permalink))
 	})
-	return paged(in.Page, rows, note, func(r row) connectorState { return r.state(login.OperatorOf(ctx), shownCauses) })
+	return paged(in.Page, rows, note, func(r row) connectorState { return r.state(shownCauses) })
 }
 
 func (s *server) connector(ctx context.Context, in *struct {
@@ -183,9 +180,9 @@ func (s *server) connector(ctx context.Context, in *struct {
 	if err != nil {
 		return state, refuse(http.StatusNotFound, "%s", host.Printable(err.Error()))
 	}
-	view, _ := s.View(ctx)
+	view, _ := s.view(ctx)
 	r, d := row{Connector: c, Summary: view.Summary(in.Permalink)}, c.Definition()
-	state = r.state(login.OperatorOf(ctx), len(r.Groups))
+	state = r.state(len(r.Groups))
 	state.Origin, state.Methods, state.Paths, state.Secrets = c.BaseURL().Scheme+"://"+c.BaseURL().Host, d.Methods, d.Paths, c.Secrets()
 	return state, nil
 }
@@ -195,12 +192,12 @@ func (s *server) failures(ctx context.Context, in *struct {
 	Connector string `query:"connector"`
 },
 ) (list[cause], error) {
-	view, note := s.View(ctx)
+	view, note := s.view(ctx)
 	groups := view.Groups()
 	if in.Connector != "" {
 		groups = view.Summary(in.Connector).Groups
 	}
-	return paged(in.Page, groups, note, causeFor(login.OperatorOf(ctx)))
+	return paged(in.Page, groups, note, causeOf)
 }
 
 func (s *server) request(ctx context.Context, in *struct {
@@ -214,7 +211,9 @@ func (s *server) request(ctx context.Context, in *struct {
 	if err != nil {
 		return public, err
 	}
-	return shownTo(login.OperatorOf(ctx), found), nil
+	public = *found.Hide(login.OperatorOf(ctx).Sees)
+	public.Way = append([]activity.Step{}, public.Way...) // no list is null
+	return public, nil
 }
 
 // Configuration says which file is in use, and what waits.

@@ -3,7 +3,6 @@ package console
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -117,16 +116,22 @@ func (c *Console) ask(view *connectionsView, operator *login.Operator, r *http.R
 		}
 		view.Done = done
 	}
-	endLook, err := c.config.Acts.Begin(r.Context(), actOf(operator, r, "look", "connections"))
-	if err != nil {
-		return &failure{http.StatusServiceUnavailable, "", err.Error()}
+	err := c.config.Acts.Do(r.Context(), acts.Of(r, "look", "connections"), func() (err error) {
+		view.Found, view.Cursor, err = c.config.Connections.List(r.Context(), view.Filter, value("after"), pageSize)
+		return err
+	})
+	if errors.Is(err, acts.ErrUnrecorded) {
+		return away(err)
 	}
-	defer endLook(acts.Done)
-	view.Found, view.Cursor, err = c.config.Connections.List(r.Context(), view.Filter, value("after"), pageSize)
 	if err != nil {
 		view.Problem = host.Printable(err.Error())
 	}
 	return nil
+}
+
+// away returns the page for a store that does not answer.
+func away(err error) error {
+	return &failure{http.StatusServiceUnavailable, "", host.Printable(err.Error())}
 }
 
 // end ends the connection with an ID, and says what was done.
@@ -134,33 +139,21 @@ func (c *Console) end(operator *login.Operator, r *http.Request, id string) (str
 	one, ok, err := c.config.Connections.Get(r.Context(), id)
 	switch {
 	case err != nil:
-		return "", &failure{http.StatusServiceUnavailable, "", host.Printable(err.Error())}
+		return "", away(err)
 	case !ok || !operator.AllowsIn(login.Act, one.Tenant):
 		return "", &failure{http.StatusNotFound, "", "there is no such connection, or this operator may not end it"}
 	}
-	end, err := c.config.Acts.Begin(r.Context(), actOf(operator, r, "end", one.Connector+" "+id))
-	if err != nil {
-		return "", &failure{http.StatusServiceUnavailable, "", err.Error()}
-	}
-	switch err := c.config.Connections.End(r.Context(), one); {
+	err = c.config.Acts.Do(r.Context(), acts.Of(r, "end", one.Connector+" "+id), func() error { return c.config.Connections.End(r.Context(), one) })
+	done := fmt.Sprintf("The connection of %s to %s has ended.", one.User, one.Connector)
+	switch {
+	case errors.Is(err, acts.ErrUnrecorded):
+		return "", away(err)
 	case errors.Is(err, host.ErrNotRevoked):
-		end("done, not revoked")
-		return fmt.Sprintf("The connection of %s to %s has ended. The authorization server may still hold it: revoke it there.", one.User, one.Connector), nil
+		return done + " The authorization server may still hold it: revoke it there.", nil
 	case err != nil:
-		end("failed")
 		return "", &failure{http.StatusBadGateway, "The connection goes on", host.Printable(err.Error())}
 	}
-	end(acts.Done)
-	return fmt.Sprintf("The connection of %s to %s has ended.", one.User, one.Connector), nil
-}
-
-// actOf returns an act of an operator.
-func actOf(operator *login.Operator, r *http.Request, act, target string) acts.Act {
-	address, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		address = r.RemoteAddr
-	}
-	return acts.Act{Who: operator.Name, Address: address, Act: act, Target: target}
+	return done, nil
 }
 
 type actsView struct {

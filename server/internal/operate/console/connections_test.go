@@ -1,9 +1,15 @@
 package console_test
 
 import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -13,6 +19,7 @@ import (
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/operate/acts"
+	"github.com/keywright/keywright/server/internal/operate/login"
 )
 
 // post sends a form to the page of connections.
@@ -92,5 +99,28 @@ func TestActsShown(t *testing.T) {
 	}
 	if rows := strings.Count(w.get(next[1]).body, "<tr>"); rows != 1+11 {
 		t.Errorf("the second page has %d rows", rows)
+	}
+}
+
+// A page for an operator without the right people names no user and no tenant, neither in acts nor in causes.
+func TestPagesWithoutPeople(t *testing.T) {
+	w := newWorld(t, withToken)
+	w.failed(errors.New("the secret tenants/acme/crm is missing, also in users/ann/crm"), "template", func(e *gateway.Event) {
+		e.ID, e.Tenant, e.User = strings.Repeat("0a", 16), "acme", "ann"
+	})
+	w.acts.Note(t.Context(), acts.Act{Who: "ann", Address: "192.0.2.9", Act: "set", Target: "tenant acme/secret crm", Outcome: acts.Done})
+	dir, token := t.TempDir(), "a token that may read, and no more"
+	testworld.Check(t, os.WriteFile(filepath.Join(dir, "ci"), fmt.Appendf(nil, "sha256:%x\nread\n", sha256.Sum256([]byte(token))), 0o600))
+	guarded := testworld.Must(login.New(login.Config{TokensDir: dir, Logger: slog.New(slog.DiscardHandler)}))(t).Guard(w.console)
+	for _, path := range []string{"/", "/connectors/crm", "/failures", "/requests/" + strings.Repeat("0a", 16), "/acts"} {
+		r := httptest.NewRequest(http.MethodGet, "http://localhost"+path, http.NoBody)
+		r.Header.Set("Authorization", "Bearer "+token)
+		page := httptest.NewRecorder()
+		guarded.ServeHTTP(page, r)
+		for _, name := range []string{"acme", "ann", "192.0.2.9"} {
+			if text := plain(page.Body.String()); page.Code != http.StatusOK || regexp.MustCompile(`\b`+name+`\b`).MatchString(text) {
+				t.Errorf("%s is %d and names %s: %s", path, page.Code, name, text)
+			}
+		}
 	}
 }

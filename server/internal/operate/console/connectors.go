@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -17,7 +18,6 @@ import (
 	"github.com/keywright/keywright/server/internal/operate/activity"
 	"github.com/keywright/keywright/server/internal/operate/acts"
 	"github.com/keywright/keywright/server/internal/operate/explain"
-	"github.com/keywright/keywright/server/internal/operate/login"
 	"github.com/keywright/keywright/server/internal/trial"
 )
 
@@ -128,13 +128,15 @@ func (c *Console) test(s *State, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	end, err := c.config.Acts.Begin(r.Context(), actOf(login.OperatorOf(r.Context()), r, "test", connector.Definition().Permalink))
-	if err != nil {
-		return nil, &failure{http.StatusServiceUnavailable, "", err.Error()}
-	}
-	defer end(acts.Done)
-	result, err := trial.Run(r.Context(), c.config.Gateway, connector.Definition().Permalink, form)
-	if err != nil {
+	var result *trial.Result
+	err = c.config.Acts.Do(r.Context(), acts.Of(r, "test", connector.Definition().Permalink), func() error {
+		result, err = trial.Run(r.Context(), c.config.Gateway, connector.Definition().Permalink, form)
+		return err
+	})
+	switch {
+	case errors.Is(err, acts.ErrUnrecorded):
+		return nil, away(err)
+	case err != nil:
 		return nil, &failure{http.StatusBadRequest, "", host.Printable(err.Error())}
 	}
 	event := result.Event.(gateway.Event)

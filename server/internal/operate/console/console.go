@@ -146,9 +146,7 @@ func (c *Console) handler(p *page) http.Handler {
 		state.view, state.note = activity.Merge(reports, c.config.Clock()), note
 		view, err := any(nil), error(nil)
 		o := login.OperatorOf(r.Context())
-		if !o.AllowsIn(login.People, "") {
-			state.view.HideTenants()
-		}
+		state.view.Hide(o.Sees)
 		if o.Allows(cmp.Or(p.right, login.Read)) {
 			view, err = p.view(c, &state, r)
 		} else {

@@ -47,10 +47,7 @@ func (c *Console) request(_ *State, r *http.Request) (any, error) {
 		return nil, &failure{http.StatusNotFound, "No failure", fmt.Sprintf(
 			"there is no failure with this id %s: the request succeeded, or it was the 21st of its kind in that minute, or it is older; the log line is request_id=%s", where, host.Printable(id))}
 	}
-	if !login.OperatorOf(r.Context()).AllowsIn(login.People, "") {
-		f = f.WithoutTenant()
-	}
-	return f, nil
+	return f.Hide(login.OperatorOf(r.Context()).Sees), nil
 }
 
 // findRequest leads to the page of the request id that a form names.

@@ -56,10 +56,13 @@ func (o *Operator) AllowsIn(right Right, tenant string) bool {
 	return o.Allows(right) && (o.Tenant == "" || o.Tenant == tenant)
 }
 
+// Sees reports whether the operator may see a tenant, and its users.
+func (o *Operator) Sees(tenant string) bool { return o.AllowsIn(People, tenant) }
+
 type operatorKey struct{}
 
 // OperatorOf returns the operator of a request that has passed a Guard. Without a login, all who reach the listener are on this machine,
-// and has all rights.
+// and have all rights.
 func OperatorOf(ctx context.Context) *Operator {
 	if o, ok := ctx.Value(operatorKey{}).(*Operator); ok {
 		return o

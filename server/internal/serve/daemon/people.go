@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
-	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -20,7 +19,6 @@ import (
 	"github.com/keywright/keywright/server/internal/operate/activity"
 	"github.com/keywright/keywright/server/internal/operate/acts"
 	"github.com/keywright/keywright/server/internal/operate/connections"
-	"github.com/keywright/keywright/server/internal/operate/login"
 	"github.com/keywright/keywright/server/internal/operate/nodes"
 	"github.com/keywright/keywright/server/internal/operate/records"
 	"github.com/keywright/keywright/server/internal/operate/tenants"
@@ -131,25 +129,25 @@ func (d *daemon) connector(permalink string) *gateway.Connector {
 
 // acted records a login, a refused one, or a logout.
 func (p *people) acted(r *http.Request, who, act string, ok bool) {
-	switch {
-	case ok:
-		p.acts.Note(r.Context(), acts.Act{Who: who, Address: addressOf(r), Act: act, Outcome: acts.Done})
-	default:
-		p.acts.RefuseLogin(r.Context(), addressOf(r))
+	a := acts.Of(r, act, "")
+	if !ok {
+		p.acts.RefuseLogin(r.Context(), a.Address)
+		return
 	}
+	a.Who, a.Outcome = who, acts.Done
+	p.acts.Note(r.Context(), a)
 }
 
 // acting returns a handler that records an act about a connector before h does it.
 func (p *people) acting(act string, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		target := r.PathValue("permalink")
-		end, err := p.acts.Begin(r.Context(), acts.Act{Who: login.OperatorOf(r.Context()).Name, Address: addressOf(r), Act: act, Target: target})
+		err := p.acts.Do(r.Context(), acts.Of(r, act, r.PathValue("permalink")), func() error {
+			h.ServeHTTP(w, r)
+			return nil
+		})
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
 		}
-		defer end(acts.Done)
-		h.ServeHTTP(w, r)
 	})
 }
 
@@ -190,13 +188,4 @@ type counts struct {
 	mu   sync.Mutex
 	time time.Time
 	all  map[[2]string]float64
-}
-
-// addressOf returns the address of the peer of a request, without its port.
-func addressOf(r *http.Request) string {
-	address, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return address
 }

@@ -46,40 +46,27 @@ func (a administrators) End(ctx context.Context, admin host.User, id string) err
 	if err != nil || !ok || one.Tenant != admin.TenantID {
 		return errors.Join(err, errors.New("the tenant has no such connection"))
 	}
-	_, err = a.act(ctx, admin, "end", one.Connector+" "+id, func() error {
-		if err := a.d.people.connections.End(ctx, one); !errors.Is(err, host.ErrNotRevoked) {
-			return err
-		}
+	err = a.act(ctx, admin, "end", one.Connector+" "+id, func() error { return a.d.people.connections.End(ctx, one) })
+	if errors.Is(err, host.ErrNotRevoked) {
 		return nil // the page of the user's account at the provider shows it
-	})
+	}
 	return err
 }
 
 // Give implements [gateway.Tenants].
 func (a administrators) Give(ctx context.Context, admin host.User, kind, name, text string) (problem string, err error) {
-	target := fmt.Sprintf("tenant %s/%s %s", admin.TenantID, kind, host.Printable(name))
+	act, do := "set", func() error { return a.d.people.tenants.Set(ctx, admin.TenantID, kind, name, text, admin.ID) }
 	if text == "" {
-		return a.act(ctx, admin, "remove", target, func() error { return a.d.people.tenants.Remove(ctx, admin.TenantID, kind, name, admin.ID) })
+		act, do = "remove", func() error { return a.d.people.tenants.Remove(ctx, admin.TenantID, kind, name, admin.ID) }
 	}
-	return a.act(ctx, admin, "set", target, func() error { return a.d.people.tenants.Set(ctx, admin.TenantID, kind, name, text, admin.ID) })
+	err = a.act(ctx, admin, act, fmt.Sprintf("tenant %s/%s %s", admin.TenantID, kind, host.Printable(name)), do)
+	if tryErr, ok := errors.AsType[*tenants.TryError](err); ok {
+		return tryErr.Error(), nil
+	}
+	return "", err
 }
 
 // act records what an administrator does.
-func (a administrators) act(ctx context.Context, admin host.User, act, target string, do func() error) (problem string, err error) {
-	end, err := a.d.people.acts.Begin(ctx, acts.Act{Who: "tenant " + admin.TenantID + ": " + admin.ID, Act: act, Target: target})
-	if err != nil {
-		return "", err
-	}
-	err = do()
-	var tryErr *tenants.TryError
-	switch {
-	case errors.As(err, &tryErr):
-		end("does not work, not kept")
-		return tryErr.Error(), nil
-	case err != nil:
-		end("failed")
-		return "", err
-	}
-	end(acts.Done)
-	return "", nil
+func (a administrators) act(ctx context.Context, admin host.User, act, target string, do func() error) error {
+	return a.d.people.acts.Do(ctx, acts.Act{Who: "tenant " + admin.TenantID + ": " + admin.ID, Act: act, Target: target}, do)
 }
