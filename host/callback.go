@@ -26,7 +26,7 @@ type AuthorizationResponse struct {
 	Binding string
 }
 
-// EndedConsent says whose consent has consent.
+// EndedConsent says whose consent has ended.
 type EndedConsent struct {
 	// Connector is the name of the connector.
 	Connector string

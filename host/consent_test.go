@@ -117,7 +117,7 @@ func finish(t *testing.T, w *world, c *host.Connector, user host.User, b host.Au
 		return c
 	})
 	w.OutError("the error of Callback", err)
-	if err == nil && (got.Connector != c.Config().Name || got.User == nil != (user == host.User{}) || got.User != nil && got.User.ID != user.ID) {
+	if err == nil && (got.Connector != c.Config().Name || user != (host.User{}) && (got.User == nil || got.User.ID != user.ID)) {
 		t.Errorf("the consent is that of %+v", got)
 	}
 	return err

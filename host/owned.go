@@ -111,7 +111,11 @@ func (o *Owned) write(ctx context.Context, name string, t ownedText) error {
 
 // Name returns the name of a record that a program keeps beside the rows of a State. All processes with the same store return the same
 // name for the same list of parts, and nobody without a state key can find out which list a name is for.
-func (s *State) Name(parts ...string) [16]byte { return lease.RecordName(s.node.Partition(parts...)) }
+func (s *State) Name(parts ...string) (name [16]byte) {
+	partition := s.node.Partition(parts...)
+	copy(name[:], partition[:])
+	return name
+}
 
 // Seal seals the value of a record under the first state key.
 func (s *State) Seal(name [16]byte, value []byte) []byte { return s.node.SealRecord(name, value) }

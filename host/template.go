@@ -87,10 +87,11 @@ func (t *Template) render(ctx context.Context, render func(template.Values) ([]t
 		in.User = template.User{ID: u.ID, Email: u.Email, Username: u.Username, FirstName: u.FirstName, LastName: u.LastName}
 		in.TenantID = u.TenantID
 	}
-	var err error
-	if in.Variables, err = inputs.WithOwned(ctx, in.Variables, t.host.config.OwnedVariables, t.names.Variables, in.TenantID); err != nil {
+	owned, err := inputs.ReadOwned(ctx, in.Variables, t.host.config.OwnedVariables, t.names.Variables, in.TenantID)
+	if err != nil {
 		return Text{}, err
 	}
+	in.Variables = inputs.WithOwned(in.Variables, t.names.Variables, owned, in.TenantID)
 	for _, name := range t.names.Secrets {
 		value, err := inputs.ReadSecret(ctx, t.host.config.Secrets, &t.names, name)
 		if err != nil {

@@ -51,7 +51,7 @@ func (r *Reader) Inputs(values []string, s Subject, request *http.Request) *host
 	identities := min(discovered+len(r.Plan.Names.Identities), len(all))
 	return &hostfn.Inputs{
 		Secrets: all[:secrets:secrets], Discovered: all[secrets:discovered:discovered], Identities: all[discovered:identities:identities],
-		Variables: r.variables(all[identities:], s.TenantID), User: s.User, TenantID: s.TenantID,
+		Variables: WithOwned(r.Variables, r.Plan.Names.Variables, all[identities:], s.TenantID), User: s.User, TenantID: s.TenantID,
 		TokenExpires: s.TokenExpires, Grant: s.Grant, Request: request,
 	}
 }
@@ -108,17 +108,27 @@ func (r *Reader) Read(ctx context.Context, s *Subject, values []string, stats *e
 	if failure == nil && len(r.Plan.Names.Identities) > 0 {
 		values, failure = r.readIdentities(ctx, values, false)
 	}
-	if failure != nil || r.OwnedVariables == nil {
+	if failure != nil {
 		return values, failure
 	}
-	for _, name := range r.Plan.Names.Variables {
-		if !expr.Owned(name) {
+	owned, err := ReadOwned(ctx, r.Variables, r.OwnedVariables, r.Plan.Names.Variables, s.TenantID)
+	if err != nil {
+		return nil, &hostfn.Failure{Stage: hostfn.StageTemplate, Err: err}
+	}
+	return append(values, owned...), nil
+}
+
+// ReadOwned returns the variables of a tenant among names, with an equals sign before each, or "" for one that neither all nor store has.
+// store may be nil.
+func ReadOwned(ctx context.Context, all map[string]string, store Secrets, names []string, tenantID string) (values []string, err error) {
+	for _, name := range names {
+		if store == nil || !expr.Owned(name) {
 			continue
 		}
-		value, ok, err := ownedVariable(ctx, r.Variables, r.OwnedVariables, name, s.TenantID)
+		value, ok, err := ownedVariable(ctx, all, store, name, tenantID)
 		switch {
 		case err != nil:
-			return nil, &hostfn.Failure{Stage: hostfn.StageTemplate, Err: err}
+			return nil, err
 		case ok:
 			value = "=" + value
 		}
@@ -127,25 +137,24 @@ func (r *Reader) Read(ctx context.Context, s *Subject, values []string, stats *e
 	return values, nil
 }
 
-// WithOwned returns all with the variables of a tenant that names has, and that store has, which may be nil.
-func WithOwned(ctx context.Context, all map[string]string, store Secrets, names []string, tenantID string) (map[string]string, error) {
-	if store == nil || !slices.ContainsFunc(names, expr.Owned) {
-		return all, nil
+// WithOwned returns all with the values that ReadOwned has returned.
+func WithOwned(all map[string]string, names, values []string, tenantID string) map[string]string {
+	if len(values) == 0 {
+		return all
 	}
-	own := maps.Clone(all)
-	if own == nil {
-		own = map[string]string{}
-	}
-	for _, name := range slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !expr.Owned(name) }) {
-		value, ok, err := ownedVariable(ctx, all, store, name, tenantID)
-		if err != nil {
-			return nil, err
+	own := make(map[string]string, len(all)+len(values))
+	maps.Copy(own, all)
+	for _, name := range names {
+		if !expr.Owned(name) {
+			continue
 		}
-		if fullName, err := expr.StoredSecret(name, tenantID, ""); ok && err == nil {
+		if value, ok := strings.CutPrefix(values[0], "="); ok {
+			fullName, _ := expr.StoredSecret(name, tenantID, "") // ReadOwned has used it
 			own[fullName] = value
 		}
+		values = values[1:]
 	}
-	return own, nil
+	return own
 }
 
 // ownedVariable returns a variable of a tenant that all has or store. ok reports whether there is one.
@@ -154,7 +163,7 @@ func ownedVariable(ctx context.Context, all map[string]string, store Secrets, na
 	if err != nil {
 		return "", false, nil //nolint:nilerr // its template says what is wrong with the tenant
 	}
-	if value, ok = all[fullName]; ok || store == nil {
+	if value, ok = all[fullName]; ok {
 		return value, ok, nil
 	}
 	switch value, err = store.Secret(ctx, fullName); {
@@ -164,28 +173,6 @@ func ownedVariable(ctx context.Context, all map[string]string, store Secrets, na
 		return "", false, hostfn.Passing(fmt.Errorf("variable %q: %w", name, err))
 	}
 	return value, true, nil
-}
-
-// variables returns the variables of all with those of the tenant, whose values Read has appended.
-func (r *Reader) variables(values []string, tenantID string) map[string]string {
-	if len(values) == 0 {
-		return r.Variables
-	}
-	all := maps.Clone(r.Variables)
-	if all == nil {
-		all = map[string]string{}
-	}
-	for _, name := range r.Plan.Names.Variables {
-		if !expr.Owned(name) {
-			continue
-		}
-		if value, ok := strings.CutPrefix(values[0], "="); ok {
-			fullName, _ := expr.StoredSecret(name, tenantID, "") // Read has used it
-			all[fullName] = value
-		}
-		values = values[1:]
-	}
-	return all
 }
 
 // readIdentities appends the token of each identity that the templates name to values. If exchange is set, they are about to be sent.

@@ -5,12 +5,6 @@ import (
 	"time"
 )
 
-// RecordName returns the name of a record of the program, for its Partition.
-func RecordName(partition [32]byte) (name [16]byte) {
-	copy(name[:], partition[:])
-	return name
-}
-
 // SealRecord seals a value for the record with a name, outside of the rows of the store.
 func (n *Node) SealRecord(name [16]byte, value []byte) []byte {
 	return n.ring.seal(n.hash(useRecord, name[:]), 0, value)
