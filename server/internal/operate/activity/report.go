@@ -9,7 +9,8 @@ import (
 type Report struct {
 	// Node is the name of the machine, Version the version of the program, and SHA256 the digest of the file in use.
 	Node, Version, SHA256 string
-	// Started is the time at which the process began, and Time that of the report, both by the clock of its machine.
+	// Started is the time at which the process began, and Time that of the report, both by the clock of its machine. [Report.Shift] leaves
+	// Started as it is, so that all nodes have the same one.
 	Started, Time time.Time
 	// Offset is the time that its clock is ahead of that of the store. Who reads the report from a store sets it.
 	Offset time.Duration `json:"-"`
@@ -17,6 +18,32 @@ type Report struct {
 	Store string
 	// Connectors are those that were used.
 	Connectors []Connector
+}
+
+// Shift changes the times of a report that was read to those of another clock, which is ahead by a difference. One of less than a second may be
+// the time that writing took, and does not count.
+func (r *Report) Shift(difference time.Duration) {
+	if difference.Abs() < time.Second {
+		return
+	}
+	r.Time = r.Time.Add(difference)
+	for i := range r.Connectors {
+		c := &r.Connectors[i]
+		for _, millis := range []*int64{&c.Began, &c.Trouble, &c.Failure, &c.Repair, &c.Success, &c.Expires, &c.Closed} {
+			if *millis != 0 {
+				*millis += difference.Milliseconds()
+			}
+		}
+		for _, g := range c.Groups {
+			g.First, g.Last = g.First.Add(difference), g.Last.Add(difference)
+			for _, f := range g.Examples {
+				f.Time = f.Time.Add(difference)
+				if !f.Until.IsZero() {
+					f.Until = f.Until.Add(difference)
+				}
+			}
+		}
+	}
 }
 
 // Connector is a part of a [Report].

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// writeInterval is the time between two writes of a node. A connector that begins to fail is processReport at the next look.
+	// writeInterval is the time between two writes of a node. A connector that begins to fail is written at the next look.
 	writeInterval, lookInterval = 10 * time.Second, time.Second
-	// lifetime is the time for which what a node has processReport counts.
+	// lifetime is the time for which what a node has written counts.
 	lifetime = time.Minute
 	// readInterval is the time for which what was read counts, however many people look.
 	readInterval = time.Second
@@ -47,8 +47,10 @@ type Nodes struct {
 	// process is a random name of this process.
 	process string
 
-	mu       sync.Mutex
+	mu sync.Mutex
+	// reports are those of other nodes, and offset is the time that the clock of this machine is ahead of that of the store.
 	reports  []*activity.Report
+	offset   time.Duration
 	failure  error
 	readTime time.Time
 	// since is the time since which writes fail, or zero.
@@ -150,38 +152,43 @@ func (n *Nodes) Reports(ctx context.Context) (reports []*activity.Report, note s
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if now := n.config.Clock(); now.Sub(n.readTime).Abs() >= readInterval {
-		n.reports, n.failure = n.read(context.WithoutCancel(ctx))
+		n.failure = n.read(context.WithoutCancel(ctx))
 		n.readTime = now
 	}
 	if n.failure != nil {
 		return []*activity.Report{own}, fmt.Sprintf("this process only: %v", n.failure)
 	}
-	reports = []*activity.Report{own}
-	for _, r := range n.reports {
-		if r.Node == own.Node && r.Started.Equal(own.Started) {
-			own.Offset = r.Offset
-		} else {
-			reports = append(reports, r)
-		}
-	}
+	own.Offset = n.offset
+	reports = append([]*activity.Report{own}, n.reports...)
 	slices.SortFunc(reports[1:], func(a, b *activity.Report) int {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), a.Started.Compare(b.Started))
 	})
 	return reports, ""
 }
 
-func (n *Nodes) read(ctx context.Context) (reports []*activity.Report, err error) {
+// read reads the reports of the other nodes. Their times become those of this machine's clock.
+func (n *Nodes) read(ctx context.Context) error {
 	const maxNodes, readTime = 1000, 5 * time.Second
 	limited, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
 	entries, _, err := reportTable.List(limited, n.config.Store, records.Query{}, "", maxNodes)
+	n.reports = nil
 	for _, entry := range entries {
-		if r := entry.Value.Report; r != nil {
-			r.Offset = r.Time.Sub(entry.WriteTime)
-			reports = append(reports, r)
+		r := entry.Value.Report
+		if r == nil {
+			continue
+		}
+		r.Offset = r.Time.Sub(entry.WriteTime)
+		if entry.Value.Process == n.process {
+			n.offset = r.Offset
+		} else {
+			n.reports = append(n.reports, r)
 		}
 	}
-	return reports, err
+	for _, r := range n.reports {
+		r.Shift(n.offset - r.Offset)
+	}
+	return err
 }
 
 // Find returns a failure of any node by its request id, or nil if there is none.

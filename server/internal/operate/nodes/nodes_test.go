@@ -49,10 +49,11 @@ func (f *failing) ListRecords(ctx context.Context, l statedb.List) ([]statedb.Re
 type node struct {
 	*nodes.Nodes
 	recorder *activity.Recorder
+	clock    func() time.Time
 }
 
-// newNodes returns nodes with one store in memory, which has the clock of the test.
-func newNodes(t *testing.T, count int) (all []node, store *failing) {
+// newNodes returns nodes with one store in memory, which has the clock of the test. That of each node but the first is ahead.
+func newNodes(t *testing.T, count int, ahead ...time.Duration) (all []node, store *failing) {
 	t.Helper()
 	db := testworld.Must(sqlite.OpenMemory(t.Context(), sqlite.Options{}))(t)
 	state := testworld.Must(host.NewState(t.Context(), host.StateConfig{Store: db, Keys: [][]byte{[]byte("a state key of 32 bytes, for all")}}))(t)
@@ -60,17 +61,21 @@ func newNodes(t *testing.T, count int) (all []node, store *failing) {
 	store = &failing{Records: db}
 	for i := range count {
 		name, started := string(rune('a'+i)), time.Now().Add(time.Duration(i))
-		recorder := activity.New(activity.Config{Clock: time.Now, Node: name, Hash: func(tenant, user string) uint64 { return uint64(len(tenant)<<8 + len(user)) }})
+		clock := time.Now
+		if i > 0 && len(ahead) > 0 {
+			clock = func() time.Time { return time.Now().Add(ahead[0]) }
+		}
+		recorder := activity.New(activity.Config{Clock: clock, Node: name, Hash: func(tenant, user string) uint64 { return uint64(len(tenant)<<8 + len(user)) }})
 		all = append(all, node{nodes.New(nodes.Config{
-			Clock: time.Now, Recorder: recorder, Store: &records.Store{Records: store, State: state}, Shared: true, Logger: slog.New(slog.DiscardHandler),
+			Clock: clock, Recorder: recorder, Store: &records.Store{Records: store, State: state}, Shared: true, Logger: slog.New(slog.DiscardHandler),
 			Describe: func(r *activity.Report) { r.Node, r.Started = name, started },
-		}), recorder})
+		}), recorder, clock})
 	}
 	return all, store
 }
 
 func (n node) request(id string, status int) {
-	e := gateway.Event{ID: id, Connector: "orders", Status: status, UpstreamStatus: status, Began: time.Now()}
+	e := gateway.Event{ID: id, Connector: "orders", Status: status, UpstreamStatus: status, Began: n.clock()}
 	n.recorder.Request(&e)
 }
 
@@ -143,5 +148,30 @@ func TestWrites(t *testing.T) {
 		}
 		stop()
 		synctest.Wait()
+	})
+}
+
+// A node whose clock is an hour off has its counts and the time of its trouble by the clock of the node that shows them.
+func TestClocksOfNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, ahead := range []time.Duration{time.Hour, -time.Hour} {
+			all, _ := newNodes(t, 2, ahead)
+			testworld.Check(t, all[0].Write(t.Context()))
+			for range 3 {
+				all[1].request("x", 401)
+			}
+			testworld.Check(t, all[1].Write(t.Context()))
+			reports, _ := all[0].Reports(t.Context())
+			s := activity.Merge(reports, time.Now()).Summary("orders")
+			if s.State != activity.StateFailing || s.Lately.Failed != 3 || s.Since.Sub(time.Now()).Abs() > time.Second {
+				t.Errorf("a node that is %s ahead: %s since %s, %d failed, now %s", ahead, s.State, s.Since, s.Lately.Failed, time.Now())
+			}
+			if g := s.Groups[0]; g.Lately() != 3 || time.Since(g.Last).Abs() > time.Second || time.Since(g.Examples[0].Time).Abs() > time.Second {
+				t.Errorf("a node that is %s ahead: group %+v", ahead, g)
+			}
+			if second, _ := all[1].Reports(t.Context()); len(second) != 2 || second[1].Offset.Round(time.Second) != 0 || second[0].Offset.Round(time.Second) != ahead {
+				t.Errorf("offsets: %s, %s", second[0].Offset, second[1].Offset)
+			}
+		}
 	})
 }
