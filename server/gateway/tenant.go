@@ -47,7 +47,7 @@ type TenantText struct {
 	// Kind is secret or variable.
 	Kind string `json:"kind"`
 	Name string `json:"name"`
-	// Connectors are the names of those that ask for it. Label says what it is, and Obtain where it is found. Each may be "".
+	// Connectors are those that ask for it. Label says what it is, and Obtain where it is found. Each may be "".
 	Connectors []string `json:"connectors"`
 	Label      string   `json:"label,omitempty"`
 	Obtain     string   `json:"obtain,omitempty"`

@@ -40,10 +40,10 @@ type Connection struct {
 	Node string `json:"node,omitempty"`
 }
 
-// marks are the conditions by which connections are counted. That of a condition is its place, from 1.
-var marks = []host.Condition{host.ConditionConnected, host.ConditionUncertain, host.ConditionLost, host.ConditionRefused}
+// Conditions are those by which connections are counted. The mark of a condition is its place, from 1.
+var Conditions = []host.Condition{host.ConditionConnected, host.ConditionUncertain, host.ConditionLost, host.ConditionRefused}
 
-func markOf(c host.Condition) int16 { return int16(slices.Index(marks, c) + 1) }
+func markOf(c host.Condition) int16 { return int16(slices.Index(Conditions, c) + 1) }
 
 // The places of the tags of a connection.
 const (
@@ -71,7 +71,7 @@ type Config struct {
 	Clock func() time.Time
 	Node  string
 	Store *records.Store
-	// Connector returns the connector in use with a permalink, or nil.
+	// Connector returns the connector in use with a permalink, or nil. It may return one whose name that is.
 	Connector func(permalink string) *gateway.Connector
 	Logger    *slog.Logger
 }
@@ -186,22 +186,25 @@ func (c *Connections) Flush(ctx context.Context) {
 	}
 }
 
-// apply changes the record of a connection as a request has met it.
+// apply changes the record of a connection as a request has met it, unless the user has connected again since.
 func (c *Connections) apply(ctx context.Context, k key, to change) error {
-	if to.condition == host.ConditionNotConnected {
-		return table.Delete(ctx, c.config.Store, k.connector, k.tenant, k.user)
-	}
 	found, ok, err := table.Get(ctx, c.config.Store, k.connector, k.tenant, k.user)
 	if err != nil && errors.Is(err, statedb.ErrUnreachable) {
 		return err
 	}
-	if connector := c.config.Connector(k.connector); !ok && connector != nil { // it may have ended since then, also at another node
+	if connector := c.config.Connector(k.connector); !ok && connector != nil && to.condition != host.ConditionNotConnected { // it may have ended since then, also at another node
 		now, err := connector.Upstream().Connection(host.WithUser(ctx, host.User{ID: k.user, TenantID: k.tenant}))
 		if err == nil && now.Condition == host.ConditionNotConnected {
 			return nil
 		}
 	}
 	one := found.Value // without one, or if no key opens it, a new one
+	if one.Since.After(to.time) {
+		return nil
+	}
+	if to.condition == host.ConditionNotConnected {
+		return table.Delete(ctx, c.config.Store, k.connector, k.tenant, k.user)
+	}
 	one.Connector, one.Tenant, one.User, one.Node = k.connector, k.tenant, k.user, c.config.Node
 	if one.Condition != to.condition {
 		one.Condition, one.Changed = to.condition, to.time
@@ -293,7 +296,7 @@ func (c *Connections) Get(ctx context.Context, id string) (one Connection, ok bo
 // connection has ended, and the server may still accept the grant.
 func (c *Connections) End(ctx context.Context, one Connection) error {
 	connector := c.config.Connector(one.Connector)
-	if connector == nil {
+	if connector == nil || connector.Definition().Permalink != one.Connector { // another connector may have the name
 		return fmt.Errorf("the connector %s is not in the file in use: put it there to end its connections", one.Connector)
 	}
 	user := host.User{ID: one.User, TenantID: one.Tenant, Email: one.Email}
@@ -310,9 +313,9 @@ func (c *Connections) Counts(ctx context.Context, connectors ...string) (map[str
 	all := map[string]map[host.Condition]int{}
 	for connector, byMark := range found {
 		all[connector] = map[host.Condition]int{}
-		for mark, n := range byMark {
-			if mark > 0 && int(mark) <= len(marks) {
-				all[connector][marks[mark-1]] = n
+		for _, condition := range Conditions {
+			if n := byMark[markOf(condition)]; n > 0 {
+				all[connector][condition] = n
 			}
 		}
 	}

@@ -138,6 +138,17 @@ func TestConnections(t *testing.T) {
 	w.shows(connections.Filter{Connector: "calendar"}, "carl uncertain  used 00:00; ann connected ann@calendar.test used 12:00; ")
 }
 
+// What a request met before a consent does not count after it: the record of a user who connects at once stays.
+func TestConsentAfterRequest(t *testing.T) {
+	w := newWorld(t)
+	early := gateway.Event{Connector: "calendar", Tenant: "acme", User: "ann", Began: w.now, Status: 403, Problem: "not-connected", Served: w.connector("calendar")}
+	w.Request(&early)
+	w.now = w.now.Add(time.Second)
+	testworld.Check(t, w.Connected(t.Context(), host.User{ID: "ann", TenantID: "acme"}, "calendar", gateway.Account{Label: "ann@calendar.test", Since: w.now}))
+	w.Flush(t.Context())
+	w.shows(connections.Filter{}, "ann connected ann@calendar.test used 00:00; ")
+}
+
 // A use is written once an hour, and not with each request.
 func TestUseRate(t *testing.T) {
 	w := newWorld(t)

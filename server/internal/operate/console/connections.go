@@ -36,21 +36,18 @@ type connectionsView struct {
 	Done   string
 }
 
+// connectionCount has the numbers of connections to a connector, by their conditions.
 type connectionCount struct {
-	Permalink string
-	// ByCondition has the numbers of connections by their conditions.
-	ByCondition map[string]int
+	Permalink                           string
+	Connected, Uncertain, Lost, Refused int
 }
-
-// conditions are those of a connection.
-var conditions = []host.Condition{host.ConditionConnected, host.ConditionUncertain, host.ConditionLost, host.ConditionRefused}
 
 // maxID limits the ID of a user that is asked for, in bytes.
 const maxID = 256
 
 // connections returns the view of the connections, with those that a form asks for.
 func (c *Console) connections(s *State, r *http.Request) (any, error) {
-	view := &connectionsView{Seeds: map[string][]string{}, Shared: c.config.Connections != nil && s.Set.State != nil, Conditions: conditions}
+	view := &connectionsView{Seeds: map[string][]string{}, Shared: c.config.Connections != nil && s.Set.State != nil, Conditions: connections.Conditions}
 	operator := login.OperatorOf(r.Context())
 	view.MayAct = operator.Allows(login.Act)
 	if r.Method == http.MethodPost {
@@ -80,15 +77,10 @@ func (c *Console) connections(s *State, r *http.Request) (any, error) {
 		view.Problem = host.Printable(err.Error())
 	}
 	for _, name := range names {
-		row := connectionCount{name, map[string]int{}}
-		for condition, n := range counts[name] {
-			row.ByCondition[string(condition)] = n
-		}
-		view.Counts = append(view.Counts, row)
+		n := counts[name]
+		view.Counts = append(view.Counts, connectionCount{name, n[host.ConditionConnected], n[host.ConditionUncertain], n[host.ConditionLost], n[host.ConditionRefused]})
 	}
-	slices.SortStableFunc(view.Counts, func(a, b connectionCount) int {
-		return b.ByCondition["refused"] + b.ByCondition["lost"] - a.ByCondition["refused"] - a.ByCondition["lost"]
-	})
+	slices.SortStableFunc(view.Counts, func(a, b connectionCount) int { return b.Refused + b.Lost - a.Refused - a.Lost })
 	return view, nil
 }
 

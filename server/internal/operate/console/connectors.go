@@ -73,12 +73,11 @@ func (v *connectorView) AskAnew() bool {
 var shownUser = host.User{ID: "ann", Email: "ann@example.com", TenantID: "t1"}
 
 func find(s *State, r *http.Request) (*gateway.Connector, error) {
-	permalink := r.PathValue("permalink")
-	i := slices.IndexFunc(s.Set.Connectors, func(c *gateway.Connector) bool { return c.Definition().Permalink == permalink })
-	if i < 0 {
-		return nil, &failure{http.StatusNotFound, "", fmt.Sprintf("there is no connector %q", host.Printable(permalink))}
+	connector, err := s.Set.Find(r.PathValue("permalink"))
+	if err != nil {
+		return nil, &failure{http.StatusNotFound, "", err.Error()}
 	}
-	return s.Set.Connectors[i], nil
+	return connector, nil
 }
 
 func (c *Console) connector(s *State, r *http.Request) (any, error) {

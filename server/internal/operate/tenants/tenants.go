@@ -27,20 +27,8 @@ const (
 	Variable = "variable"
 )
 
-// A Text is a secret or a variable that connectors ask of a tenant.
-type Text struct {
-	Kind string `json:"kind"`
-	Name string `json:"name"`
-	// Connectors are the permalinks of the connectors that name it.
-	Connectors []string `json:"connectors"`
-	// Label says what it is, and Obtain where the tenant finds it. Each may be "".
-	Label  string `json:"label,omitempty"`
-	Obtain string `json:"obtain,omitempty"`
-	// Fingerprint is that of what the tenant has given, or "". Author is who has given or removed it last, and Changed is when.
-	Fingerprint string    `json:"fingerprint,omitempty"`
-	Author      string    `json:"author,omitempty"`
-	Changed     time.Time `json:"changed,omitzero"`
-}
+// A Text is a secret or a variable that connectors ask of a tenant. Its connectors are permalinks.
+type Text = gateway.TenantText
 
 // Config configures a [Tenants].
 type Config struct {
@@ -77,7 +65,7 @@ func textsOf(set *connectors.Set) (all []Text) {
 				}
 				all[i].Connectors = append(all[i].Connectors, c.Definition().Permalink)
 				if kind == Secret {
-					all[i].describe(set, c, fields, full)
+					describe(&all[i], set, c, fields, full)
 				}
 			}
 		}
@@ -87,7 +75,7 @@ func textsOf(set *connectors.Set) (all []Text) {
 }
 
 // describe adds what the plugin says of the field in which a connector names a secret.
-func (t *Text) describe(set *connectors.Set, c *gateway.Connector, fields map[string][]string, secret string) {
+func describe(t *Text, set *connectors.Set, c *gateway.Connector, fields map[string][]string, secret string) {
 	for _, auth := range c.Definition().Auth {
 		plugin, _ := set.Host.Plugin(auth.Type)
 		for _, f := range plugin.Fields {

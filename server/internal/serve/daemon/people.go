@@ -72,7 +72,7 @@ func (d *daemon) openPeople(ctx context.Context, first *inUse) error {
 			}
 		},
 	})
-	p.connections = connections.New(connections.Config{Clock: d.clock, Node: d.node, Store: p.store, Connector: d.connector, Logger: logger})
+	p.connections = connections.New(connections.Config{Clock: d.clock, Node: d.node, Store: p.store, Connector: func(permalink string) *gateway.Connector { c, _ := d.current().Find(permalink); return c }, Logger: logger})
 	p.acts = acts.New(acts.Config{Node: d.node, Clock: d.clock, Logger: logger, Audit: func() *audit.Log { return d.audit.log }, Store: p.store})
 	p.tenants = tenants.New(tenants.Config{Clock: d.clock, Set: func() *connectors.Set { return d.current().Set }})
 	running, stop := context.WithCancel(context.Background())
@@ -115,16 +115,6 @@ func hashUser(seed *atomic.Uint64) func(tenant, user string) uint64 {
 		_, _ = h.WriteString(user)
 		return h.Sum64()
 	}
-}
-
-// connector returns the connector in use with a permalink, or nil.
-func (d *daemon) connector(permalink string) *gateway.Connector {
-	for _, c := range d.current().Connectors {
-		if c.Definition().Permalink == permalink {
-			return c
-		}
-	}
-	return nil
 }
 
 // acted records a login, a refused one, or a logout.
@@ -173,7 +163,7 @@ func (p *people) grants() map[[2]string]float64 {
 		}
 		found, err := p.connections.Counts(ctx, names...)
 		for _, name := range names {
-			for _, condition := range []host.Condition{host.ConditionConnected, host.ConditionUncertain, host.ConditionLost, host.ConditionRefused} {
+			for _, condition := range connections.Conditions {
 				if err == nil {
 					p.counts.all[[2]string{name, string(condition)}] = float64(found[name][condition])
 				}

@@ -20,10 +20,10 @@ func (a administrators) Tenant(ctx context.Context, admin host.User, cursor stri
 	const pageSize = 50
 	p := a.d.people
 	found, next, err := p.connections.List(ctx, connections.Filter{Tenant: admin.TenantID}, cursor, pageSize)
-	view.Next = next
+	view.Next, view.Connections = next, []gateway.TenantConnection{}
 	for _, c := range found {
 		name := c.Connector
-		if connector := a.d.connector(c.Connector); connector != nil {
+		if connector, err := a.d.current().Find(name); err == nil {
 			name = connector.Definition().Name
 		}
 		view.Connections = append(view.Connections, gateway.TenantConnection{
@@ -31,9 +31,7 @@ func (a administrators) Tenant(ctx context.Context, admin host.User, cursor stri
 		})
 	}
 	texts, listErr := p.tenants.List(ctx, admin.TenantID)
-	for _, t := range texts {
-		view.Texts = append(view.Texts, gateway.TenantText(t))
-	}
+	view.Texts = append([]gateway.TenantText{}, texts...)
 	if !errors.Is(listErr, tenants.ErrNoStore) {
 		err = errors.Join(err, listErr)
 	}
