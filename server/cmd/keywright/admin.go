@@ -186,10 +186,7 @@ func ofTenant(c *cobra.Command, name string) ([]string, error) {
 	return []string{"tenants", parts[1], "secrets", parts[2]}, nil
 }
 
-func secretSetCommand(a *app) *cobra.Command { return secretCommand(a, "set", http.MethodPut) }
-
-func secretRemoveCommand(a *app) *cobra.Command { return secretCommand(a, "remove", http.MethodDelete) }
-
+// secretCommand returns the command that sets a secret of a tenant with PUT, or removes it with DELETE.
 func secretCommand(a *app, name, method string) *cobra.Command {
 	var flags adminFlags
 	c := command(name, arguments("NAME"), func(c *cobra.Command, args []string) error {

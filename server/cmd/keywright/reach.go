@@ -13,17 +13,16 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/state"
 	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/server/connectors"
-	"github.com/keywright/keywright/server/connectors/statestore"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/identity"
 	"github.com/keywright/keywright/server/internal/operate/remedy"
@@ -50,18 +49,25 @@ type place struct {
 	offset *time.Duration
 }
 
-func (p *place) fail(err error) {
+// target is a place, and how it is asked. try sets what it has found.
+type target struct {
+	place
+	try func(ctx context.Context, p *place) error
+}
+
+func (t *target) ask(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, reachTime)
+	defer cancel()
+	err := t.try(ctx, &t.place)
+	if t.OK = err == nil; t.OK {
+		t.Remedy = ""
+		return
+	}
 	fault := remedy.Fault{Err: err}
 	if failed, ok := errors.AsType[*host.Error](err); ok {
 		fault.Stage = failed.Stage
 	}
-	p.Found, p.Remedy = host.Printable(err.Error()), remedy.Of(fault)
-}
-
-// target is a place, and how it is asked.
-type target struct {
-	place
-	try func(ctx context.Context, p *place)
+	t.Found, t.Remedy = host.Printable(err.Error()), cmp.Or(remedy.Of(fault), t.Remedy)
 }
 
 // reach looks for all that the configuration needs outside of this process.
@@ -88,25 +94,36 @@ func (a *app) reach(c *cobra.Command, f *configFlags, checked *connectors.Set) (
 	if set.State != nil {
 		settings, err := set.State.Read(ctx)
 		database = settings.Path
-		targets["state"] = &target{place{Place: "state", For: []string{"state"}}, func(ctx context.Context, p *place) { a.reachState(ctx, set.State, database, err, p) }}
+		targets["state"] = &target{
+			place{Place: "state", For: []string{"state"}, Remedy: "Compare the member state with the database, and look whether that is up."},
+			func(ctx context.Context, p *place) error {
+				if err != nil {
+					return err
+				}
+				return a.reachState(ctx, set.State, database, p)
+			},
+		}
 	}
 	if set.Settings.User.Mode == identity.ModeJWT {
-		targets["sessions"] = &target{place{Place: "gateway.user", For: []string{"gateway.user"}}, func(ctx context.Context, p *place) { reachSessions(ctx, set, p) }}
+		targets["sessions"] = &target{place{Place: "gateway.user", For: []string{"gateway.user"}, Found: "the keys of sessions can be read"}, func(ctx context.Context, _ *place) error {
+			users, err := identity.New(ctx, set.Settings.User, identity.Options{Transport: set.Host.Base(), HTTP: set.Egress.AllowsHTTP}) // as serve does
+			if err == nil {
+				err = errors.Join(users.Ready(ctx), users.Close())
+			}
+			return err
+		}}
 	}
-	var wg sync.WaitGroup
-	places := make(chan struct{}, reachAtOnce)
+	var group errgroup.Group
+	group.SetLimit(reachAtOnce)
 	for _, t := range targets {
-		wg.Go(func() {
-			places <- struct{}{}
-			defer func() { <-places }()
-			limited, cancel := context.WithTimeout(ctx, reachTime)
-			defer cancel()
-			t.try(limited, &t.place)
+		group.Go(func() error {
+			t.ask(ctx)
+			return nil
 		})
 	}
-	wg.Wait()
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
+	_ = group.Wait() // it has no error
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
 	var all []place
 	for _, key := range slices.Sorted(maps.Keys(targets)) {
@@ -124,7 +141,7 @@ func (a *app) reach(c *cobra.Command, f *configFlags, checked *connectors.Set) (
 // addTargets adds the hosts that a connector names, and the metadata of issuers. Connectors with the same rules share a host.
 func (a *app) addTargets(targets map[string]*target, set *connectors.Set, connector *gateway.Connector) {
 	d := connector.Definition()
-	add := func(key string, p place, member string, try func(ctx context.Context, p *place)) {
+	add := func(key string, p place, member string, try func(ctx context.Context, p *place) error) {
 		if targets[key] == nil {
 			targets[key] = &target{p, try}
 		}
@@ -139,7 +156,7 @@ func (a *app) addTargets(targets map[string]*target, set *connectors.Set, connec
 		if config.Egress != nil || config.TLS != nil {
 			key += fmt.Sprint(" ", d.Permalink, config.TLS != nil)
 		}
-		add(key, place{Place: config.Origins[0]}, member, func(ctx context.Context, p *place) { reachHost(ctx, set.Host, config, p) })
+		add(key, place{Place: config.Origins[0]}, member, func(ctx context.Context, p *place) error { return reachHost(ctx, set.Host, config, p) })
 	}
 	base := connector.BaseURL()
 	addHost(base, "url", host.TLSForAPI)
@@ -156,7 +173,7 @@ func (a *app) addTargets(targets map[string]*target, set *connectors.Set, connec
 			if u, err := url.Parse(text); err == nil && u.Host != "" {
 				addHost(u, "auth.config."+field.Name, host.TLSForToken)
 			} else if strings.Contains(text, "discover(") {
-				add("metadata "+d.Permalink, place{}, "auth.config."+field.Name, func(ctx context.Context, p *place) { reachMetadata(ctx, set.Host, connector, p) })
+				add("metadata "+d.Permalink, place{Place: "metadata for " + d.Permalink}, "auth.config."+field.Name, func(ctx context.Context, p *place) error { return reachMetadata(ctx, set.Host, connector, p) })
 			}
 		}
 	}
@@ -174,81 +191,60 @@ func senderOf(d gateway.Definition, u *url.URL, purpose string) host.ConnectorCo
 }
 
 // reachHost sends HEAD / to a host, without a credential. Any answer will do. Its Date compares the clocks.
-func reachHost(ctx context.Context, h *host.Host, config host.ConnectorConfig, p *place) {
+func reachHost(ctx context.Context, h *host.Host, config host.ConnectorConfig, p *place) error {
 	connector, err := h.NewConnector(ctx, config)
 	request, wrong := http.NewRequestWithContext(ctx, http.MethodHead, config.Origins[0]+"/", nil)
 	if err = cmp.Or(err, wrong); err != nil {
-		p.fail(err)
-		return
+		return err
 	}
 	response, err := answers.Final(connector.Transport(nil).RoundTrip(request))
 	if err != nil {
-		p.fail(err)
-		return
+		return err
 	}
 	_ = response.Body.Close()
-	p.OK, p.Found = true, fmt.Sprintf("it answers, with %d", response.StatusCode)
+	p.Found = fmt.Sprintf("it answers, with %d", response.StatusCode)
 	if date, err := http.ParseTime(response.Header.Get("Date")); err == nil {
 		offset := time.Until(date)
 		p.offset = &offset
 	}
+	return nil
 }
 
 // reachMetadata reads the metadata of issuers that a connector names, and asks the host of the endpoint that it names last.
-func reachMetadata(ctx context.Context, h *host.Host, connector *gateway.Connector, p *place) {
+func reachMetadata(ctx context.Context, h *host.Host, connector *gateway.Connector, p *place) error {
 	origin := connector.BaseURL()
 	origin.Host = strings.ReplaceAll(origin.Host, "*", "tenant")
 	request := (&http.Request{Method: http.MethodGet, URL: origin, Header: http.Header{}}).WithContext(ctx)
 	explained, err := connector.Upstream().Explain(request)
 	if err != nil {
-		p.Place = "metadata for " + connector.Definition().Permalink
-		p.fail(err)
-		return
+		return err
 	}
 	for _, step := range explained.Steps {
 		if found := step.Discovery; found != nil {
 			u, _ := url.Parse(found.URL) // the host has checked it
 			p.Place = "metadata of " + found.Issuer
-			if reachHost(ctx, h, senderOf(connector.Definition(), u, host.TLSForToken), p); !p.OK {
-				return
+			if err := reachHost(ctx, h, senderOf(connector.Definition(), u, host.TLSForToken), p); err != nil {
+				return err
 			}
 			p.Found = found.Endpoint + " is " + found.URL + ", and " + p.Found
 		}
 	}
+	return nil
 }
 
-// reachState opens the store of state, unless that is a file that is not there yet. err is the error of reading its settings.
-func (a *app) reachState(ctx context.Context, s *connectors.State, file string, err error, p *place) {
-	if _, failed := os.Stat(file); file != "" && errors.Is(failed, fs.ErrNotExist) {
-		p.OK, p.Found = true, "it is not there yet, and serve makes it"
-		return
+// reachState opens the store of state, unless that is a file that is not there yet.
+func (a *app) reachState(ctx context.Context, s *connectors.State, file string, p *place) error {
+	if _, err := os.Stat(file); file != "" && errors.Is(err, fs.ErrNotExist) {
+		p.Found = "it is not there yet, and serve makes it"
+		return nil
 	}
-	var store *statestore.Store
-	if err == nil {
-		store, err = a.openState(ctx, s)
-	}
-	if err == nil {
-		_, err = store.Database.Get(ctx, state.ID{})
-	}
+	p.Found = s.Type() + " answers"
+	store, err := a.openState(ctx, s)
 	if err != nil {
-		p.fail(err)
-		p.Remedy = cmp.Or(p.Remedy, "Compare the member state with the database, and look whether that is up.")
-		return
+		return err
 	}
-	p.OK, p.Found = true, s.Type()+" answers"
-}
-
-// reachSessions reads the keys of sessions, as serve does.
-func reachSessions(ctx context.Context, set *connectors.Set, p *place) {
-	users, err := identity.New(ctx, set.Settings.User, identity.Options{Transport: set.Host.Base(), HTTP: set.Egress.AllowsHTTP})
-	if err == nil {
-		err = errors.Join(users.Ready(ctx), users.Close())
-	}
-	if err != nil {
-		p.fail(err)
-		return
-	}
-	p.OK, p.Found = true, "the keys of sessions can be read"
+	_, err = store.Database.Get(ctx, state.ID{})
+	return err
 }
 
 // clockOf compares the clock of this machine with that of most hosts, or returns nothing if no host has said its time.
@@ -263,14 +259,12 @@ func clockOf(all []place) []place {
 		return nil
 	}
 	slices.Sort(offsets)
-	median := offsets[len(offsets)/2].Abs()
-	if median > maxOffset {
-		return []place{{
-			Place: "clock", For: []string{"this machine"}, Found: fmt.Sprintf("it differs by %s from that of the hosts", median.Round(time.Second)),
-			Remedy: "Set the clock of this machine, with NTP: signatures and tokens depend on it.",
-		}}
+	p := place{Place: "clock", For: []string{"this machine"}, OK: true, Found: "it agrees with that of the hosts"}
+	if median := offsets[len(offsets)/2].Abs(); median > maxOffset {
+		p.OK, p.Found = false, fmt.Sprintf("it differs by %s from that of the hosts", median.Round(time.Second))
+		p.Remedy = "Set the clock of this machine, with NTP: signatures and tokens depend on it."
 	}
-	return []place{{Place: "clock", For: []string{"this machine"}, OK: true, Found: "it agrees with that of the hosts"}}
+	return []place{p}
 }
 
 // filesOf checks the rights and the space of the files that serve writes: the audit log, the database, and bodies in the temporary directory.

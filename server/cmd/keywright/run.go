@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -134,7 +135,7 @@ func (a *app) addCommands(root *cobra.Command) {
 		{"Commands for the gateway:", []*cobra.Command{
 			serveCommand(a), testCommand(a),
 			group("connections", connectionsListCommand(a), connectionsEndCommand(a)),
-			group("secret", secretSetCommand(a), secretListCommand(a), secretRemoveCommand(a)),
+			group("secret", secretCommand(a, "set", http.MethodPut), secretListCommand(a), secretCommand(a, "remove", http.MethodDelete)),
 			group("audit", auditVerifyCommand(a)),
 			group("state", stateStatusCommand(a), stateRekeyCommand(a), stateMigrateCommand(a)),
 		}},

@@ -2,14 +2,12 @@ package api
 
 import (
 	"bytes"
-	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -63,43 +61,32 @@ const idempotencyKey = "Idempotency-Key"
 
 // repeats has the answers to requests with a key (draft-ietf-httpapi-idempotency-key-header-07).
 type repeats struct {
-	// secret is the key of hashes: a body may be a secret.
-	secret []byte
-	mu     *sync.Mutex
-	all    *lru.Cache[digest, repeat]
+	// seed is that of hashes: a body may be a secret.
+	seed maphash.Seed
+	all  *lru.Cache[uint64, repeat]
 }
-
-type digest [sha256.Size]byte
 
 // repeat is a request with a key. Its answer is nil while it is being done.
 type repeat struct {
-	request digest
+	request uint64
 	began   time.Time
 	answer  *recorded
 }
 
 func newRepeats() repeats {
 	const maxRepeats = 10_000
-	all, _ := lru.New[digest, repeat](maxRepeats) // the only error is for sizes below one
-	return repeats{[]byte(rand.Text()), &sync.Mutex{}, all}
+	all, _ := lru.New[uint64, repeat](maxRepeats) // the only error is for sizes below one
+	return repeats{maphash.MakeSeed(), all}
 }
 
 // begin returns the request with a key that was before. Without one, this one begins.
-func (r *repeats) begin(key digest, this repeat) (earlier repeat, ok bool) {
+func (r *repeats) begin(key uint64, this repeat) (earlier repeat, ok bool) {
 	const repeatTime = 24 * time.Hour
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if earlier, ok = r.all.Get(key); ok && this.began.Sub(earlier.began) < repeatTime {
-		return earlier, true
+	if earlier, ok = r.all.Peek(key); ok && this.began.Sub(earlier.began) >= repeatTime {
+		r.all.Remove(key)
 	}
-	r.all.Add(key, this)
-	return earlier, false
-}
-
-func (r *repeats) digest(parts ...string) digest {
-	h := hmac.New(sha256.New, r.secret)
-	_, _ = fmt.Fprintf(h, "%q", parts) // it never fails
-	return digest(h.Sum(nil))
+	earlier, ok, _ = r.all.PeekOrAdd(key, this)
+	return earlier, ok
 }
 
 // once does requests with the same key once a day. One that fails in the gateway may be done again.
@@ -117,8 +104,9 @@ func (s *server) once(c huma.Context, next func(huma.Context)) {
 		deny(http.StatusRequestEntityTooLarge, fmt.Sprintf("the key may have %d bytes, and the body %d", maxKey, maxFile))
 		return
 	}
-	key := s.repeats.digest(login.OperatorOf(r.Context()).Name, text)
-	this := repeat{request: s.repeats.digest(r.Method, r.URL.RequestURI(), r.Header.Get("Content-Type"), string(body)), began: s.Clock()}
+	key := maphash.Comparable(s.repeats.seed, [2]string{login.OperatorOf(r.Context()).Name, text})
+	request := maphash.Comparable(s.repeats.seed, [4]string{r.Method, r.URL.RequestURI(), r.Header.Get("Content-Type"), string(body)})
+	this := repeat{request: request, began: s.Clock()}
 	switch earlier, ok := s.repeats.begin(key, this); {
 	case !ok:
 	case earlier.request != this.request:

@@ -73,26 +73,17 @@ func New(c Config) (*Login, error) {
 	}
 	peers, _ := lru.New[netip.Prefix, *rate.Limiter](10_000) // the only error is for sizes below one
 	all, _ := lru.New[digest, session](1000)
-	l := &Login{config: c, sessions: &sessions{clock: c.Clock, all: all, shared: c.Sessions}, guesses: &guesses{clock: c.Clock, peers: peers}}
+	l := &Login{config: c, tokens: tokensDir(c.TokensDir), sessions: &sessions{clock: c.Clock, all: all, shared: c.Sessions}, guesses: &guesses{clock: c.Clock, peers: peers}}
 	var operators, metrics digest
 	var err error
-	if c.TokenFile != "" {
-		l.token = &tokenFile{path: c.TokenFile, logger: c.Logger}
-		if operators, err = l.token.read(); err != nil {
-			return nil, err
-		}
+	if l.token, operators, err = newTokenFile(c.TokenFile, c.Logger); err != nil {
+		return nil, err
 	}
-	if c.MetricsTokenFile != "" {
-		l.metrics = &tokenFile{path: c.MetricsTokenFile, logger: c.Logger}
-		if metrics, err = l.metrics.read(); err != nil {
-			return nil, err
-		}
+	if l.metrics, metrics, err = newTokenFile(c.MetricsTokenFile, c.Logger); err != nil {
+		return nil, err
 	}
-	if c.TokensDir != "" {
-		l.tokens = tokensDir(c.TokensDir)
-		if _, err := l.tokens.read(); err != nil {
-			return nil, err
-		}
+	if _, err := l.tokens.read(); err != nil {
+		return nil, err
 	}
 	if l.token != nil && l.metrics != nil && operators.equals(metrics) {
 		return nil, fmt.Errorf("%s and %s have the same token: make another one for the metrics, because operators may do more", c.TokenFile, c.MetricsTokenFile)
@@ -183,16 +174,14 @@ func (l *Login) operator(ctx context.Context, token digest) (*Operator, error) {
 		}
 		unread = err
 	}
-	if l.tokens != "" {
-		all, err := l.tokens.read()
-		if err != nil {
-			l.config.Logger.LogAttrs(ctx, slog.LevelError, "the tokens of operators cannot be read, and nobody gets in with one of them", slog.Any("error", err))
-			return nil, err
-		}
-		for i := range all {
-			if token.equals(all[i].token) {
-				return &all[i].Operator, nil
-			}
+	all, err := l.tokens.read()
+	if err != nil {
+		l.config.Logger.LogAttrs(ctx, slog.LevelError, "the tokens of operators cannot be read, and nobody gets in with one of them", slog.Any("error", err))
+		return nil, err
+	}
+	for i := range all {
+		if token.equals(all[i].token) {
+			return &all[i].Operator, nil
 		}
 	}
 	return nil, unread
@@ -335,6 +324,16 @@ type tokenFile struct {
 	mu     sync.Mutex
 	// failure is the last error that was logged. It is empty if the file could be read.
 	failure string
+}
+
+// newTokenFile returns the file at a path with the digest of its token, or nil without a path.
+func newTokenFile(path string, logger *slog.Logger) (*tokenFile, digest, error) {
+	if path == "" {
+		return nil, digest{}, nil
+	}
+	f := &tokenFile{path: path, logger: logger}
+	d, err := f.read()
+	return f, d, err
 }
 
 // expected returns the digest of the token. It logs an error that is not the one of the last time, so that nobody fills the log.

@@ -98,6 +98,9 @@ type namedToken struct {
 const maxTokens = 100 // files
 
 func (d tokensDir) read() (all []namedToken, err error) {
+	if d == "" {
+		return nil, nil
+	}
 	entries, err := os.ReadDir(string(d))
 	if err != nil {
 		return nil, err
@@ -122,31 +125,25 @@ func (d tokensDir) read() (all []namedToken, err error) {
 func readNamed(path string) (t namedToken, err error) {
 	const othersWrite = 0o022 // the mode bits of those who could give themselves rights
 	info, err := os.Stat(path)
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no regular file", path)
-	}
 	if err == nil && info.Mode().Perm()&othersWrite != 0 && runtime.GOOS != "windows" {
 		err = fmt.Errorf("%s may be written by others (its mode is %04o): chmod go-w it", path, info.Mode().Perm())
 	}
 	if err != nil {
 		return t, err
 	}
-	content, err := files.Read(path, maxToken)
+	content, err := files.ReadRegular(path, maxToken)
 	if err != nil {
-		return t, err
+		return t, fmt.Errorf("%s: %w", path, err)
 	}
-	lines := strings.Fields(string(content))
 	t.Name = filepath.Base(path)
-	sum, found := "", false
-	if len(lines) > 0 {
-		sum, found = strings.CutPrefix(lines[0], "sha256:")
-	}
+	first, rest, _ := strings.Cut(string(content), "\n")
+	sum, found := strings.CutPrefix(strings.TrimSpace(first), "sha256:")
 	hash, err := hex.DecodeString(sum)
 	if err != nil || !found || len(hash) != len(t.token) {
 		return t, fmt.Errorf("%s: the first line is not sha256: and the hash of a token, such as that of `printf %%s TOKEN | sha256sum`; the token itself does not belong there", path)
 	}
 	t.token = digest(hash)
-	for _, line := range lines[1:] {
+	for line := range strings.FieldsSeq(rest) {
 		tenant, ok := strings.CutPrefix(line, tenantPrefix)
 		switch {
 		case ok && tenant != "":

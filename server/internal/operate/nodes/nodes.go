@@ -203,10 +203,7 @@ func (n *Nodes) Find(ctx context.Context, id string) (*activity.Failure, error) 
 // First reports whether this process is the one of all nodes that counts what is the same for all.
 func (n *Nodes) First(ctx context.Context) bool {
 	reports, _ := n.Reports(ctx)
-	own := &activity.Report{}
-	n.config.Describe(own)
-	oldest := slices.MinFunc(reports, func(a, b *activity.Report) int {
-		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.Node, b.Node))
+	return !slices.ContainsFunc(reports[1:], func(r *activity.Report) bool {
+		return cmp.Or(r.Started.Compare(reports[0].Started), cmp.Compare(r.Node, reports[0].Node)) < 0
 	})
-	return oldest.Node == own.Node && oldest.Started.Equal(own.Started)
 }

@@ -37,7 +37,10 @@ type people struct {
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
-	counts  counts
+	// counting protects counts, which has the numbers of connections, and countTime, when they were counted.
+	counting  sync.Mutex
+	counts    map[[2]string]float64
+	countTime time.Time
 	// closeMemory closes what takes the place of the store.
 	closeMemory func() error
 }
@@ -145,37 +148,38 @@ func (p *people) acting(act string, h http.Handler) http.Handler {
 // store once a minute at most.
 func (p *people) grants() map[[2]string]float64 {
 	const countInterval = time.Minute
-	p.counts.mu.Lock()
-	defer p.counts.mu.Unlock()
+	p.counting.Lock()
+	defer p.counting.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) // a database may hang
 	defer cancel()
 	set := p.daemon.current()
 	if set == nil || set.State == nil || !p.nodes.First(ctx) {
 		return nil
 	}
-	if now := p.daemon.clock(); now.Sub(p.counts.time).Abs() >= countInterval {
-		p.counts.time, p.counts.all = now, map[[2]string]float64{}
-		var names []string
-		for _, c := range set.Connectors {
-			if c.Upstream().NeedsConsent() {
-				names = append(names, c.Definition().Permalink)
-			}
-		}
-		found, err := p.connections.Counts(ctx, names...)
-		for _, name := range names {
-			for _, condition := range connections.Conditions {
-				if err == nil {
-					p.counts.all[[2]string{name, string(condition)}] = float64(found[name][condition])
-				}
-			}
+	now := p.daemon.clock()
+	if now.Sub(p.countTime).Abs() < countInterval {
+		return p.counts
+	}
+	p.countTime, p.counts = now, map[[2]string]float64{}
+	names := consenting(set.Set)
+	found, err := p.connections.Counts(ctx, names...)
+	if err != nil {
+		return p.counts
+	}
+	for _, name := range names {
+		for _, condition := range connections.Conditions {
+			p.counts[[2]string{name, string(condition)}] = float64(found[name][condition])
 		}
 	}
-	return p.counts.all
+	return p.counts
 }
 
-// counts has the numbers of the last count.
-type counts struct {
-	mu   sync.Mutex
-	time time.Time
-	all  map[[2]string]float64
+// consenting returns the permalinks of the connectors that users connect to.
+func consenting(set *connectors.Set) (names []string) {
+	for _, c := range set.Connectors {
+		if c.Upstream().NeedsConsent() {
+			names = append(names, c.Definition().Permalink)
+		}
+	}
+	return names
 }
