@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"image/png"
-	"io"
 	"regexp"
 
 	"github.com/keywright/keywright/internal/files"
@@ -30,19 +29,12 @@ func readLogo(name string) (picture []byte, mediaType string, err error) {
 	if _, err := png.DecodeConfig(bytes.NewReader(picture)); err == nil {
 		return picture, "image/png", nil
 	}
-	d, root := xml.NewDecoder(bytes.NewReader(picture)), "" // it refuses all that is not UTF-8
-	for {
-		token, err := d.Token()
-		if t, ok := token.(xml.StartElement); ok && root == "" {
-			root = t.Name.Local
-		}
-		switch {
-		case errors.Is(err, io.EOF) && root == "svg" && !active.Match(picture):
-			return picture, "image/svg+xml", nil
-		case errors.Is(err, io.EOF) && root == "svg":
-			return nil, "", errors.New("is an SVG with a script, a style sheet, a document type, or something that it loads: put shapes alone into it")
-		case err != nil:
-			return nil, "", errors.New("is neither a PNG nor an SVG")
-		}
+	var root struct{ XMLName xml.Name }
+	switch err := xml.Unmarshal(picture, &root); { // it refuses all that is not UTF-8
+	case err != nil || root.XMLName.Local != "svg":
+		return nil, "", errors.New("is neither a PNG nor an SVG")
+	case active.Match(picture):
+		return nil, "", errors.New("is an SVG with a script, a style sheet, a document type, or something that it loads: put shapes alone into it")
 	}
+	return picture, "image/svg+xml", nil
 }

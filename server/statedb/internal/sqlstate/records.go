@@ -1,7 +1,6 @@
 package sqlstate
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -92,30 +91,15 @@ func (s *Store) ListRecords(ctx context.Context, l statedb.List) ([]statedb.Reco
 }
 
 func (s *Store) records(ctx context.Context, op, query string, arguments ...any) (all []statedb.Record, err error) {
-	err = s.each(ctx, op, query, arguments, func(rows *sql.Rows) error {
+	err = s.each(ctx, s.config.Reads, s.statements.fill(query), arguments, func(rows *sql.Rows) error {
 		r, err := scanRecord(rows)
 		all = append(all, r)
 		return err
 	})
-	return all, err
-}
-
-// each calls scan for each row that a query returns.
-func (s *Store) each(ctx context.Context, op, query string, arguments []any, scan func(*sql.Rows) error) error {
-	limited, cancel := context.WithTimeout(ctx, s.config.Limit)
-	defer cancel()
-	rows, err := s.config.Reads.QueryContext(limited, s.statements.fill(query), arguments...)
-	if err == nil {
-		defer rows.Close()
-		for err == nil && rows.Next() {
-			err = scan(rows)
-		}
-		err = cmp.Or(err, rows.Err())
-	}
 	if err != nil {
-		return s.fault(ctx, op, err)
+		return nil, s.fault(ctx, op, err)
 	}
-	return nil
+	return all, nil
 }
 
 func scanRecord(rows *sql.Rows) (r statedb.Record, err error) {
@@ -138,8 +122,8 @@ func scanRecord(rows *sql.Rows) (r statedb.Record, err error) {
 // CountRecords implements [statedb.Records].
 func (s *Store) CountRecords(ctx context.Context, kind statedb.Kind, tag int) (all []statedb.Count, err error) {
 	column := fmt.Sprint("tag", tag%statedb.Tags)
-	query := `SELECT ` + column + `, mark, count(*) FROM state_records WHERE kind = $2 AND (expires IS NULL OR expires > {now}) GROUP BY ` + column + `, mark`
-	err = s.each(ctx, "count records", query, []any{s.now(), kind}, func(rows *sql.Rows) error {
+	query := s.statements.fill(`SELECT ` + column + `, mark, count(*) FROM state_records WHERE kind = $2 AND (expires IS NULL OR expires > {now}) GROUP BY ` + column + `, mark`)
+	err = s.each(ctx, s.config.Reads, query, []any{s.now(), kind}, func(rows *sql.Rows) error {
 		var c statedb.Count
 		var name []byte
 		err := rows.Scan(&name, &c.Mark, &c.Count)
@@ -147,7 +131,10 @@ func (s *Store) CountRecords(ctx context.Context, kind statedb.Kind, tag int) (a
 		all = append(all, c)
 		return err
 	})
-	return all, err
+	if err != nil {
+		return nil, s.fault(ctx, "count records", err)
+	}
+	return all, nil
 }
 
 // DeleteRecord implements [statedb.Records].

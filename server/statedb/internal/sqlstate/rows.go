@@ -40,26 +40,17 @@ type listed struct {
 	columns
 }
 
-func (s *Store) page(ctx context.Context, last []byte) ([]listed, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.config.Limit)
-	defer cancel()
-	rows, err := s.query(ctx, s.config.Reads, s.statements.rows, []any{s.now(), last, page})
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var all []listed
-	for rows.Next() {
+func (s *Store) page(ctx context.Context, last []byte) (all []listed, err error) {
+	err = s.each(ctx, s.config.Reads, s.statements.rows, []any{s.now(), last, page}, func(rows *sql.Rows) error {
 		var c listed
-		if err := rows.Scan(&c.id, &c.generation, &c.value, &c.writtenAt, &c.expires, &c.leaseEnd, &c.now); err != nil {
-			return nil, err
-		}
-		if len(c.id) != len(state.ID{}) {
-			return nil, errID
+		err := rows.Scan(&c.id, &c.generation, &c.value, &c.writtenAt, &c.expires, &c.leaseEnd, &c.now)
+		if err == nil && len(c.id) != len(state.ID{}) {
+			err = errID
 		}
 		all = append(all, c)
-	}
-	return all, rows.Err()
+		return err
+	})
+	return all, err
 }
 
 // errID is returned for an id that no store has written.

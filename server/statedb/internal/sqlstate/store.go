@@ -183,23 +183,30 @@ func (s *Store) change(ctx context.Context, op string, id state.ID, query string
 	return ok, nil
 }
 
-// one executes a statement that returns at most one row, and reports whether it did. SQLite commits at the end of rows.
-func (s *Store) one(ctx context.Context, db *sql.DB, query string, arguments []any, into ...any) (bool, error) {
+// one executes a statement that returns at most one row, and reports whether it did.
+func (s *Store) one(ctx context.Context, db *sql.DB, query string, arguments []any, into ...any) (found bool, err error) {
+	err = s.each(ctx, db, query, arguments, func(rows *sql.Rows) error {
+		found = true
+		return rows.Scan(into...)
+	})
+	return found && err == nil, err
+}
+
+// each calls scan for each row that a statement returns. SQLite commits at the end of rows.
+func (s *Store) each(ctx context.Context, db *sql.DB, query string, arguments []any, scan func(*sql.Rows) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Limit)
 	defer cancel()
 	rows, err := s.query(ctx, db, query, arguments)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer rows.Close()
-	found := false
 	for rows.Next() {
-		found = true
-		if err := rows.Scan(into...); err != nil {
-			return false, err
+		if err := scan(rows); err != nil {
+			return err
 		}
 	}
-	return found, rows.Err()
+	return rows.Err()
 }
 
 func (s *Store) query(ctx context.Context, db *sql.DB, query string, arguments []any) (*sql.Rows, error) {
