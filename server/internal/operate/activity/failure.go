@@ -168,6 +168,15 @@ func (r *Recorder) Find(id string) *Failure {
 	return f
 }
 
+// NotFound says why there is no failure with a request id. note is that of the view.
+func NotFound(id, note string) string {
+	where := "in 7 days"
+	if note != "" {
+		where = "among the last 10,000 failures of this process"
+	}
+	return fmt.Sprintf("there is no failure with this id %s: the request succeeded, or it was the 21st of its kind in that minute, or it is older; the log line is request_id=%s", where, host.Printable(id))
+}
+
 // Drain returns the failures since the last call that are to be stored: of each group and minute, the first 20. They must not be modified.
 func (r *Recorder) Drain() []*Failure {
 	r.mu.Lock()

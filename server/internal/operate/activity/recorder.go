@@ -203,9 +203,7 @@ func (r *Recorder) Request(e *gateway.Event) {
 	}
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
-	part, minute := tallyOf(rec.parts[:], seconds/partSeconds), tallyOf(rec.minutes[:], number)
-	part.Requests++
-	minute.Requests++
+	t := Tally{Requests: 1}
 	s := &rec.latency[number/spanMinutes%spans]
 	if s.number != number/spanMinutes {
 		*s = span{number: number / spanMinutes}
@@ -213,8 +211,7 @@ func (r *Recorder) Request(e *gateway.Event) {
 	s.buckets[bucket(e.Total)]++
 	switch {
 	case unconnected:
-		part.Unconnected++
-		minute.Unconnected++
+		t.Unconnected = 1
 		if number-rec.waited >= Window {
 			rec.waiting = Set{}
 		}
@@ -222,8 +219,7 @@ func (r *Recorder) Request(e *gateway.Event) {
 			rec.waiting.add(r.config.Hash(e.Tenant, e.User))
 		}
 	case stage != "":
-		part.Failed++
-		minute.Failed++
+		t.Failed = 1
 		if rec.failed(end.UnixMilli()); rec.Streak == failingStreak {
 			r.trouble.Store(true)
 		}
@@ -233,6 +229,8 @@ func (r *Recorder) Request(e *gateway.Event) {
 			rec.waiting.remove(r.config.Hash(e.Tenant, e.User))
 		}
 	}
+	tallyOf(rec.parts[:], seconds/partSeconds).add(t)
+	tallyOf(rec.minutes[:], number).add(t)
 }
 
 // failed records a failure in its group, and by its request id.

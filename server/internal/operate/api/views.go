@@ -205,11 +205,12 @@ func (s *server) request(ctx context.Context, in *struct {
 },
 ) (public activity.Failure, err error) {
 	found, err := s.Find(ctx, in.ID)
-	if err == nil && found == nil {
-		err = refuse(http.StatusNotFound, "there is no failure with this id in 7 days: the request succeeded, or more than 20 failed for the same cause in that minute; the log has request_id=%s", host.Printable(in.ID))
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return public, err
+	case found == nil:
+		_, note := s.View(ctx)
+		return public, refuse(http.StatusNotFound, "%s", activity.NotFound(in.ID, note))
 	}
 	public = *found.Hide(login.OperatorOf(ctx).Sees)
 	public.Way = append([]activity.Step{}, public.Way...) // no list is null

@@ -43,13 +43,9 @@ type Config struct {
 	Logger *slog.Logger
 	// Gateway serves the callers.
 	Gateway *gateway.Gateway
-	// Recorder has the records of the connectors' requests to this process.
-	Recorder *activity.Recorder
-	// Reports returns the reports of all nodes that are known, with what the console says about what they lack. The first one is that of
-	// this process. They must not be modified.
-	Reports func(ctx context.Context) (reports []*activity.Report, note string)
-	// Find returns the failure with a request id from a store that keeps the failures of all nodes for 7 days, or nil if there is none. Find
-	// is nil without such a store.
+	// View returns the figures of all nodes, and a note if they are of this process alone.
+	View func(ctx context.Context) (view *activity.View, note string)
+	// Find returns the failure with a request id, or nil if there is none.
 	Find func(ctx context.Context, id string) (*activity.Failure, error)
 	// Connections has the connections of users, and Acts what operators do.
 	Connections *connections.Connections
@@ -142,8 +138,7 @@ func (f *failure) Error() string { return f.text }
 func (c *Console) handler(p *page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		state := c.config.State()
-		reports, note := c.config.Reports(r.Context())
-		state.view, state.note = activity.Merge(reports, c.config.Clock()), note
+		state.view, state.note = c.config.View(r.Context())
 		view, err := any(nil), error(nil)
 		o := login.OperatorOf(r.Context())
 		state.view.Hide(o.Sees)

@@ -341,14 +341,14 @@ func newWorld(t testing.TB, file string) *world {
 	w.state = console.State{File: "connectors.yaml", Set: set, Used: now}
 	mux := http.NewServeMux()
 	for pattern, handler := range console.New(console.Config{
-		Version: "v1.2.3", Started: now, Clock: w.clock.Now, Logger: w.log.Logger(), Gateway: w.gateway, Recorder: w.recorder,
+		Version: "v1.2.3", Started: now, Clock: w.clock.Now, Logger: w.log.Logger(), Gateway: w.gateway,
 		Connections: w.connections, Acts: w.acts, State: func() console.State { return w.state },
-		Reports: func(context.Context) ([]*activity.Report, string) {
-			return append([]*activity.Report{w.recorder.Report(w.clock.Now())}, w.nodes...), w.note
+		View: func(context.Context) (*activity.View, string) {
+			return activity.Merge(append([]*activity.Report{w.recorder.Report(w.clock.Now())}, w.nodes...), w.clock.Now()), w.note
 		},
 		Find: func(ctx context.Context, id string) (*activity.Failure, error) {
-			if w.find == nil {
-				return nil, nil
+			if f := w.recorder.Find(id); f != nil || w.find == nil {
+				return f, nil
 			}
 			return w.find(ctx, id)
 		},

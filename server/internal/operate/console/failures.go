@@ -2,7 +2,6 @@ package console
 
 import (
 	"cmp"
-	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -33,19 +32,14 @@ func (c *Console) failures(s *State, r *http.Request) (any, error) {
 var requestID = regexp.MustCompile(`[0-9a-f]{32}`)
 
 // request returns the view of the failure with the request id in the path.
-func (c *Console) request(_ *State, r *http.Request) (any, error) {
-	id, where := r.PathValue("id"), "among the last 10,000 failures of this process"
-	f := c.config.Recorder.Find(id)
-	if f == nil && c.config.Find != nil {
-		var err error
-		if f, err = c.config.Find(r.Context(), id); err != nil {
-			return nil, &failure{http.StatusServiceUnavailable, "The store cannot be asked", "this process does not have the failure, and the store does not answer: " + host.Printable(err.Error())}
-		}
-		where = "in 7 days"
-	}
-	if f == nil {
-		return nil, &failure{http.StatusNotFound, "No failure", fmt.Sprintf(
-			"there is no failure with this id %s: the request succeeded, or it was the 21st of its kind in that minute, or it is older; the log line is request_id=%s", where, host.Printable(id))}
+func (c *Console) request(s *State, r *http.Request) (any, error) {
+	id := r.PathValue("id")
+	f, err := c.config.Find(r.Context(), id)
+	switch {
+	case err != nil:
+		return nil, &failure{http.StatusServiceUnavailable, "The store cannot be asked", "this process does not have the failure, and the store does not answer: " + host.Printable(err.Error())}
+	case f == nil:
+		return nil, &failure{http.StatusNotFound, "No failure", activity.NotFound(id, s.note)}
 	}
 	return f.Hide(login.OperatorOf(r.Context()).Sees), nil
 }

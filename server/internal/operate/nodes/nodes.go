@@ -166,6 +166,12 @@ func (n *Nodes) Reports(ctx context.Context) (reports []*activity.Report, note s
 	return reports, ""
 }
 
+// View returns the figures of all nodes, and a note as Reports does.
+func (n *Nodes) View(ctx context.Context) (view *activity.View, note string) {
+	reports, note := n.Reports(ctx)
+	return activity.Merge(reports, n.config.Clock()), note
+}
+
 // read reads the reports of the other nodes. Their times become those of this machine's clock.
 func (n *Nodes) read(ctx context.Context) error {
 	const maxNodes, readTime = 1000, 5 * time.Second

@@ -281,8 +281,8 @@ func (d *daemon) operate() map[string]http.Handler {
 		api.Prefix + "/":                    newAPI(d, test),
 	}
 	maps.Copy(routes, console.New(console.Config{
-		Version: d.config.Version, Started: d.began, Clock: d.clock, Logger: d.config.Logger, Gateway: d.gateway, Recorder: d.recorder,
-		Reports: p.nodes.Reports, Find: p.nodes.Find, Connections: p.connections, Acts: p.acts, State: d.consoleState, Fuel: d.metrics.plugins.fuelOf,
+		Version: d.config.Version, Started: d.began, Clock: d.clock, Logger: d.config.Logger, Gateway: d.gateway,
+		View: p.nodes.View, Find: p.nodes.Find, Connections: p.connections, Acts: p.acts, State: d.consoleState, Fuel: d.metrics.plugins.fuelOf,
 	}).Routes())
 	return routes
 }
@@ -292,11 +292,7 @@ func newAPI(d *daemon, test http.Handler) http.Handler {
 	p := d.people
 	return api.New(api.Config{
 		Version: d.config.Version, Clock: d.clock, Find: p.nodes.Find, Connections: p.connections, Tenants: p.tenants, Acts: p.acts, Test: test, Reload: d.ask,
-		View: func(ctx context.Context) (*activity.View, string) {
-			reports, note := p.nodes.Reports(ctx)
-			return activity.Merge(reports, d.clock()), note
-		},
-		Set: func() *connectors.Set { return d.current().Set },
+		View: p.nodes.View, Set: func() *connectors.Set { return d.current().Set },
 		Configuration: func() api.Configuration {
 			s := d.consoleState()
 			c := api.Configuration{SHA256: s.Set.SHA256, Used: s.Used, RefusedTime: s.Refused, Waiting: s.Waiting}

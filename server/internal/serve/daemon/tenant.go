@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/host/state"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/operate/acts"
 	"github.com/keywright/keywright/server/internal/operate/connections"
@@ -41,8 +42,8 @@ func (a administrators) Tenant(ctx context.Context, admin host.User, cursor stri
 // End implements [gateway.Tenants].
 func (a administrators) End(ctx context.Context, admin host.User, id string) error {
 	one, ok, err := a.d.people.connections.Get(ctx, id)
-	if err != nil || !ok || one.Tenant != admin.TenantID {
-		return errors.Join(err, errors.New("the tenant has no such connection"))
+	if err != nil || !ok || one.Tenant != admin.TenantID { // it may have ended since the page was shown
+		return err
 	}
 	err = a.act(ctx, admin, "end", one.Connector+" "+id, func() error { return a.d.people.connections.End(ctx, one) })
 	if errors.Is(err, host.ErrNotRevoked) {
@@ -58,10 +59,10 @@ func (a administrators) Give(ctx context.Context, admin host.User, kind, name, t
 		act, do = "remove", func() error { return a.d.people.tenants.Remove(ctx, admin.TenantID, kind, name, admin.ID) }
 	}
 	err = a.act(ctx, admin, act, fmt.Sprintf("tenant %s/%s %s", admin.TenantID, kind, host.Printable(name)), do)
-	if tryErr, ok := errors.AsType[*tenants.TryError](err); ok {
-		return tryErr.Error(), nil
+	if err == nil || errors.Is(err, acts.ErrUnrecorded) || errors.Is(err, state.ErrUnavailable) {
+		return "", err
 	}
-	return "", err
+	return host.Printable(err.Error()), nil
 }
 
 // act records what an administrator does.
