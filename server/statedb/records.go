@@ -32,9 +32,9 @@ const Tags = 4
 type Record struct {
 	Name RecordName
 	Kind Kind
-	// Tags are names by which records are listed.
+	// Tags are names by which records are listed. They are zero in a record that was read.
 	Tags [Tags]RecordName
-	// Mark is a number by which records are counted.
+	// Mark is a number by which records are counted. It is 0 in a record that was read.
 	Mark int16
 	// Value is sealed.
 	Value []byte
@@ -79,6 +79,4 @@ type Records interface {
 	DeleteRecord(ctx context.Context, name RecordName) error
 	// ResealRecord replaces a value that is the previous one, and reports whether it did. Nothing else of the record changes.
 	ResealRecord(ctx context.Context, name RecordName, previous, value []byte) (ok bool, err error)
-	// Now returns the time of the store's clock.
-	Now(ctx context.Context) (time.Time, error)
 }

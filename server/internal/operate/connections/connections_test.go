@@ -204,7 +204,7 @@ func TestEnd(t *testing.T) {
 		}
 	}
 	if rest, _, _ := w.List(t.Context(), connections.Filter{}, "", 9); len(rest) != 1 || rest[0].Connector != "gone" {
-		t.Errorf("what is rest: %+v", rest)
+		t.Errorf("what is left: %+v", rest)
 	}
 	if _, ok, err := w.Get(t.Context(), "../x"); ok || err != nil {
 		t.Errorf("a made-up ID: %t, %v", ok, err)

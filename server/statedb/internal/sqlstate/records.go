@@ -10,7 +10,7 @@ import (
 )
 
 // recordColumns are those that [scanRecord] reads.
-const recordColumns = `SELECT name, kind, written, mark, tag0, tag1, tag2, tag3, value FROM state_records`
+const recordColumns = `SELECT name, kind, written, value FROM state_records`
 
 // PutRecords implements [statedb.Records].
 func (s *Store) PutRecords(ctx context.Context, records ...statedb.Record) error {
@@ -104,16 +104,12 @@ func (s *Store) records(ctx context.Context, op, query string, arguments ...any)
 
 func scanRecord(rows *sql.Rows) (r statedb.Record, err error) {
 	var name []byte
-	var tags [statedb.Tags][]byte
 	var micro int64
-	if err = rows.Scan(&name, &r.Kind, &micro, &r.Mark, &tags[0], &tags[1], &tags[2], &tags[3], &r.Value); err != nil {
+	if err = rows.Scan(&name, &r.Kind, &micro, &r.Value); err != nil {
 		return r, err
 	}
 	if copy(r.Name[:], name) < len(r.Name) {
 		return r, errID
-	}
-	for i, tag := range tags {
-		copy(r.Tags[i][:], tag)
 	}
 	r.WriteTime = time.UnixMicro(micro).UTC()
 	return r, nil
@@ -159,13 +155,4 @@ func (s *Store) exec(ctx context.Context, op, query string, arguments ...any) (i
 	}
 	n, _ := result.RowsAffected() // both drivers know it
 	return int(n), nil
-}
-
-// Now implements [statedb.Records].
-func (s *Store) Now(ctx context.Context) (time.Time, error) {
-	var micro int64
-	if _, err := s.one(ctx, s.config.Reads, s.statements.fill(`SELECT {now}`), []any{s.now()}, &micro); err != nil {
-		return time.Time{}, s.fault(ctx, "read the clock", err)
-	}
-	return time.UnixMicro(micro).UTC(), nil
 }
