@@ -154,6 +154,9 @@ func readNamed(path string) (t namedToken, err error) {
 			return t, fmt.Errorf("%s: %q is no right: there are read, test, check, people, act and tenant:ID", path, line)
 		}
 	}
+	if t.Tenant != "" && t.Allows(Test) {
+		return t, fmt.Errorf("%s: a test may be as a user of any tenant: take test or %s%s away", path, tenantPrefix, t.Tenant)
+	}
 	if t.Rights == nil {
 		return t, fmt.Errorf("%s: the token has no right: write read, test, check, people or act on a line of its own", path)
 	}

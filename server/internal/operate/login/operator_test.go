@@ -67,6 +67,7 @@ func TestNamedTokens(t *testing.T) {
 	}
 	for content, want := range map[string]string{
 		"the token itself, in clear\nread\n": "does not belong there", hashOf("x") + "admin\n": `"admin" is no right`, hashOf("x"): "has no right", "": "first line",
+		hashOf("x") + "test\ntenant:acme\n": "of any tenant", // threats.md 597
 	} {
 		file("bad", content)
 		_, err := login.New(login.Config{TokensDir: dir})
