@@ -264,9 +264,18 @@ func navigates(r *http.Request) bool {
 // A digest is that of a token. Comparing two takes the same time for all tokens.
 type digest [sha256.Size]byte
 
-func digestOf(token string) digest { return sha256.Sum256([]byte(token)) }
+// digestOf returns the digest of a token. That of one which is too short is zero and equals none: its hash may be in a file by mistake, as that
+// of a variable that was not set.
+func digestOf(token string) digest {
+	if len(token) < minToken {
+		return digest{}
+	}
+	return sha256.Sum256([]byte(token))
+}
 
-func (d digest) equals(e digest) bool { return subtle.ConstantTimeCompare(d[:], e[:]) == 1 }
+func (d digest) equals(e digest) bool {
+	return d != digest{} && subtle.ConstantTimeCompare(d[:], e[:]) == 1
+}
 
 var errTooMany = &refusal{http.StatusTooManyRequests, "there were too many wrong tokens from this address: try again in a minute"}
 

@@ -58,6 +58,17 @@ func TestNamedTokens(t *testing.T) {
 			t.Errorf("%s: a profile is answered %d", token, status)
 		}
 	}
+	for _, short := range []string{"", "a short token"} { // threats.md 598
+		file("mistake", hashOf(short)+"read\n")
+		if status, _ := get("/", short); status != http.StatusUnauthorized {
+			t.Errorf("%q: %d", short, status)
+		}
+	}
+	file("mistake", "sha256:"+strings.Repeat("0", 64)+"\nread\n")
+	if status, _ := get("/", ""); status != http.StatusUnauthorized {
+		t.Errorf("no token, and a hash of zeros: %d", status)
+	}
+	testworld.Check(t, os.Remove(filepath.Join(dir, "mistake")))
 	testworld.Check(t, os.Remove(filepath.Join(dir, "ci")))
 	if status, _ := get("/", "the token of ci 1"); status != http.StatusUnauthorized {
 		t.Errorf("a token that was taken away: %d", status)
