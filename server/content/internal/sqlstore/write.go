@@ -252,7 +252,7 @@ func (w *writer) split(chunks []span) []span {
 ORDER BY activity DESC, id DESC LIMIT 1 OFFSET $3`
 	var all []span
 	for _, c := range slices.Backward(chunks) {
-		for half := w.limits.articles / 2; c.articles > w.limits.articles && w.err == nil; {
+		for half := w.articles / 2; c.articles > w.articles && w.err == nil; {
 			older := span{articles: c.articles - half}
 			w.err = w.tx.QueryRowContext(w.ctx, nth, c.end.first, c.end.id, half).Scan(&older.end.first, &older.end.id)
 			all = append(all, span{c.end, half})
