@@ -164,7 +164,7 @@ var rules = []rule{
 	{packages: "server/internal/sqlitefile"},
 	{packages: "server/internal/postgrestest", ours: []string{"internal/testworld"}, others: []string{"github.com/jackc/pgx/v5"}},
 	{packages: "server/internal/docs"},
-	{packages: "server/cmd/keywright", ours: []string{"abi", "internal/contract", "server/content", "server/content/...", "server/connectors", "server/connectors/statestore", "server/gateway", "server/identity", "host", "host/state", "host/view", "host/hosttest", "internal/conform", "internal/...", "server/internal/...", "plugins", "sdk"}, others: []string{"github.com/lmittmann/tint", "github.com/rogpeppe/go-internal", "github.com/schollz/progressbar/v3", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/crypto/x509roots/fallback", "golang.org/x/mod/semver", "golang.org/x/sys", "golang.org/x/term"}},
+	{packages: "server/cmd/keywright", ours: []string{"abi", "internal/contract", "server/content", "server/content/...", "server/connectors", "server/connectors/statestore", "server/gateway", "server/identity", "host", "host/state", "host/view", "host/hosttest", "internal/conform", "internal/...", "server/internal/...", "plugins", "sdk"}, others: []string{"github.com/lmittmann/tint", "github.com/rogpeppe/go-internal", "github.com/schollz/progressbar/v3", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/crypto/x509roots/fallback", "golang.org/x/mod/semver", "golang.org/x/sync", "golang.org/x/sys", "golang.org/x/term"}},
 	{packages: "tools/plugin", ours: []string{"host", "internal/pluginbuild"}},
 }
 

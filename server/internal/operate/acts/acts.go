@@ -40,8 +40,8 @@ type Act struct {
 // Done is the outcome of an act that succeeded.
 const Done = "done"
 
-// Of returns an act of the operator of a request.
-func Of(r *http.Request, act, target string) Act {
+// FromRequest returns an act of the operator of a request.
+func FromRequest(r *http.Request, act, target string) Act {
 	address, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		address = r.RemoteAddr

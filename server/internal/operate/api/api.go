@@ -185,7 +185,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.write(w, http.StatusUnauthorized, "the API takes a token in the header Authorization alone: send Authorization: Bearer TOKEN")
 		return
 	}
-	s.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), actKey{}, acts.Of(r, "", ""))))
+	s.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), actKey{}, acts.FromRequest(r, "", ""))))
 }
 
 func (s *server) write(w http.ResponseWriter, status int, text string) {

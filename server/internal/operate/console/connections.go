@@ -38,8 +38,8 @@ type connectionsView struct {
 
 // connectionCount has the numbers of connections to a connector, by their conditions.
 type connectionCount struct {
-	Permalink                           string
-	Connected, Uncertain, Lost, Refused int
+	Permalink                            string
+	Connected, Uncertain, Lost, Refusals int
 }
 
 // maxID limits the ID of a user that is asked for, in bytes.
@@ -80,7 +80,7 @@ func (c *Console) connections(s *State, r *http.Request) (any, error) {
 		n := counts[name]
 		view.Counts = append(view.Counts, connectionCount{name, n[host.ConditionConnected], n[host.ConditionUncertain], n[host.ConditionLost], n[host.ConditionRefused]})
 	}
-	slices.SortStableFunc(view.Counts, func(a, b connectionCount) int { return b.Refused + b.Lost - a.Refused - a.Lost })
+	slices.SortStableFunc(view.Counts, func(a, b connectionCount) int { return b.Refusals + b.Lost - a.Refusals - a.Lost })
 	return view, nil
 }
 
@@ -108,7 +108,7 @@ func (c *Console) ask(view *connectionsView, operator *login.Operator, r *http.R
 		}
 		view.Done = done
 	}
-	err := c.config.Acts.Do(r.Context(), acts.Of(r, "look", "connections"), func() (err error) {
+	err := c.config.Acts.Do(r.Context(), acts.FromRequest(r, "look", "connections"), func() (err error) {
 		view.Found, view.Cursor, err = c.config.Connections.List(r.Context(), view.Filter, value("after"), pageSize)
 		return err
 	})
@@ -135,7 +135,7 @@ func (c *Console) end(operator *login.Operator, r *http.Request, id string) (str
 	case !ok || !operator.AllowsIn(login.Act, one.Tenant):
 		return "", &failure{http.StatusNotFound, "", "there is no such connection, or this operator may not end it"}
 	}
-	err = c.config.Acts.Do(r.Context(), acts.Of(r, "end", one.Connector+" "+id), func() error { return c.config.Connections.End(r.Context(), one) })
+	err = c.config.Acts.Do(r.Context(), acts.FromRequest(r, "end", one.Connector+" "+id), func() error { return c.config.Connections.End(r.Context(), one) })
 	done := fmt.Sprintf("The connection of %s to %s has ended.", one.User, one.Connector)
 	switch {
 	case errors.Is(err, acts.ErrUnrecorded):

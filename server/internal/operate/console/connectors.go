@@ -128,7 +128,7 @@ func (c *Console) test(s *State, r *http.Request) (any, error) {
 		return nil, err
 	}
 	var result *trial.Result
-	err = c.config.Acts.Do(r.Context(), acts.Of(r, "test", connector.Definition().Permalink), func() error {
+	err = c.config.Acts.Do(r.Context(), acts.FromRequest(r, "test", connector.Definition().Permalink), func() error {
 		result, err = trial.Run(r.Context(), c.config.Gateway, connector.Definition().Permalink, form)
 		return err
 	})

@@ -53,7 +53,7 @@ type node struct {
 }
 
 // newNodes returns nodes with one store in memory, which has the clock of the test. That of each node but the first is ahead.
-func newNodes(t *testing.T, count int, ahead ...time.Duration) (all []node, store *failing) {
+func newNodes(t *testing.T, count int, offsets ...time.Duration) (all []node, store *failing) {
 	t.Helper()
 	db := testworld.Must(sqlite.OpenMemory(t.Context(), sqlite.Options{}))(t)
 	state := testworld.Must(host.NewState(t.Context(), host.StateConfig{Store: db, Keys: [][]byte{[]byte("a state key of 32 bytes, for all")}}))(t)
@@ -62,8 +62,8 @@ func newNodes(t *testing.T, count int, ahead ...time.Duration) (all []node, stor
 	for i := range count {
 		name, started := string(rune('a'+i)), time.Now().Add(time.Duration(i))
 		clock := time.Now
-		if i > 0 && len(ahead) > 0 {
-			clock = func() time.Time { return time.Now().Add(ahead[0]) }
+		if i > 0 && len(offsets) > 0 {
+			clock = func() time.Time { return time.Now().Add(offsets[0]) }
 		}
 		recorder := activity.New(activity.Config{Clock: clock, Node: name, Hash: func(tenant, user string) uint64 { return uint64(len(tenant)<<8 + len(user)) }})
 		all = append(all, node{nodes.New(nodes.Config{
@@ -154,8 +154,8 @@ func TestWrites(t *testing.T) {
 // A node whose clock is an hour off has its counts and the time of its trouble by the clock of the node that shows them.
 func TestClocksOfNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, ahead := range []time.Duration{time.Hour, -time.Hour} {
-			all, _ := newNodes(t, 2, ahead)
+		for _, offset := range []time.Duration{time.Hour, -time.Hour} {
+			all, _ := newNodes(t, 2, offset)
 			testworld.Check(t, all[0].Write(t.Context()))
 			for range 3 {
 				all[1].request("x", 401)
@@ -164,12 +164,12 @@ func TestClocksOfNodes(t *testing.T) {
 			reports, _ := all[0].Reports(t.Context())
 			s := activity.Merge(reports, time.Now()).Summary("orders")
 			if s.State != activity.StateFailing || s.Lately.Failed != 3 || s.Since.Sub(time.Now()).Abs() > time.Second {
-				t.Errorf("a node that is %s ahead: %s since %s, %d failed, now %s", ahead, s.State, s.Since, s.Lately.Failed, time.Now())
+				t.Errorf("a node that is %s ahead: %s since %s, %d failed, now %s", offset, s.State, s.Since, s.Lately.Failed, time.Now())
 			}
 			if g := s.Groups[0]; g.Lately() != 3 || time.Since(g.Last).Abs() > time.Second || time.Since(g.Examples[0].Time).Abs() > time.Second {
-				t.Errorf("a node that is %s ahead: group %+v", ahead, g)
+				t.Errorf("a node that is %s ahead: group %+v", offset, g)
 			}
-			if second, _ := all[1].Reports(t.Context()); len(second) != 2 || second[1].Offset.Round(time.Second) != 0 || second[0].Offset.Round(time.Second) != ahead {
+			if second, _ := all[1].Reports(t.Context()); len(second) != 2 || second[1].Offset.Round(time.Second) != 0 || second[0].Offset.Round(time.Second) != offset {
 				t.Errorf("offsets: %s, %s", second[0].Offset, second[1].Offset)
 			}
 		}

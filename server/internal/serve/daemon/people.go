@@ -122,7 +122,7 @@ func hashUser(seed *atomic.Uint64) func(tenant, user string) uint64 {
 
 // acted records a login, a refused one, or a logout.
 func (p *people) acted(r *http.Request, who, act string, ok bool) {
-	a := acts.Of(r, act, "")
+	a := acts.FromRequest(r, act, "")
 	if !ok {
 		p.acts.RefuseLogin(r.Context(), a.Address)
 		return
@@ -134,7 +134,7 @@ func (p *people) acted(r *http.Request, who, act string, ok bool) {
 // acting returns a handler that records an act about a connector before h does it.
 func (p *people) acting(act string, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		err := p.acts.Do(r.Context(), acts.Of(r, act, r.PathValue("permalink")), func() error {
+		err := p.acts.Do(r.Context(), acts.FromRequest(r, act, r.PathValue("permalink")), func() error {
 			h.ServeHTTP(w, r)
 			return nil
 		})
