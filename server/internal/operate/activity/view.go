@@ -168,17 +168,17 @@ func (s *Summary) add(r *Report, c *Connector, now time.Time) {
 		}
 	}
 	for i, n := range c.Latency {
-		s.times[min(max(0, c.LeastLatency)+i, buckets-1)] += uint64(n)
+		s.times[min(max(0, min(c.LeastLatency, buckets))+i, buckets-1)] += uint64(n)
 	}
 	s.health = append(s.health, c.Health)
 	s.Waiting.union(c.Waiting)
 	s.expires, s.closed = max(s.expires, c.Expires), max(s.closed, c.Closed)
-	for _, g := range c.Groups {
-		i := slices.IndexFunc(s.Groups, func(o *Group) bool { return o.ID == g.ID })
-		switch {
-		case len(g.Examples) == 0: // it is damaged
+	for _, g := range c.Groups[:min(len(c.Groups), maxGroups)] {
+		if g == nil || len(g.Examples) == 0 || slices.Contains(g.Examples, nil) { // it is damaged
 			continue
-		case i < 0:
+		}
+		i := slices.IndexFunc(s.Groups, func(o *Group) bool { return o.ID == g.ID })
+		if i < 0 {
 			i, s.Groups = len(s.Groups), append(s.Groups, newGroup(g.ID, c.Name))
 		}
 		s.Groups[i].merge(g, r.Node, minutes, hours)

@@ -61,7 +61,7 @@ func TestNamedTokens(t *testing.T) {
 	for _, short := range []string{"", "a short token"} { // threats.md 598
 		file("mistake", hashOf(short)+"read\n")
 		if status, _ := get("/", short); status != http.StatusUnauthorized {
-			t.Errorf("%q: %d", short, status)
+			t.Errorf("the short token %q is answered %d", short, status)
 		}
 	}
 	file("mistake", "sha256:"+strings.Repeat("0", 64)+"\nread\n")

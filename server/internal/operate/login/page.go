@@ -228,7 +228,7 @@ func (s *sessions) find(r *http.Request) (token digest, there bool) {
 }
 
 // end ends the session of a request at all nodes, and returns the cookie that takes the old one out of the browser.
-func (s *sessions) end(r *http.Request) (ended *http.Cookie, err error) {
+func (s *sessions) end(r *http.Request) (removal *http.Cookie, err error) {
 	if c, missing := r.Cookie(cookieName(r)); missing == nil {
 		id := digestOf(c.Value)
 		s.all.Remove(id)
