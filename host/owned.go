@@ -31,8 +31,8 @@ type OwnedInfo struct {
 	// Fingerprint has six hexadecimal digits of a keyed hash, by which two texts of one name can be compared. It is "" if there is no text.
 	Fingerprint string
 	// Author is who has set or removed it last, and Age is the time since. Both are zero if nobody has.
-	Author  string
-	Age time.Duration `json:"-"`
+	Author string
+	Age    time.Duration `json:"-"`
 }
 
 type ownedText struct {
