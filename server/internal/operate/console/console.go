@@ -139,13 +139,12 @@ func (c *Console) handler(p *page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		state := c.config.State()
 		state.view, state.note = c.config.View(r.Context())
-		view, err := any(nil), error(nil)
-		o := login.OperatorOf(r.Context())
+		o, right := login.OperatorOf(r.Context()), cmp.Or(p.right, login.Read)
 		state.view.Hide(o.Sees)
-		if o.Allows(cmp.Or(p.right, login.Read)) {
+		var view any
+		var err error = &failure{http.StatusForbidden, "Not allowed", fmt.Sprintf("the token %s has not the right %s", o.Name, right)}
+		if o.Allows(right) {
 			view, err = p.view(c, &state, r)
-		} else {
-			err = &failure{http.StatusForbidden, "Not allowed", fmt.Sprintf("the token %s has not the right %s", o.Name, cmp.Or(p.right, login.Read))}
 		}
 		status, shownPage := http.StatusOK, p
 		if err != nil {

@@ -163,7 +163,7 @@ func TestClocksOfNodes(t *testing.T) {
 			testworld.Check(t, all[1].Write(t.Context()))
 			reports, _ := all[0].Reports(t.Context())
 			s := activity.Merge(reports, time.Now()).Summary("orders")
-			if s.State != activity.StateFailing || s.Lately.Failed != 3 || s.Since.Sub(time.Now()).Abs() > time.Second {
+			if s.State != activity.StateFailing || s.Lately.Failed != 3 || time.Since(s.Since).Abs() > time.Second {
 				t.Errorf("a node that is %s ahead: %s since %s, %d failed, now %s", offset, s.State, s.Since, s.Lately.Failed, time.Now())
 			}
 			if g := s.Groups[0]; g.Lately() != 3 || time.Since(g.Last).Abs() > time.Second || time.Since(g.Examples[0].Time).Abs() > time.Second {

@@ -182,7 +182,7 @@ func (t *Tenants) try(ctx context.Context, c *gateway.Connector, tenant string) 
 		return &TryError{Connector: d.Permalink, Text: reason(err)}
 	}
 	if err != nil || d.Consent.Try == "" || c.Upstream().NeedsConsent() {
-		return nil //nolint:nilerr // something else is still missing, which is no mistake of what was given
+		return nil // something else is still missing, which is no mistake of what was given
 	}
 	return t.send(host.WithUser(ctx, user), c)
 }
