@@ -42,7 +42,8 @@ func (s *Store) putRecords(ctx context.Context, records []statedb.Record) error 
 // putRecord writes a record in a database or in a transaction.
 func (s *Store) putRecord(ctx context.Context, db interface {
 	ExecContext(ctx context.Context, query string, arguments ...any) (sql.Result, error)
-}, r *statedb.Record) error {
+}, r *statedb.Record,
+) error {
 	arguments := []any{s.now(), r.Name[:], r.Kind, nil, r.Mark, r.Value}
 	if r.Lifetime > 0 {
 		arguments[3] = micros(r.Lifetime)
