@@ -77,8 +77,11 @@ func (t *Table[T]) Get(ctx context.Context, s *Store, key ...string) (entry Entr
 // GetID is like Get, for the ID of an entry.
 func (t *Table[T]) GetID(ctx context.Context, s *Store, id string) (entry Entry[T], ok bool, err error) {
 	var name statedb.RecordName
-	if text, err := hex.DecodeString(id); err != nil || copy(name[:], text) != len(name) || len(text) != len(name) {
+	if len(id) != hex.EncodedLen(len(name)) {
 		return entry, false, nil
+	}
+	if _, err := hex.Decode(name[:], []byte(id)); err != nil {
+		return entry, false, nil //nolint:nilerr // an ID that is none is not found
 	}
 	return t.get(ctx, s, name)
 }
@@ -237,7 +240,7 @@ func (s *Store) rekey(ctx context.Context, r *statedb.Record, counts *host.Rekey
 	switch {
 	case err != nil:
 		counts.Unopened++
-		return nil
+		return nil //nolint:nilerr // it is counted
 	case current:
 		counts.Current++
 		return nil
