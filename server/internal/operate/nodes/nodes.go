@@ -151,9 +151,9 @@ func (n *Nodes) Reports(ctx context.Context) (reports []*activity.Report, note s
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if now := n.config.Clock(); now.Sub(n.readTime).Abs() >= readInterval {
+	if n.config.Clock().Sub(n.readTime).Abs() >= readInterval {
 		n.failure = n.read(context.WithoutCancel(ctx))
-		n.readTime = now
+		n.readTime = n.config.Clock() // those who have waited do not wait again for a store that hangs
 	}
 	if n.failure != nil {
 		return []*activity.Report{own}, fmt.Sprintf("this process only: %v", n.failure)

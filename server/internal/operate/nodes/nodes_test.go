@@ -25,6 +25,7 @@ import (
 type failing struct {
 	statedb.Records
 	down   atomic.Bool
+	hangs  atomic.Bool
 	writes atomic.Int64
 }
 
@@ -39,6 +40,10 @@ func (f *failing) PutRecords(ctx context.Context, all ...statedb.Record) error {
 }
 
 func (f *failing) ListRecords(ctx context.Context, l statedb.List) ([]statedb.Record, error) {
+	if f.hangs.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	if f.down.Load() {
 		return nil, errDown
 	}
@@ -125,6 +130,21 @@ func TestNodes(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		if got := summary(t, all[1]); !strings.HasPrefix(got, "b ") {
 			t.Errorf("nodes that ended two minutes ago: %q", got)
+		}
+	})
+}
+
+// Who looks next does not wait again for a store that hangs (threats.md 599).
+func TestHangingStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all, store := newNodes(t, 1)
+		store.hangs.Store(true)
+		begin := time.Now()
+		for range 20 {
+			_ = summary(t, all[0])
+		}
+		if elapsed := time.Since(begin); elapsed > 6*time.Second {
+			t.Errorf("20 looks took %v", elapsed)
 		}
 	})
 }
