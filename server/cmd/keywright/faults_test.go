@@ -107,7 +107,7 @@ func TestFaultRemedies(t *testing.T) {
 		"wrong-secret":          {"invalid_client", "The client id or its secret is wrong, or the server wants it in another place: compare both with those at the product, look for blanks, and try another client_auth, if the auth type has it: keywright test --client-auth both does."},
 		"wrong-audience":        {"invalid_target", "The audience or resource is wrong: compare it with the one that the product names for the API."},
 		"expired-certificate":   {"the certificate ended at", "store a renewed one, with its key."},
-		"clock-off":             {"invalid_grant", "The clocks differ: that of the token endpoint is 2 h behind this machine's. Set the clock, with NTP."},
+		"clock-off":             {"invalid_grant", "The clocks differ: this machine's is 2 h ahead of that of the token endpoint. Set the one that is wrong, with NTP."},
 		"key-of-the-wrong-type": {"private_key", "The key cannot sign: the cause says whether it is damaged"},
 		"scope-missing":         {"403 Forbidden", "The token lacks a scope: add the one that this request needs to the connector's scope."},
 		"token-endpoint-down":   {"connection refused", "The token endpoint cannot be reached: is its URL right, and is it up?"},

@@ -273,12 +273,16 @@ func TestGroupKeys(t *testing.T) {
 	n.requests(1, token("invalid_grant", 0))
 	n.requests(1, token("invalid_scope", 0))
 	n.requests(1, broken)
+	n.requests(1, refusal)
+	late := refusal
+	late.Refusal.Offset = time.Hour
+	n.requests(1, late)
 	var totals []uint64
 	for _, g := range view(t, n).Groups() {
 		totals = append(totals, g.Total)
 	}
 	slices.Sort(totals)
-	if !slices.Equal(totals, []uint64{1, 1, 1, 2}) {
+	if !slices.Equal(totals, []uint64{1, 1, 1, 2, 2}) {
 		t.Errorf("the groups have %v failures", totals)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -168,13 +169,26 @@ func (r *Recorder) Find(id string) *Failure {
 	return f
 }
 
-// NotFound says why there is no failure with a request id. note is that of the view.
-func NotFound(id, note string) string {
+// maxStored is the maximum number of failures of a group and a minute that are stored.
+const maxStored = 20
+
+// NotFound says why there is no failure with a request id, and of which connectors it may be. note is that of the view.
+func (v *View) NotFound(id, note string) string {
 	where := "in 7 days"
 	if note != "" {
 		where = "among the last 10,000 failures of this process"
 	}
-	return fmt.Sprintf("there is no failure with this id %s: the request succeeded, or it was the 21st of its kind in that minute, or it is older; the log line is request_id=%s", where, host.Printable(id))
+	var likely []string
+	for _, g := range v.Groups() {
+		if slices.Max(g.Minutes) > maxStored && !slices.Contains(likely, g.Connector) && len(likely) < maxExamples {
+			likely = append(likely, g.Connector)
+		}
+	}
+	hint := ""
+	if len(likely) > 0 {
+		hint = " (lately, so many were of " + strings.Join(likely, ", ") + ": look at their causes)"
+	}
+	return fmt.Sprintf("there is no failure with this id %s: the request succeeded, or it was the 21st of its kind in that minute%s, or it is older; the log line is request_id=%s", where, hint, host.Printable(id))
 }
 
 // Drain returns the failures since the last call that are to be stored: of each group and minute, the first 20. They must not be modified.

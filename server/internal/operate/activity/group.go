@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/keywright/keywright/server/internal/operate/remedy"
 )
 
 const (
@@ -100,10 +102,12 @@ func (g *Group) Day() uint64 { return g.Hours.sum() }
 // MoreTenants returns the number of tenants that Tenants does not name.
 func (g *Group) MoreTenants() int { return len(g.AllTenants.Hashes) - len(g.Tenants) }
 
-// groupID returns the ID of the group of a failure. Of a remedy, digits do not count: it may have a date or a time.
+// groupID returns the ID of the group of a failure. Of a remedy, digits do not count, because it may have a date or a time, nor does what it
+// says of clocks after another reason.
 func groupID(f *Failure) string {
 	hash := fnv.New64a()
-	_, _ = fmt.Fprintf(hash, "%q %q %d %q %q", f.Stage, f.Problem, f.UpstreamStatus, f.Code, strings.FieldsFunc(f.Remedy, unicode.IsDigit)) // it never fails
+	reason, _, _ := strings.Cut(f.Remedy, " "+remedy.ClocksDiffer)
+	_, _ = fmt.Fprintf(hash, "%q %q %d %q %q", f.Stage, f.Problem, f.UpstreamStatus, f.Code, strings.FieldsFunc(reason, unicode.IsDigit)) // it never fails
 	return fmt.Sprintf("%016x", hash.Sum64())
 }
 
@@ -124,7 +128,6 @@ func (r *record) groupOf(f *Failure) *Group {
 
 // add adds a failure. It returns whether the failure is to be stored, and the number of remembered refusals that are to be reported.
 func (g *Group) add(hash func(tenant, user string) uint64, f *Failure, user string) (store bool, remembered uint64) {
-	const maxStored = 20 // the maximum number of failures of a group and a minute that are stored
 	one := newGroup(f.Group, f.Connector)
 	one.First, one.Last, one.Total, one.Examples = f.Time, f.Time, 1, []*Failure{f}
 	one.Minutes[Window-1], one.Hours[dayHours-1] = 1, 1

@@ -20,6 +20,9 @@ type Report struct {
 	Connectors []Connector
 }
 
+// WrongClock reports whether the clock of the node is wrong by a minute or more.
+func (r *Report) WrongClock() bool { return r.Offset.Abs() >= time.Minute }
+
 // Shift changes the times of a report that was read to those of another clock, which is ahead by a difference. One of less than a second may be
 // the time that writing took, and does not count.
 func (r *Report) Shift(difference time.Duration) {

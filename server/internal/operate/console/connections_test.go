@@ -102,7 +102,7 @@ func TestActsShown(t *testing.T) {
 	}
 }
 
-// A page for an operator without the right people names no user and no tenant, neither in acts nor in causes.
+// A page for an operator without the right people names no user and no tenant, neither in acts nor in causes (threats.md 591).
 func TestPagesWithoutPeople(t *testing.T) {
 	w := newWorld(t, withToken)
 	w.failed(errors.New("the secret tenants/acme/crm is missing, also in users/ann/crm"), "template", func(e *gateway.Event) {

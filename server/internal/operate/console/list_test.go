@@ -148,8 +148,6 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// Without the right people, no page names a user or a tenant (threats.md 591).
-
 // A failure is found by its request id, here or in the store.
 func TestRequestID(t *testing.T) {
 	w := newWorld(t, withToken)
@@ -195,12 +193,12 @@ func TestNodes(t *testing.T) {
 		second.Request(&gateway.Event{Connector: "orders", Status: 503, Began: now})
 	}
 	report := second.Report(w.clock.Now())
-	report.Version, report.SHA256, report.Started, report.Offset, report.Store = "v2", "0123456789abcdef", now.Add(-time.Hour), -3*time.Second, "does not answer"
+	report.Version, report.SHA256, report.Started, report.Offset, report.Store = "v2", "0123456789abcdef", now.Add(-time.Hour), -3*time.Minute, "does not answer"
 	w.nodes, w.note = []*activity.Report{report}, ""
-	if text := head("/secrets"); !strings.Contains(text, "a 2 nodes , ▲ 2 files in use") {
+	if text := head("/secrets"); !strings.Contains(text, "a 2 nodes , ▲ they use 2 different files ▲ clock of b: 3 min behind") {
 		t.Errorf("the head of two nodes is %s", text)
 	}
-	w.shows("/nodes", "b v2 01234567 1 h 4, 4 failed 3000 ms behind does not answer")
+	w.shows("/nodes", "b v2 01234567 1 h 4, 4 failed ▲ 3 min behind does not answer")
 	w.shows("/connectors/orders", "▲ failing", "Fails on b")
 }
 

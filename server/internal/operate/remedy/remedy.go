@@ -38,7 +38,7 @@ func Of(f Fault) string {
 	var answer *host.TokenError
 	switch err := f.Err; {
 	case err == nil:
-		return withClock("API", f.Offset, ofAPI(f.Code, f.Status))
+		return strings.TrimSpace(ofAPI(f.Code, f.Status) + " " + clocks("API", f.Offset))
 	case errors.Is(err, host.ErrSecretNotFound):
 		return "A secret is missing: store it under the name in the cause."
 	case errors.As(err, &certificate):
@@ -147,7 +147,7 @@ func ofToken(e *host.TokenError) string {
 	if e.Status >= http.StatusInternalServerError {
 		return text
 	}
-	return withClock("token endpoint", e.Offset, text)
+	return withClock(e.Offset, text)
 }
 
 const wrongClient = "The client id or its secret is wrong, or the server wants it in another place: compare both with those at the product, look for blanks, and try another client_auth, if the auth type has it: keywright test --client-auth both does."
@@ -189,20 +189,28 @@ func ofStatus(e *host.TokenError) string {
 }
 
 // withClock says that clocks differ, if they do, before what else may be the reason: the clock of a request matters only to some.
-func withClock(whose string, offset time.Duration, text string) string {
-	const leastOffset = time.Minute // the difference of two clocks from which on it is a likely reason of a refusal. Servers allow for less
-	if offset.Abs() < leastOffset {
+func withClock(offset time.Duration, text string) string {
+	clock := clocks("token endpoint", offset)
+	if clock == "" {
 		return text
 	}
-	word := "ahead of"
-	if offset < 0 {
-		word = "behind"
-	}
-	clock := fmt.Sprintf("The clocks differ: that of the %s is %s %s this machine's. Set the clock, with NTP.", whose, about(offset.Abs()), word)
-	if text == "" {
-		return clock
-	}
 	return clock + " If the clock does not matter to this auth type: " + strings.ToLower(text[:1]) + text[1:]
+}
+
+// ClocksDiffer begins what a text says of clocks.
+const ClocksDiffer = "The clocks differ"
+
+// clocks says that the clock of a server and that of this machine differ, if they do, or returns "".
+func clocks(whose string, offset time.Duration) string {
+	const leastOffset = time.Minute // the difference of two clocks from which on it is a likely reason of a refusal. Servers allow for less
+	word := "behind"
+	switch {
+	case offset.Abs() < leastOffset:
+		return ""
+	case offset < 0:
+		word = "ahead of"
+	}
+	return fmt.Sprintf("%s: this machine's is %s %s that of the %s. Set the one that is wrong, with NTP.", ClocksDiffer, about(offset.Abs()), word, whose)
 }
 
 // about returns a duration of at least a minute for people, in whole days, hours or minutes.

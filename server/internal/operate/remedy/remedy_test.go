@@ -44,13 +44,13 @@ func TestRemedies(t *testing.T) {
 		"is token_url the right one":                                  token(200, "", "without an access_token", 0),
 		"several processes share one client":                          token(429, "other", "", 0),
 		"The token endpoint is down":                                  token(503, "other", "", time.Hour),
-		"is 59 min ahead of this machine's":                           token(400, "invalid_grant", "", 59*time.Minute),
-		"is 3 h behind this machine's":                                token(400, "invalid_grant", "", -3*time.Hour-time.Minute),
-		"is 40 days ahead of this machine's":                          token(400, "other", "", 40*24*time.Hour),
+		"is 59 min behind that of the token endpoint":                 token(400, "invalid_grant", "", 59*time.Minute),
+		"is 3 h ahead of that of the token endpoint":                  token(400, "invalid_grant", "", -3*time.Hour-time.Minute),
+		"is 40 days behind that of the token endpoint":                token(400, "other", "", 40*24*time.Hour),
 		"The token endpoint is down: look":                            token(500, "other", "", time.Hour),
-		"is 1 min ahead of this machine's":                            token(400, "invalid_grant", "", time.Minute),
-		"is 1 h behind this machine's":                                token(400, "invalid_grant", "", -time.Hour),
-		"is 2 days ahead of this machine's. Set the clock, with NTP. If the clock does not matter to this auth type: the grant": token(400, "invalid_grant", "", 48*time.Hour),
+		"is 1 min behind that of the token endpoint":                  token(400, "invalid_grant", "", time.Minute),
+		"is 1 h ahead of that of the token endpoint":                  token(400, "invalid_grant", "", -time.Hour),
+		"is 2 days behind that of the token endpoint. Set the one that is wrong, with NTP. If the clock does not matter to this auth type: the grant": token(400, "invalid_grant", "", 48*time.Hour),
 		"The API fails by itself":                             {Status: 500},
 		"compare method, path, headers and body":              {Status: 400},
 		"The API did not answer in time":                      {Err: context.DeadlineExceeded, Late: true},
@@ -72,7 +72,7 @@ func TestRemedies(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	if got := remedy.Of(remedy.Fault{Status: 200, Offset: time.Hour}); got != "The clocks differ: that of the API is 1 h ahead of this machine's. Set the clock, with NTP." {
+	if got := remedy.Of(remedy.Fault{Status: 200, Offset: time.Hour}); got != "The clocks differ: this machine's is 1 h behind that of the API. Set the one that is wrong, with NTP." {
 		t.Errorf("without another reason: %q", got)
 	}
 	if got := remedy.Of(remedy.Fault{Err: errors.New("of nobody knows what")}); got != "" {
