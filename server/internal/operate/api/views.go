@@ -82,6 +82,7 @@ type cause struct {
 	Users       int       `json:"users"`
 	MoreUsers   bool      `json:"more_users,omitempty" doc:"There are more than users."`
 	Tenants     []string  `json:"tenants,omitempty" doc:"Some tenants. It needs the right people."`
+	AllTenants  int       `json:"all_tenants" doc:"The number of tenants, 64 at most."`
 	Nodes       []string  `json:"nodes,omitempty"`
 	Cause       string    `json:"cause"`
 	Remedy      string    `json:"remedy,omitempty" doc:"What to do about it."`
@@ -91,7 +92,7 @@ type cause struct {
 func causeOf(g *activity.Group) cause {
 	c := cause{
 		ID: g.ID, Connector: g.Connector, First: g.First, Last: g.Last, Total: g.Total, QuarterHour: g.Lately(), Day: g.Day(),
-		Users: len(g.Users.Hashes), MoreUsers: g.Users.More, Tenants: g.Tenants, Nodes: g.Nodes, Requests: []string{},
+		Users: len(g.Users.Hashes), MoreUsers: g.Users.More, Tenants: g.Tenants, AllTenants: len(g.AllTenants.Hashes), Nodes: g.Nodes, Requests: []string{},
 	}
 	for _, f := range g.Examples {
 		c.Requests = append(c.Requests, f.RequestID)
@@ -119,10 +120,13 @@ type connectorState struct {
 	Since       time.Time      `json:"since,omitzero" doc:"When it began to fail, or to work again."`
 	Minute      activity.Tally `json:"minute"`
 	QuarterHour activity.Tally `json:"quarter_hour"`
+	HalfSeconds float64        `json:"half_seconds" doc:"The time within which half of the requests were answered."`
 	P99Seconds  float64        `json:"p99_seconds" doc:"The time within which 99 % of the requests were answered."`
 	Causes      []cause        `json:"causes" doc:"The causes of failures, the newest first. A list has three of each connector."`
 	Nodes       []string       `json:"nodes,omitempty" doc:"The nodes on which requests failed in the last minute."`
-	Origin      string         `json:"origin,omitempty"`
+	Expires     time.Time      `json:"token_expires,omitzero" doc:"The end of the token that was used last."`
+	Closed      time.Time      `json:"token_endpoint_closed_until,omitzero" doc:"Until when the token endpoint, which refused, is not asked."`
+	Origin      string         `json:"origin"`
 	Methods     []string       `json:"methods,omitempty"`
 	Paths       []string       `json:"paths,omitempty"`
 	Secrets     []string       `json:"secrets,omitempty" doc:"The names of its secrets."`
@@ -139,7 +143,7 @@ type row struct {
 func (r row) state(causes int) connectorState {
 	d := r.Definition()
 	groups, _ := paged(Page{Limit: causes}, r.Groups, "", causeOf)
-	return connectorState{Permalink: d.Permalink, Name: d.Name, Type: d.Auth.Type(), State: string(r.State), Since: r.Since, Minute: r.Minute, QuarterHour: r.Lately, P99Seconds: r.P99.Seconds(), Causes: groups.Items, Nodes: r.Nodes}
+	return connectorState{Permalink: d.Permalink, Name: d.Name, Type: d.Auth.Type(), State: string(r.State), Since: r.Since, Minute: r.Minute, QuarterHour: r.Lately, HalfSeconds: r.Half.Seconds(), P99Seconds: r.P99.Seconds(), Expires: r.Expires, Closed: r.Closed, Origin: r.BaseURL().Scheme + "://" + r.BaseURL().Host, Causes: groups.Items, Nodes: r.Nodes}
 }
 
 // severity has the states from the one that needs a look first.
@@ -183,7 +187,7 @@ func (s *server) connector(ctx context.Context, in *struct {
 	view, _ := s.view(ctx)
 	r, d := row{Connector: c, Summary: view.Summary(in.Permalink)}, c.Definition()
 	state = r.state(len(r.Groups))
-	state.Origin, state.Methods, state.Paths, state.Secrets = c.BaseURL().Scheme+"://"+c.BaseURL().Host, d.Methods, d.Paths, c.Secrets()
+	state.Methods, state.Paths, state.Secrets = d.Methods, d.Paths, c.Secrets()
 	return state, nil
 }
 
