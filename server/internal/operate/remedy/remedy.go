@@ -116,7 +116,7 @@ func ofGrant(g *host.GrantError) string {
 func ofAPI(code string, status int) string {
 	switch code {
 	case "insufficient_scope":
-		return "The token lacks a scope: add the one that this request needs to the connector's scope."
+		return "The token lacks a scope: add the one that this request needs to the connector's scope. Users who are connected have to connect again after that."
 	case "invalid_token":
 		return "The API does not take the token: is it for this API? Compare audience and scope, and the environment (test or live)."
 	case "invalid_dpop_proof", "use_dpop_nonce":
@@ -130,7 +130,7 @@ func ofAPI(code string, status int) string {
 	case status == http.StatusForbidden:
 		return "The API knows the credential, and it may not do this: look at its scopes, and at the rights of its user."
 	case status == http.StatusTooManyRequests:
-		return "The API wants fewer requests: limit the connector with limits.total."
+		return "The API wants fewer requests: its quota is used up, or too many came at once. Wait, look at the quota at the product, and limit the connector with limits.total."
 	case status >= http.StatusInternalServerError:
 		return "The API fails by itself: look at its status page."
 	case status >= http.StatusBadRequest:
