@@ -23,6 +23,8 @@ const (
 	KindAct
 	// KindSession is a session of an operator's browser.
 	KindSession
+	// KindShortFailure is one of many equal requests that failed. These are trimmed apart, so that they push out no others.
+	KindShortFailure
 )
 
 // Tags is the number of tags that a record may have.

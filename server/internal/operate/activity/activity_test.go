@@ -333,28 +333,35 @@ func TestDamagedReport(t *testing.T) {
 	}
 }
 
-// Of each group and minute, the first 20 failures are to be stored.
+// Of each group and minute, the first 20 failures are to be stored with their ways, and others without.
 func TestDrain(t *testing.T) {
 	clock := testworld.NewClock(begin)
 	n := newNode(clock, "a")
+	drained := func(what string, longCount, shortCount int) {
+		t.Helper()
+		failures, short := n.Drain()
+		if len(failures) != longCount || len(short) != shortCount {
+			t.Errorf("%s: %d failures are to be stored, and %d without their ways", what, len(failures), len(short))
+		}
+		for _, f := range short {
+			if f.RequestID != "refused" || f.Way != nil || n.Find("refused").Way == nil {
+				t.Fatalf("%s: a failure without its way is %+v", what, f)
+			}
+		}
+	}
 	n.requests(30, refusal)
 	n.requests(3, broken)
-	if all := n.Drain(); len(all) != 23 {
-		t.Errorf("%d failures are to be stored", len(all))
-	}
+	drained("30 and 3", 23, 10)
 	n.requests(3, refusal)
 	clock.Advance(time.Minute)
 	n.requests(2, refusal)
-	if all := n.Drain(); len(all) != 2 || len(n.Drain()) != 0 {
-		t.Errorf("a minute later, %d failures are to be stored", len(all))
-	}
+	drained("a minute later", 2, 3)
+	drained("nothing else", 0, 0)
 	for range 700 {
 		clock.Advance(time.Minute)
-		n.requests(20, refusal)
+		n.requests(40, refusal)
 	}
-	if all := n.Drain(); len(all) != 10_000 {
-		t.Errorf("%d failures wait", len(all))
-	}
+	drained("28,000", 10_000, 5000)
 }
 
 // A remembered refusal is reported once a minute, with the number of those since.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -38,7 +37,7 @@ type Failure struct {
 	// Cause is the error in the log, and Remedy says what to do about it, or is "".
 	Cause  string `json:"cause"`
 	Remedy string `json:"remedy,omitempty"`
-	// Way is the way of the request, in order.
+	// Way is the way of the request, in order. It is nil if it is not kept.
 	Way []Step `json:"way"`
 	// Remembered reports whether a token endpoint was not asked, because it had refused the same request before. Until is the time
 	// until which it is not asked, or zero.
@@ -160,8 +159,9 @@ func Way(e *gateway.Event) (way []Step) {
 	return way
 }
 
-// maxFailures is the number of failures that are kept by their request ids, and of those that wait to be stored.
-const maxFailures = 10_000
+// maxFailures is the number of failures that are kept by their request ids, and of those that wait to be stored. maxShort is that of those
+// that wait to be stored without their ways.
+const maxFailures, maxShort = 10_000, 5000
 
 // Find returns the failure with a request id, or nil if it is not among the last 10,000. It must not be modified.
 func (r *Recorder) Find(id string) *Failure {
@@ -169,33 +169,21 @@ func (r *Recorder) Find(id string) *Failure {
 	return f
 }
 
-// maxStored is the maximum number of failures of a group and a minute that are stored.
-const maxStored = 20
-
-// NotFound says why there is no failure with a request id, and of which connectors it may be. note is that of the view.
-func (v *View) NotFound(id, note string) string {
+// NotFound says why there is no failure with a request id. note is that of the view.
+func NotFound(id, note string) string {
 	where := "in 7 days"
 	if note != "" {
 		where = "among the last 10,000 failures of this process"
 	}
-	var likely []string
-	for _, g := range v.Groups() {
-		if slices.Max(g.Minutes) > maxStored && !slices.Contains(likely, g.Connector) && len(likely) < maxExamples {
-			likely = append(likely, g.Connector)
-		}
-	}
-	hint := ""
-	if len(likely) > 0 {
-		hint = " (lately, so many were of " + strings.Join(likely, ", ") + ": look at their causes)"
-	}
-	return fmt.Sprintf("there is no failure with this id %s: the request succeeded, or it was the 21st of its kind in that minute%s, or it is older; the log line is request_id=%s", where, hint, host.Printable(id))
+	return fmt.Sprintf("there is no failure with this id %s: the request succeeded, or it is older, or more failed than are kept; the log line is request_id=%s", where, host.Printable(id))
 }
 
-// Drain returns the failures since the last call that are to be stored: of each group and minute, the first 20. They must not be modified.
-func (r *Recorder) Drain() []*Failure {
+// Drain returns the failures since the last call that are to be stored: of each group and minute, the first 20, and others without their
+// ways. They must not be modified.
+func (r *Recorder) Drain() (failures, short []*Failure) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := r.queue
-	r.queue = nil
-	return all
+	failures, short = r.queue, r.shortQueue
+	r.queue, r.shortQueue = nil, nil
+	return failures, short
 }

@@ -126,8 +126,9 @@ func (r *record) groupOf(f *Failure) *Group {
 	return r.groups[len(r.groups)-1]
 }
 
-// add adds a failure. It returns whether the failure is to be stored, and the number of remembered refusals that are to be reported.
-func (g *Group) add(hash func(tenant, user string) uint64, f *Failure, user string) (store bool, remembered uint64) {
+// add adds a failure. It returns whether the failure is to be stored with its way, and the number of remembered refusals that are to be reported.
+func (g *Group) add(hash func(tenant, user string) uint64, f *Failure, user string) (keepWay bool, remembered uint64) {
+	const maxWhole = 20 // the maximum number of failures of a group and a minute that are stored with their ways
 	one := newGroup(f.Group, f.Connector)
 	one.First, one.Last, one.Total, one.Examples = f.Time, f.Time, 1, []*Failure{f}
 	one.Minutes[Window-1], one.Hours[dayHours-1] = 1, 1
@@ -150,7 +151,7 @@ func (g *Group) add(hash func(tenant, user string) uint64, f *Failure, user stri
 		}
 	}
 	g.queued++
-	return g.queued <= maxStored, remembered
+	return g.queued <= maxWhole, remembered
 }
 
 // snapshot returns a copy of the group as it is in a minute.

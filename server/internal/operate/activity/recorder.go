@@ -42,8 +42,8 @@ type Recorder struct {
 	trouble atomic.Bool
 
 	mu sync.Mutex
-	// queue has the failures that are to be stored.
-	queue []*Failure
+	// queue has the failures that are to be stored, and shortQueue those without their ways.
+	queue, shortQueue []*Failure
 }
 
 // New returns an empty Recorder.
@@ -238,18 +238,26 @@ func (r *Recorder) failed(rec *record, e *gateway.Event, stage string, end time.
 	f := failureOf(e, stage, end)
 	f.Node = r.config.Node
 	rec.mu.Lock()
-	store, remembered := rec.groupOf(f).add(r.config.Hash, f, e.User)
+	keepWay, remembered := rec.groupOf(f).add(r.config.Hash, f, e.User)
 	rec.mu.Unlock()
 	r.failures.Add(f.RequestID, f)
-	if store {
-		r.mu.Lock()
-		if len(r.queue) < maxFailures {
-			r.queue = append(r.queue, f)
-		}
-		r.mu.Unlock()
-	}
+	r.enqueue(f, keepWay)
 	if remembered > 0 && r.config.Remembered != nil {
 		r.config.Remembered(f, remembered)
+	}
+}
+
+// enqueue adds a failure to those that are to be stored.
+func (r *Recorder) enqueue(f *Failure, keepWay bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case keepWay && len(r.queue) < maxFailures:
+		r.queue = append(r.queue, f)
+	case !keepWay && len(r.shortQueue) < maxShort:
+		short := *f
+		short.Way = nil
+		r.shortQueue = append(r.shortQueue, &short)
 	}
 }
 

@@ -213,8 +213,8 @@ func (s *server) request(ctx context.Context, in *struct {
 	case err != nil:
 		return public, err
 	case found == nil:
-		view, note := s.View(ctx)
-		return public, refuse(http.StatusNotFound, "%s", view.NotFound(in.ID, note))
+		_, note := s.View(ctx)
+		return public, refuse(http.StatusNotFound, "%s", activity.NotFound(in.ID, note))
 	}
 	public = *found.Hide(login.OperatorOf(ctx).Sees)
 	public.Way = append([]activity.Step{}, public.Way...) // no list is null

@@ -39,7 +39,7 @@ func (c *Console) request(s *State, r *http.Request) (any, error) {
 	case err != nil:
 		return nil, &failure{http.StatusServiceUnavailable, "The store cannot be asked", "this process does not have the failure, and the store does not answer: " + host.Printable(err.Error())}
 	case f == nil:
-		return nil, &failure{http.StatusNotFound, "Not found", s.view.NotFound(id, s.note)}
+		return nil, &failure{http.StatusNotFound, "Not found", activity.NotFound(id, s.note)}
 	}
 	return f.Hide(login.OperatorOf(r.Context()).Sees), nil
 }

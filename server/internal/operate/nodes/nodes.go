@@ -66,10 +66,14 @@ type processReport struct {
 	*activity.Report
 }
 
-var (
-	reportTable  = records.Table[processReport]{Kind: statedb.KindNode, Lifetime: lifetime, Key: func(w processReport) []string { return []string{w.Process} }}
-	failureTable = records.Table[*activity.Failure]{Kind: statedb.KindFailure, Lifetime: failureTime, Key: func(f *activity.Failure) []string { return []string{f.RequestID} }}
-)
+var reportTable = records.Table[processReport]{Kind: statedb.KindNode, Lifetime: lifetime, Key: func(w processReport) []string { return []string{w.Process} }}
+
+// failureTables have the failures, and those without their ways.
+var failureTables = [2]records.Table[*activity.Failure]{failureTable(statedb.KindFailure), failureTable(statedb.KindShortFailure)}
+
+func failureTable(kind statedb.Kind) records.Table[*activity.Failure] {
+	return records.Table[*activity.Failure]{Kind: kind, Lifetime: failureTime, Key: func(f *activity.Failure) []string { return []string{f.RequestID} }}
+}
 
 // Run writes what this process does, until ctx ends. A process of its own writes nothing.
 func (n *Nodes) Run(ctx context.Context) {
@@ -98,9 +102,12 @@ func (n *Nodes) Run(ctx context.Context) {
 // Write writes a report of this process, and its failures since the last call.
 func (n *Nodes) Write(ctx context.Context) error {
 	const batch = 500
-	for failures := range slices.Chunk(n.config.Recorder.Drain(), batch) {
-		if err := failureTable.Put(ctx, n.config.Store, failures...); err != nil {
-			return err // those that are left are in the log
+	failures, short := n.config.Recorder.Drain()
+	for i, all := range [][]*activity.Failure{failures, short} {
+		for chunk := range slices.Chunk(all, batch) {
+			if err := failureTables[i].Put(ctx, n.config.Store, chunk...); err != nil {
+				return err // those that are left are in the log
+			}
 		}
 	}
 	return reportTable.Put(ctx, n.config.Store, processReport{n.process, n.report()})
@@ -202,8 +209,12 @@ func (n *Nodes) Find(ctx context.Context, id string) (*activity.Failure, error) 
 	if f := n.config.Recorder.Find(id); f != nil || !n.config.Shared {
 		return f, nil
 	}
-	found, _, err := failureTable.Get(ctx, n.config.Store, id)
-	return found.Value, err
+	for _, table := range failureTables {
+		if found, ok, err := table.Get(ctx, n.config.Store, id); ok || err != nil {
+			return found.Value, err
+		}
+	}
+	return nil, nil //nolint:nilnil // there is none
 }
 
 // First reports whether this process is the one of all nodes that counts what is the same for all.

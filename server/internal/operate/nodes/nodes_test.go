@@ -94,6 +94,25 @@ func summary(t *testing.T, n node) (text string) {
 	return text + fmt.Sprint(s.Lately.Requests, " ", s.Lately.Failed, " ", note)
 }
 
+// Each of many equal failures of a node is found at another one. The first 20 of a minute have their ways.
+func TestEqualFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all, _ := newNodes(t, 2)
+		for i := range 30 {
+			all[0].request(fmt.Sprint("failure-", i), 401)
+		}
+		testworld.Check(t, all[0].Write(t.Context()))
+		for i := range 30 {
+			if f, err := all[1].Find(t.Context(), fmt.Sprint("failure-", i)); err != nil || f == nil || f.UpstreamStatus != 401 || (f.Way != nil) != (i < 20) {
+				t.Errorf("failure %d is %+v, %v", i, f, err)
+			}
+		}
+		if f, err := all[1].Find(t.Context(), "failure-30"); f != nil || err != nil {
+			t.Errorf("a failure that was not is %+v, %v", f, err)
+		}
+	})
+}
+
 // What three nodes have done adds up at each of them, and a failure at one is found by its id at another within 11 seconds. While the store
 // fails, each shows what it has done itself, and says why.
 func TestNodes(t *testing.T) {

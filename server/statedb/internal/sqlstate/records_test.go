@@ -136,7 +136,7 @@ func TestTrimFailures(t *testing.T) {
 		}
 		testworld.Check(t, store.PutRecords(t.Context(), statedb.Record{Name: recordName(9), Kind: statedb.KindAct, Value: []byte("act")}))
 		for _, step := range []struct{ remaining, want int }{{9, 6}, {3, 4}} {
-			testworld.Check(t, store.TrimFailures(t.Context(), step.remaining))
+			testworld.Check(t, store.TrimFailures(t.Context(), statedb.KindFailure, step.remaining))
 			all := testworld.Must(store.ListRecords(t.Context(), statedb.List{Kind: statedb.KindFailure, Limit: 9}))(t)
 			if len(all)+1 != step.want || all[0].Name[0] != 4 {
 				t.Errorf("with %d remaining: %v", step.remaining, names(all))

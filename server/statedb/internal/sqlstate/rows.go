@@ -69,12 +69,12 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	return max(rows, records), err
 }
 
-// maxFailures is the number of records of failures that stay, the newest.
+// maxFailures is the number of records of failures of a kind that stay, the newest.
 const maxFailures = 1_000_000
 
-// TrimFailures deletes the oldest records of failures beyond a number.
-func (s *Store) TrimFailures(ctx context.Context, remaining int) error {
-	_, err := s.exec(ctx, "delete old failures", s.statements.trimFailures, statedb.KindFailure, remaining-1)
+// TrimFailures deletes the oldest records of failures of a kind beyond a number.
+func (s *Store) TrimFailures(ctx context.Context, kind statedb.Kind, remaining int) error {
+	_, err := s.exec(ctx, "delete old failures", s.statements.trimFailures, kind, remaining-1)
 	return err
 }
 
@@ -102,7 +102,9 @@ func (s *Store) sweepNowAndThen() {
 				s.config.Logger.Warn("old rows of the state stay for now", "error", err)
 			}
 		}
-		_ = s.TrimFailures(s.done, maxFailures) // the next sweep tries again
+		for _, kind := range []statedb.Kind{statedb.KindFailure, statedb.KindShortFailure} {
+			_ = s.TrimFailures(s.done, kind, maxFailures) // the next sweep tries again
+		}
 	}
 }
 

@@ -4,7 +4,7 @@
 CREATE TABLE state_records (
 	-- A keyed hash.
 	name    BYTEA NOT NULL PRIMARY KEY,
-	-- 1 a node, 2 a failure, 3 a connection, 4 an act, 5 a session.
+	-- 1 a node, 2 a failure, 3 a connection, 4 an act, 5 a session, 6 one of many equal failures.
 	kind    SMALLINT NOT NULL,
 	-- When it was written.
 	written BIGINT NOT NULL,
