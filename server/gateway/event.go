@@ -51,6 +51,8 @@ type Event struct {
 	// Pattern is the one of the definition's Paths that allowed the caller's path, as it is in the definition. It is "" if the caller
 	// appended no path, or one that is not allowed. At /connect and below it is the path, with {permalink} in place of the connector's.
 	Pattern string
+	// Host is the host of the API, with its port if the URL has one. It is "" if the request was refused before it was known.
+	Host string
 	// Tenant is the TenantID of the user, and User the ID. They are "" if the request had no user, or was refused before the
 	// user was known. User is personal data.
 	Tenant, User string

@@ -36,7 +36,7 @@ func TestEventRequest(t *testing.T) {
 			w.answer = func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusTeapot) }
 			e := w.event(c.method, c.path)
 			if e.Method != c.wantMethod || e.Pattern != c.wantPattern || e.Status != c.status || e.UpstreamStatus != c.upstream || e.Tenant != "acme" || e.User != "ann" ||
-				e.Sends != min(c.upstream, 1) || e.Use != map[bool]gateway.Use{true: gateway.UseRequest}[c.upstream > 0] {
+				e.Sends != min(c.upstream, 1) || (e.Host != "") != (c.upstream > 0) || e.Use != map[bool]gateway.Use{true: gateway.UseRequest}[c.upstream > 0] {
 				t.Errorf("the event is %+v", e)
 			}
 		})

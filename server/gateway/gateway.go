@@ -268,7 +268,7 @@ func (c *call) forward(ctx context.Context, connector *running, w http.ResponseW
 	if err != nil { // a template failed: it names a value that is missing, or a secret that cannot be read
 		return unauthenticated(host.StageTemplate, err)
 	}
-	c.event.Pattern = c.out.pattern
+	c.event.Pattern, c.event.Host = c.out.pattern, c.out.URL.Host
 	if len(c.out.dropped) > 0 && !c.tested && connector.droppedInLog.CompareAndSwap(false, true) {
 		g.config.Logger.LogAttrs(ctx, slog.LevelInfo, "query parameters of a caller are not passed on: those that the API is to have need an entry in query with overridable",
 			slog.String("request_id", c.event.ID), slog.String("connector", permalink), slog.Any("names", c.out.dropped))

@@ -277,12 +277,15 @@ func TestGroupKeys(t *testing.T) {
 	late := refusal
 	late.Refusal.Offset = time.Hour
 	n.requests(1, late)
+	elsewhere := broken
+	elsewhere.Host = "eu.example.com"
+	n.requests(1, elsewhere)
 	var totals []uint64
 	for _, g := range view(t, n).Groups() {
 		totals = append(totals, g.Total)
 	}
 	slices.Sort(totals)
-	if !slices.Equal(totals, []uint64{1, 1, 1, 2, 2}) {
+	if !slices.Equal(totals, []uint64{1, 1, 1, 1, 2, 2}) {
 		t.Errorf("the groups have %v failures", totals)
 	}
 }

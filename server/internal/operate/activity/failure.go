@@ -30,7 +30,8 @@ type Failure struct {
 	Status         int    `json:"status"`
 	UpstreamStatus int    `json:"upstream_status,omitempty"`
 	Code           string `json:"code,omitempty"`
-	// Method and Pattern are those of the event, and Tenant the ID of the tenant.
+	// Host, Method and Pattern are those of the event, and Tenant the ID of the tenant.
+	Host    string `json:"host,omitempty"`
 	Method  string `json:"method"`
 	Pattern string `json:"pattern,omitempty"`
 	Tenant  string `json:"tenant,omitempty"`
@@ -77,7 +78,7 @@ func failureOf(e *gateway.Event, stage string, end time.Time) *Failure {
 	const maxCause = 1000 // the maximum number of bytes of an error that is kept
 	f := &Failure{
 		Time: end, RequestID: e.ID, Connector: e.Connector, Stage: stage, Problem: e.Problem, Status: e.Status, UpstreamStatus: e.UpstreamStatus, Code: e.Refusal.Code,
-		Method: e.Method, Pattern: e.Pattern, Tenant: host.Printable(e.Tenant), Remedy: e.Remedy(), Way: Way(e),
+		Host: e.Host, Method: e.Method, Pattern: e.Pattern, Tenant: host.Printable(e.Tenant), Remedy: e.Remedy(), Way: Way(e),
 	}
 	for _, step := range f.Way {
 		if step.Failed {
@@ -100,9 +101,15 @@ func failureOf(e *gateway.Event, stage string, end time.Time) *Failure {
 	if len(f.Cause) > maxCause {
 		f.Cause = host.Printable(f.Cause[:maxCause]) + "…"
 	}
+	if f.unreached() {
+		f.Cause = f.Host + ": " + f.Cause
+	}
 	f.Group = groupID(f)
 	return f
 }
+
+// unreached reports whether it is the host that matters: it did not answer.
+func (f *Failure) unreached() bool { return f.Host != "" && strings.HasPrefix(f.Problem, "upstream-") }
 
 // lasting returns the text of an error without the ID of the user whose grant it is about, and without the time until which a
 // token endpoint is not asked, which would soon be wrong.

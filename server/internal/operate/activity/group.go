@@ -108,6 +108,9 @@ func groupID(f *Failure) string {
 	hash := fnv.New64a()
 	reason, _, _ := strings.Cut(f.Remedy, " "+remedy.ClocksDiffer)
 	_, _ = fmt.Fprintf(hash, "%q %q %d %q %q", f.Stage, f.Problem, f.UpstreamStatus, f.Code, strings.FieldsFunc(reason, unicode.IsDigit)) // it never fails
+	if f.unreached() {
+		_, _ = hash.Write([]byte(f.Host))
+	}
 	return fmt.Sprintf("%016x", hash.Sum64())
 }
 

@@ -121,11 +121,11 @@ func (f *Failure) Hide(visible func(tenant string) bool) *Failure {
 	if visible(f.Tenant) {
 		return f
 	}
-	id := cmp.Or(f.Tenant, "\x00")
-	names := strings.NewReplacer(id, "…", strings.ToLower(id), "…") // a host name has no capitals
+	id, api := cmp.Or(f.Tenant, "\x00"), cmp.Or(f.Host, "\x00") // the host may be one that the tenant has chosen
+	names := strings.NewReplacer(api, "…", id, "…", strings.ToLower(id), "…")
 	hide := func(text string) string { return owner.ReplaceAllString(names.Replace(text), "$1/…") }
 	public := *f
-	public.Tenant, public.Cause, public.Remedy = "", hide(f.Cause), hide(f.Remedy)
+	public.Tenant, public.Host, public.Cause, public.Remedy = "", "", hide(f.Cause), hide(f.Remedy)
 	return &public
 }
 

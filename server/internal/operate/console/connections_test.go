@@ -108,6 +108,9 @@ func TestPagesWithoutPeople(t *testing.T) {
 	w.failed(errors.New("the secret tenants/acme/crm is missing, also in users/ann/crm"), "template", func(e *gateway.Event) {
 		e.ID, e.Tenant, e.User = strings.Repeat("0a", 16), "acme", "ann"
 	})
+	w.failed(errors.New("lookup blue.example.com: no such host"), "", func(e *gateway.Event) {
+		e.Problem, e.Host, e.Tenant = "upstream-failed", "blue.example.com", "acme"
+	})
 	w.acts.Note(t.Context(), acts.Act{Who: "ann", Address: "192.0.2.9", Act: "set", Target: "tenant acme/secret crm", Outcome: acts.Done})
 	dir, token := t.TempDir(), "a token that may read, and no more"
 	testworld.Check(t, os.WriteFile(filepath.Join(dir, "ci"), fmt.Appendf(nil, "sha256:%x\nread\n", sha256.Sum256([]byte(token))), 0o600))
@@ -117,7 +120,7 @@ func TestPagesWithoutPeople(t *testing.T) {
 		r.Header.Set("Authorization", "Bearer "+token)
 		page := httptest.NewRecorder()
 		guarded.ServeHTTP(page, r)
-		for _, name := range []string{"acme", "ann", "192.0.2.9"} {
+		for _, name := range []string{"acme", "ann", "blue", "192.0.2.9"} {
 			if text := plain(page.Body.String()); page.Code != http.StatusOK || regexp.MustCompile(`\b`+name+`\b`).MatchString(text) {
 				t.Errorf("%s is %d and names %s: %s", path, page.Code, name, text)
 			}
