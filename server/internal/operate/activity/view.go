@@ -188,6 +188,9 @@ func (s *Summary) add(r *Report, c *Connector, now time.Time) {
 // finish sets what follows from the figures of all nodes.
 func (s *Summary) finish(now time.Time) {
 	slices.SortFunc(s.Groups, newest)
+	for _, g := range s.Groups {
+		slices.Sort(g.Tenants)
+	}
 	s.quantiles()
 	if s.Expires = instant(s.expires); s.closed > now.UnixMilli() {
 		s.Closed = instant(s.closed)

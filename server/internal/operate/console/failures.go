@@ -17,13 +17,20 @@ import (
 type failuresView struct {
 	Groups []*activity.Group
 	paging
-	// Connector is the permalink of the only connector that is shown, or "".
+	// Connector is the permalink of the only connector that is shown, or "". Link leads to all times, or to the last minutes alone.
 	Connector string
+	Link      link
 }
 
 func (c *Console) failures(s *State, r *http.Request) (any, error) {
-	view := &failuresView{Connector: r.URL.Query().Get("connector")}
-	all := slices.DeleteFunc(s.view.Groups(), func(g *activity.Group) bool { return view.Connector != "" && g.Connector != view.Connector })
+	view := &failuresView{Connector: r.URL.Query().Get("connector"), Link: link{"Only the last 15 minutes", linkTo(r, "show", "now"), false}}
+	now := r.URL.Query().Get("show") == "now"
+	if now {
+		view.Link = link{"All times", linkTo(r, "show", "all"), false}
+	}
+	all := slices.DeleteFunc(s.view.Groups(), func(g *activity.Group) bool {
+		return view.Connector != "" && g.Connector != view.Connector || now && g.Lately() == 0
+	})
 	view.Groups, view.paging = paged(r, all)
 	return view, nil
 }

@@ -141,6 +141,10 @@ func TestCauses(t *testing.T) {
 		"3 examples with the way", "1 × 10:20:30 at request (sign)", "The key cannot sign", "24 hours, the present one on the right: 70")
 	w.shows("/failures", "crm 10:21:40 00000000… on a 70 70 more than 64 users of 9 tenants connector \"crm\" (): plugin: fuel", "crm 10:20:30 11111111… on a 1 1")
 	w.shows("/failures?connector=orders", "None.")
+	w.shows("/failures?show=now", "All times", "crm 10:21:40")
+	w.clock.Advance(20 * time.Minute)
+	w.shows("/failures?show=now", "All times", "None.")
+	w.shows("/failures", "Only the last 15 minutes", "crm 10:21:40")
 	for _, path := range []string{"/", "/connectors/crm", "/failures"} {
 		if page := w.get(path).body; strings.Contains(page, "user-6") {
 			t.Errorf("%s names a user:\n%s", path, page)
