@@ -124,17 +124,20 @@ func (h *Health) succeeded(now int64) {
 	}
 }
 
-// Tally counts the requests of a time: all, those that failed, and those of users who have not connected.
+// Tally counts the requests of a time: all, those that failed, those of users who have not connected, and those for whose answer to begin
+// the API took more than half of the timeout.
 type Tally struct {
 	Requests    uint32 `json:"requests"`
 	Failed      uint32 `json:"failed"`
 	Unconnected uint32 `json:"not_connected"`
+	Slow        uint32 `json:"slow"`
 }
 
 func (t *Tally) add(o Tally) {
 	t.Requests += o.Requests
 	t.Failed += o.Failed
 	t.Unconnected += o.Unconnected
+	t.Slow += o.Slow
 }
 
 // tally is the Tally of a time with a number.
@@ -178,6 +181,9 @@ func bound(bucket int) time.Duration {
 	return time.Duration(low+low/8) * time.Microsecond
 }
 
+// leastSlow is a time that is never slow.
+const leastSlow = 100 * time.Millisecond
+
 // recordOf returns the record of a connector, and creates it if necessary.
 func (r *Recorder) recordOf(connector string) *record {
 	return r.connectors.Of(connector, func(string) *record { return &record{} })
@@ -209,6 +215,9 @@ func (r *Recorder) Request(e *gateway.Event) {
 		*s = span{number: number / spanMinutes}
 	}
 	s.buckets[bucket(e.Total)]++
+	if e.API > leastSlow && e.Served != nil && e.API > e.Served.Definition().Timeout/2 {
+		t.Slow = 1
+	}
 	switch {
 	case unconnected:
 		t.Unconnected = 1

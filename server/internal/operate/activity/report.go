@@ -52,7 +52,7 @@ func (r *Report) Shift(difference time.Duration) {
 // Connector is a part of a [Report].
 type Connector struct {
 	Name string `json:"n"`
-	// Tallies has three numbers for each part of the last minute and then for each minute: those of a [Tally]. The present one is the last.
+	// Tallies has four numbers for each part of the last minute and then for each minute: those of a [Tally]. The present one is the last.
 	Tallies Counts `json:"c"`
 	// Latency has the numbers of requests of the classes of times from LeastLatency on.
 	LeastLatency int    `json:"i,omitempty"`
@@ -105,7 +105,7 @@ func (r *Recorder) Report(now time.Time) *Report {
 
 func (r *record) report(name string, now time.Time) Connector {
 	minute := now.Unix() / 60
-	c := Connector{Name: name, Tallies: make(Counts, 0, 3*(parts+Window)), Latency: make(Counts, buckets), Expires: r.expires.Load() / int64(time.Millisecond)}
+	c := Connector{Name: name, Tallies: make(Counts, 0, 4*(parts+Window)), Latency: make(Counts, buckets), Expires: r.expires.Load() / int64(time.Millisecond)}
 	if until := r.waitsUntil.Load(); r.tokenRefused.Load() && until > now.UnixNano() {
 		c.Closed = until / int64(time.Millisecond)
 	}
@@ -138,7 +138,7 @@ func appendTallies(c Counts, ring []tally, now int64) Counts {
 		if entry := ring[number%n]; entry.number == number {
 			t = entry.Tally
 		}
-		c = append(c, t.Requests, t.Failed, t.Unconnected)
+		c = append(c, t.Requests, t.Failed, t.Unconnected, t.Slow)
 	}
 	return c
 }

@@ -17,6 +17,8 @@ const (
 	StateFailing State = "failing"
 	// StateSomeFail means that a request of the last minute failed, or that none has succeeded since the last failure.
 	StateSomeFail State = "some fail"
+	// StateSlow means that no request failed, and for a tenth of the last minute's the API took more than half of the timeout.
+	StateSlow State = "slow"
 	// StateWorksAgain means that requests failed in the last 15 minutes, and none did in the last one.
 	StateWorksAgain State = "works again"
 	// StateToConnect means that all requests are of users who have not connected an account.
@@ -146,8 +148,8 @@ func (c *Connector) minute() (sum Tally) {
 
 // tally returns a tally by its place. It is empty if a report of another version does not have it.
 func (c *Connector) tally(i int) (t Tally) {
-	if i*3+2 < len(c.Tallies) {
-		t = Tally{c.Tallies[i*3], c.Tallies[i*3+1], c.Tallies[i*3+2]}
+	if i*4+3 < len(c.Tallies) {
+		t = Tally{c.Tallies[i*4], c.Tallies[i*4+1], c.Tallies[i*4+2], c.Tallies[i*4+3]}
 	}
 	return t
 }
@@ -202,6 +204,8 @@ func (s *Summary) finish(now time.Time) {
 		s.State = StateQuiet
 	case s.Lately.Unconnected == s.Lately.Requests:
 		s.State = StateToConnect
+	case s.Lately.Failed == 0 && s.Minute.Slow > 0 && s.Minute.Slow*10 >= connected:
+		s.State = StateSlow
 	case s.Lately.Failed == 0:
 		s.State = StateWorking
 	case all.Streak >= failingStreak, s.Minute.Failed > 0 && s.Minute.Failed*2 >= connected:

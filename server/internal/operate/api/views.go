@@ -116,7 +116,7 @@ type connectorState struct {
 	Permalink   string         `json:"permalink"`
 	Name        string         `json:"name"`
 	Type        string         `json:"type" doc:"The auth type."`
-	State       string         `json:"state" enum:"failing,some fail,works again,users to connect,working,quiet"`
+	State       string         `json:"state" enum:"failing,some fail,slow,works again,users to connect,working,quiet"`
 	Since       time.Time      `json:"since,omitzero" doc:"When it began to fail, or to work again."`
 	Minute      activity.Tally `json:"minute"`
 	QuarterHour activity.Tally `json:"quarter_hour"`
@@ -147,7 +147,7 @@ func (r row) state(causes int) connectorState {
 }
 
 // severity has the states from the one that needs a look first.
-var severity = []activity.State{activity.StateFailing, activity.StateSomeFail, activity.StateToConnect, activity.StateWorksAgain, activity.StateWorking, activity.StateQuiet}
+var severity = []activity.State{activity.StateFailing, activity.StateSomeFail, activity.StateSlow, activity.StateWorksAgain, activity.StateToConnect, activity.StateWorking, activity.StateQuiet}
 
 func (s *server) connectors(ctx context.Context, in *struct {
 	Page
@@ -165,7 +165,7 @@ func (s *server) connectors(ctx context.Context, in *struct {
 		r := row{Connector: c, Summary: view.Summary(d.Permalink), permalink: d.Permalink}
 		rank := slices.Index(severity, r.State)
 		r.order = map[string]int{"trouble": rank, "requests": -int(r.Lately.Requests), "failures": -int(r.Lately.Failed), "p99": -int(r.P99)}[in.Sort]
-		if (in.Show != "trouble" || rank <= 1) && (in.Show != "quiet" || r.State == activity.StateQuiet) && (in.Type == "" || in.Type == d.Auth.Type()) &&
+		if (in.Show != "trouble" || rank <= 2) && (in.Show != "quiet" || r.State == activity.StateQuiet) && (in.Type == "" || in.Type == d.Auth.Type()) &&
 			strings.Contains(strings.ToLower(d.Permalink+"\n"+d.Name+"\n"+c.BaseURL().String()), strings.ToLower(in.Q)) {
 			rows = append(rows, r)
 		}

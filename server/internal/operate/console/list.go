@@ -97,6 +97,7 @@ var marks = []struct {
 	{stateMissing, "bad", "▲"},
 	{activity.StateFailing, "bad", "▲"},
 	{activity.StateSomeFail, "warn", "◐"},
+	{activity.StateSlow, "warn", "◐"},
 	{activity.StateWorksAgain, "good", "●"},
 	{activity.StateToConnect, "soft", "◇"},
 	{activity.StateWorking, "good", "●"},

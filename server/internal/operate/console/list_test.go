@@ -127,6 +127,19 @@ func TestCompressedPages(t *testing.T) {
 	}
 }
 
+// A connector is slow if its API takes more than half of the timeout, which is 15 seconds.
+func TestSlow(t *testing.T) {
+	w := newWorld(t, withToken)
+	crm := testworld.Must(w.state.Set.Find("crm"))(t)
+	answered := func(in time.Duration) {
+		w.recorder.Request(&gateway.Event{Connector: "crm", Status: 200, UpstreamStatus: 200, Began: now, API: in, Served: crm})
+	}
+	answered(7 * time.Second)
+	w.shows("/?show=all", "crm", "● working")
+	answered(8 * time.Second)
+	w.shows("/", "crm", "◐ slow")
+}
+
 // Equal failures are one cause, with its users, tenants and examples.
 func TestCauses(t *testing.T) {
 	w := newWorld(t, withToken)
