@@ -91,7 +91,7 @@ func (a *app) call(c *cobra.Command, f *adminFlags, method string, path []string
 	return json.Unmarshal(answer, one)
 }
 
-// rows is the document of lists of the admin API: the JSON of all items, and some members of each as a table.
+// rows is the document of lists of the admin API: the JSON of all items, and some members of each as a table, under their names.
 type rows struct {
 	Items   []map[string]any `json:"items"`
 	Next    string           `json:"next,omitempty"`
@@ -99,7 +99,7 @@ type rows struct {
 }
 
 func (r *rows) print(a *app) {
-	table := [][]string{}
+	table := [][]string{r.members}
 	for _, item := range r.Items {
 		row := make([]string, len(r.members))
 		for i, member := range r.members {

@@ -68,8 +68,11 @@ func TestConnectionsCommands(t *testing.T) {
 	}
 	testworld.Check(t, all.Connected(t.Context(), host.User{ID: "ann", TenantID: "acme"}, "gone", gateway.Account{}))
 	code, stdout, errs := keywright(t.Context(), "connections", "list", "--admin", admin, "--user", "bob")
-	if code != exitOK || !strings.HasPrefix(stdout, "calendar  acme  bob  bob@calendar.test  connected") || strings.Count(stdout, "\n") != 1 {
+	if code != exitOK || !strings.HasPrefix(stdout, "connector  tenant  user  account ") || !strings.Contains(stdout, "\ncalendar   acme    bob   bob@calendar.test  connected") || strings.Count(stdout, "\n") != 2 {
 		t.Errorf("exit %d, %s%s", code, stdout, errs)
+	}
+	if code, stdout, errs := keywright(t.Context(), "connections", "list", "--admin", admin, "--user", "nobody"); code != exitOK || strings.Count(stdout, "\n") != 1 {
+		t.Errorf("of nobody: exit %d, %s%s", code, stdout, errs)
 	}
 	if code, stdout, _ := keywright(t.Context(), "connections", "end", "--admin", admin, "--connector", "calendar", "--json"); code != exitOK || !strings.Contains(stdout, `"ended": 3`) {
 		t.Errorf("exit %d, %s", code, stdout)
@@ -92,7 +95,7 @@ func TestSecretCommands(t *testing.T) {
 		t.Errorf("exit %d, %s", code, text)
 	}
 	code, stdout, errs := keywright(t.Context(), "secret", "list", "--admin", admin, "--tenant", "acme")
-	if code != exitOK || !strings.HasPrefix(stdout, "secret  crm ") || !strings.Contains(stdout, "local") || strings.Contains(stdout, "the-key") {
+	if code != exitOK || !strings.Contains(stdout, "\nsecret  crm ") || !strings.Contains(stdout, "local") || strings.Contains(stdout, "the-key") {
 		t.Errorf("exit %d, %s%s", code, stdout, errs)
 	}
 	for name, want := range map[string]string{"crm": "no name of a secret of a tenant", "tenants/acme/other": "no connector asks a tenant"} {
