@@ -157,7 +157,6 @@ var rules = []rule{
 	{packages: "server/internal/demo", others: []string{"github.com/golang-jwt/jwt/v5"}},
 	{packages: "server/internal/demo/tour", ours: []string{"host", "server/connectors", "server/gateway", "server/internal/demo", "internal/urlpath", "server/internal/terminal"}},
 	{packages: "server/internal/terminal", others: []string{"golang.org/x/term"}},
-	{packages: "server/cmd/demo", ours: []string{"server/internal/demo/tour", "server/internal/terminal"}},
 	{packages: "internal/pluginbuild", ours: []string{"internal/files"}},
 	{packages: "server/internal/migrate", others: []string{"github.com/pressly/goose/v3"}},
 	{packages: "server/internal/postgresurl", others: []string{"github.com/jackc/pgx/v5"}},
