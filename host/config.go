@@ -132,9 +132,8 @@ func newTokenCache(c *Config) (*tokenCache, error) {
 		}
 	}
 	t.tokens = tokens.New(int64(c.Limits.TokensBytes), c.Limits.CachePerPartition, c.Clock, node)
-	var err error
-	t.turns, err = lease.NewSerials(node)
-	return t, err
+	t.turns = lease.NewSerials(node)
+	return t, nil
 }
 
 // Limits bounds the resources that plugins may use. The tag of each field has its default, which 0 stands for, and its

@@ -108,12 +108,8 @@ func tryHost(ctx context.Context, c Config) (*Host, error) {
 	h.shared.Reuse, h.shared.NoReuse = run.NewReuse(c.Limits.MutationsBytes, c.Limits.ScannersBytes), c.NoReuse
 	h.shared.Exchanges, h.shared.Keys = fairqueue.New(c.Limits.ConcurrentExchanges, 0), fairqueue.New(c.Limits.ConcurrentKeys, 0)
 	h.shared.Ahead = fairqueue.New(max(1, c.Limits.ConcurrentExchanges/4), 0)
-	if h.grants.cache, err = lru.New[lease.Key, knownGrant](1 << 16); err != nil {
-		return nil, err
-	}
-	if h.identities, err = send.NewIdentities(); err != nil {
-		return nil, err
-	}
+	h.grants.cache, _ = lru.New[lease.Key, knownGrant](1 << 16) // the only error is for sizes below one
+	h.identities = send.NewIdentities()
 	h.hooks = testhook.Of(ctx)
 	if h.dialer, err = newDialer(c.Egress, c.Base); err != nil {
 		return nil, fmt.Errorf("egress: %w", err)

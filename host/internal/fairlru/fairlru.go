@@ -53,10 +53,7 @@ func (c *Cache[K, V]) Add(name string, k K, v V, size int64) {
 	}
 	o := c.owners[name]
 	if o == nil {
-		values, err := simplelru.NewLRU[K, value[V]](math.MaxInt, nil)
-		if err != nil {
-			panic(err) // the size is positive
-		}
+		values, _ := simplelru.NewLRU[K, value[V]](math.MaxInt, nil) // the only error is for sizes below one
 		o = &owner[K, V]{name: name, values: values}
 		c.owners[name] = o
 		heap.Push(&c.bySize, o)

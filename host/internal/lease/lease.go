@@ -122,10 +122,7 @@ func NewNode(ctx context.Context, c Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	highest, err := lru.New[state.ID, int64](remembered)
-	if err != nil {
-		return nil, err
-	}
+	highest, _ := lru.New[state.ID, int64](remembered) // the only error is for sizes below one
 	n := &Node{c: c, ring: ring, highest: highest, pending: map[state.Lease]unwritten{}, woken: make(chan struct{}, 1)}
 	n.nameKey, err = n.readNameKey(ctx)
 	return n, err

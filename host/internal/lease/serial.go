@@ -39,9 +39,9 @@ type line struct {
 }
 
 // NewSerials returns the turns of a node, which may be nil.
-func NewSerials(node *Node) (*Serials, error) {
-	lines, err := lru.New[[32]byte, *line](mostLines)
-	return &Serials{node, lines}, err
+func NewSerials(node *Node) *Serials {
+	lines, _ := lru.New[[32]byte, *line](mostLines) // the only error is for sizes below one
+	return &Serials{node, lines}
 }
 
 // Serial is the turn of a request, with a number for each of its two attempts. So no later number shows whether there was a second one.

@@ -69,8 +69,9 @@ type identity struct {
 type Identities = lru.Cache[identityKey, *identity]
 
 // NewIdentities returns an empty Identities, for 100 of them.
-func NewIdentities() (*Identities, error) {
-	return lru.NewWithEvict(100, func(_ identityKey, id *identity) { id.transport.CloseIdleConnections() })
+func NewIdentities() *Identities {
+	all, _ := lru.NewWithEvict(100, func(_ identityKey, id *identity) { id.transport.CloseIdleConnections() }) // the only error is for sizes below one
+	return all
 }
 
 func (t *TLS) render(ctx context.Context, in *hostfn.Inputs) (texts pemTexts, failure *hostfn.Failure) {

@@ -57,10 +57,7 @@ func New(keys int) *Signer {
 }
 
 func newLRU[K comparable, V any](size int) *lru.Cache[K, V] {
-	cache, err := lru.New[K, V](max(size, 1))
-	if err != nil {
-		panic(err) // only for a size below one
-	}
+	cache, _ := lru.New[K, V](max(size, 1)) // the only error is for sizes below one
 	return cache
 }
 

@@ -128,10 +128,7 @@ func (c *Cache[V]) Resize(bytes int64) {
 
 // newLRU returns an LRU list of size entries. size must be at least 1; simplelru returns an error only for less.
 func newLRU[K comparable, V any](size int) *simplelru.LRU[K, V] {
-	l, err := simplelru.NewLRU[K, V](size, nil)
-	if err != nil {
-		panic(err)
-	}
+	l, _ := simplelru.NewLRU[K, V](size, nil) // the only error is for sizes below one
 	return l
 }
 
