@@ -86,32 +86,19 @@ var ErrUnrecorded = errors.New("nothing was done, because neither the audit log 
 
 // Do records an act, does it, and records its outcome. If the error is [ErrUnrecorded], do was not called.
 func (l *Log) Do(ctx context.Context, a Act, do func() error) error {
-	end, err := l.Begin(ctx, a)
-	if err != nil {
-		return err
-	}
-	switch err = do(); {
-	case errors.Is(err, host.ErrNotRevoked):
-		end("done, not revoked")
-	case err != nil:
-		end("failed")
-	default:
-		end(Done)
-	}
-	return err
-}
-
-// Begin writes an act that is about to be done. If it returns an error, the act must not be done. The caller calls end with [Done], or with
-// why the act was not done.
-func (l *Log) Begin(ctx context.Context, a Act) (end func(outcome string), err error) {
 	a.ID, a.Time, a.Node = rand.Text(), l.config.Clock(), l.config.Node
 	if err := l.write(ctx, a, true); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnrecorded, err)
+		return fmt.Errorf("%w: %w", ErrUnrecorded, err)
 	}
-	return func(outcome string) {
-		a.Outcome = outcome
-		_ = l.write(context.WithoutCancel(ctx), a, true) // without it, the act is there without an outcome
-	}, nil
+	err := do()
+	switch a.Outcome = Done; {
+	case errors.Is(err, host.ErrNotRevoked):
+		a.Outcome = "done, not revoked"
+	case err != nil:
+		a.Outcome = "failed"
+	}
+	_ = l.write(context.WithoutCancel(ctx), a, true) // without it, the act is there without an outcome
+	return err
 }
 
 // Note records an act that was done, and that nobody has to wait for.

@@ -60,12 +60,12 @@ func (w *world) list(t *testing.T, f acts.Filter) (text string) {
 // An act is in the audit log before it is done, and in the list of all nodes with its outcome afterwards (threats.md 582).
 func TestActs(t *testing.T) {
 	w := newWorld(t, true)
-	end, err := w.Begin(t.Context(), acts.Act{Who: "ann", Act: "end", Target: "orders", Address: "192.0.2.1"})
-	testworld.Check(t, err)
-	if text := string(testworld.Must(os.ReadFile(w.path))(t)); !strings.Contains(text, `"use":"act"`) || !strings.Contains(text, `"who":"ann","address":"192.0.2.1","act":"end","target":"orders","hash"`) {
-		t.Errorf("before the act, the audit log is %s", text)
-	}
-	end(acts.Done)
+	testworld.Check(t, w.Do(t.Context(), acts.Act{Who: "ann", Act: "end", Target: "orders", Address: "192.0.2.1"}, func() error {
+		if text := string(testworld.Must(os.ReadFile(w.path))(t)); !strings.Contains(text, `"use":"act"`) || !strings.Contains(text, `"who":"ann","address":"192.0.2.1","act":"end","target":"orders","hash"`) {
+			t.Errorf("before the act, the audit log is %s", text)
+		}
+		return nil
+	}))
 	w.Note(t.Context(), acts.Act{Who: "bob", Act: "test", Target: "crm", Outcome: acts.Done})
 	if got, want := w.list(t, acts.Filter{}), "bob test crm done; ann end orders done; "; got != want {
 		t.Errorf("acts = %s, want %s", got, want)
@@ -80,13 +80,17 @@ func TestUnrecordedAct(t *testing.T) {
 	w := newWorld(t, true)
 	testworld.Check(t, os.Remove(w.path))
 	testworld.Check(t, os.Mkdir(w.path, 0o700))
-	if _, err := w.Begin(t.Context(), acts.Act{Who: "ann", Act: "end"}); err == nil || w.list(t, acts.Filter{}) != "" {
+	act := func() error {
+		t.Error("an act that is not recorded is done")
+		return nil
+	}
+	if err := w.Do(t.Context(), acts.Act{Who: "ann", Act: "end"}, act); !errors.Is(err, acts.ErrUnrecorded) || w.list(t, acts.Filter{}) != "" {
 		t.Errorf("without its file: %v, %s", err, w.list(t, acts.Filter{}))
 	}
 	testworld.Check(t, os.Remove(w.path))
 	broken := newWorld(t, false)
 	broken.store.Records = brokenRecords{}
-	if _, err := broken.Begin(t.Context(), acts.Act{Who: "ann", Act: "end"}); !errors.Is(err, statedb.ErrUnreachable) {
+	if err := broken.Do(t.Context(), acts.Act{Who: "ann", Act: "end"}, act); !errors.Is(err, statedb.ErrUnreachable) {
 		t.Errorf("with a store that fails: %v", err)
 	}
 }
