@@ -72,32 +72,47 @@ func newMetrics(d *daemon) *gatewayMetrics {
 		defer d.mu.Unlock()
 		return float64(d.status.Used.Unix())
 	})
-	r.Gauges("config_info", "1, with the SHA-256 digest of the file in use and those of its directory.", "sha256", func() map[string]float64 {
+	r.Gauges("config_info", "1, with the SHA-256 digest of the file in use and those of its directory.", func(add metrics.Add) {
 		if set := d.current(); set != nil {
-			return map[string]float64{set.SHA256: 1}
+			add(1, set.SHA256)
 		}
-		return nil
-	})
-	r.Gauges("connector_timeout_seconds", "The timeout of a connector.", "connector", func() map[string]float64 {
-		return d.ofConnectors(func(c *gateway.Connector) (float64, bool) { return c.Definition().Timeout.Seconds(), true })
-	})
-	r.Gauges("client_certificate_expiration_timestamp_seconds", "When the client certificate that a request needed last expires, in Unix time. It may have expired.", "connector", d.clientCertificates)
-	r.Gauges("session_keys_available", "1, or 0 when the keys of sessions could not be read the last time.", "issuer", func() map[string]float64 {
-		return d.sessionKeys(func(keys identity.Keys) (float64, bool) { return metrics.Truth(keys.Err == nil), true })
-	})
-	r.Gauges("session_keys_read_timestamp_seconds", "When the keys of sessions were read, in Unix time.", "issuer", func() map[string]float64 {
-		return d.sessionKeys(func(keys identity.Keys) (float64, bool) { return float64(keys.Read.Unix()), !keys.Read.IsZero() })
-	})
-	r.Gauges("backoff_seconds", "Time in which a token endpoint that refused, or an issuer that failed, is not asked.", "connector",
-		func() map[string]float64 { return d.recorder.Backoffs() })
-	r.Gauges("connector_failing", "1 when the last three requests of a connector failed, or half of the last minute's, and 0 otherwise.", "connector",
-		func() map[string]float64 { return d.recorder.Failing() })
-	r.Pairs("grants", "Connections of users by the condition of their grants, of all nodes. One node counts them, once a minute.", [2]string{"connector", "condition"}, func() map[[2]string]float64 {
-		if d.people == nil {
-			return nil
+	}, "sha256")
+	r.Gauges("connector_timeout_seconds", "The timeout of a connector.", func(add metrics.Add) {
+		d.eachConnector(func(_ *inUse, c *gateway.Connector) { add(c.Definition().Timeout.Seconds(), c.Definition().Permalink) })
+	}, "connector")
+	r.Gauges("client_certificate_expiration_timestamp_seconds", "When the client certificate that a request needed last expires, in Unix time. It may have expired.", func(add metrics.Add) {
+		d.eachConnector(func(set *inUse, c *gateway.Connector) {
+			if used := set.lastCertificate(c); used != nil {
+				add(float64(used.NotAfter.Unix()), c.Definition().Permalink)
+			}
+		})
+	}, "connector")
+	r.Gauges("session_keys_available", "1, or 0 when the keys of sessions could not be read the last time.", func(add metrics.Add) {
+		if keys, issuer := d.sessionKeys(); issuer != "" {
+			add(metrics.Truth(keys.Err == nil), issuer)
 		}
-		return d.people.grants()
-	})
+	}, "issuer")
+	r.Gauges("session_keys_read_timestamp_seconds", "When the keys of sessions were read, in Unix time.", func(add metrics.Add) {
+		if keys, issuer := d.sessionKeys(); !keys.Read.IsZero() {
+			add(float64(keys.Read.Unix()), issuer)
+		}
+	}, "issuer")
+	ofConnectors := func(values func() map[string]float64) func(metrics.Add) {
+		return func(add metrics.Add) {
+			for connector, value := range values() {
+				add(value, connector)
+			}
+		}
+	}
+	r.Gauges("backoff_seconds", "Time in which a token endpoint that refused, or an issuer that failed, is not asked.", ofConnectors(func() map[string]float64 { return d.recorder.Backoffs() }), "connector")
+	r.Gauges("connector_failing", "1 when the last three requests of a connector failed, or half of the last minute's, and 0 otherwise.", ofConnectors(func() map[string]float64 { return d.recorder.Failing() }), "connector")
+	r.Gauges("grants", "Connections of users by the condition of their grants, of all nodes. One node counts them, once a minute.", func(add metrics.Add) {
+		if d.people != nil {
+			for labels, n := range d.people.grants() {
+				add(n, labels[:]...)
+			}
+		}
+	}, "connector", "condition")
 	m := &gatewayMetrics{
 		Registry:  r,
 		requests:  r.Counter("requests_total", "Requests of callers that were answered.", "connector", "status", "problem"),
@@ -182,44 +197,22 @@ func (m *gatewayMetrics) attempted(attempt host.Attempt) {
 	}
 }
 
-// sessionKeys returns what value returns of the keys of sessions, by issuer. It is empty without such keys.
-func (d *daemon) sessionKeys(value func(identity.Keys) (v float64, ok bool)) map[string]float64 {
-	all := map[string]float64{}
+// sessionKeys returns the keys of sessions and their issuer, which is "" without such keys.
+func (d *daemon) sessionKeys() (keys identity.Keys, issuer string) {
 	set := d.current()
 	if set == nil || set.sessions == nil || set.Settings.User.JWT == nil {
-		return all
+		return keys, ""
 	}
-	if v, ok := value(set.sessions.Keys()); ok {
-		all[set.Settings.User.JWT.Issuer] = v
-	}
-	return all
+	return set.sessions.Keys(), set.Settings.User.JWT.Issuer
 }
 
-// ofConnectors returns what value returns of the connectors in use, by connector.
-func (d *daemon) ofConnectors(value func(*gateway.Connector) (v float64, ok bool)) map[string]float64 {
-	all := map[string]float64{}
-	set := d.current()
-	if set == nil {
-		return all
-	}
-	for _, c := range set.Connectors {
-		if v, ok := value(c); ok {
-			all[c.Definition().Permalink] = v
+// eachConnector calls f for each connector in use.
+func (d *daemon) eachConnector(f func(*inUse, *gateway.Connector)) {
+	if set := d.current(); set != nil {
+		for _, c := range set.Connectors {
+			f(set, c)
 		}
 	}
-	return all
-}
-
-// clientCertificates returns the ends of the client certificates that were needed last, by connector, in Unix time.
-func (d *daemon) clientCertificates() map[string]float64 {
-	set := d.current()
-	return d.ofConnectors(func(c *gateway.Connector) (float64, bool) {
-		used := set.lastCertificate(c)
-		if used == nil {
-			return 0, false
-		}
-		return float64(used.NotAfter.Unix()), true
-	})
 }
 
 // pluginMetrics holds the metrics that show how well each plugin works, by its auth type.

@@ -27,7 +27,7 @@ type Registry struct {
 func New() *Registry {
 	r := &Registry{registry: prometheus.NewRegistry()}
 	r.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	r.Gauges("build_info", "1, with the version of the program.", "version", func() map[string]float64 { return map[string]float64{version(): 1} })
+	r.Gauges("build_info", "1, with the version of the program.", func(add Add) { add(1, version()) }, "version")
 	return r
 }
 
@@ -90,27 +90,17 @@ func (r *Registry) Total(name, help string, value func() float64) {
 	r.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "keywright", Name: name, Help: help}, value))
 }
 
-// Gauges adds a gauge with a label. values is called for each request of the metrics, and returns a value for each label.
-func (r *Registry) Gauges(name, help, label string, values func() map[string]float64) {
-	r.registry.MustRegister(&gauges{prometheus.NewDesc("keywright_"+name, help, []string{label}, nil), func(add func(value float64, labels ...string)) {
-		for label, value := range values() {
-			add(value, label)
-		}
-	}})
-}
+// Add adds the value of a gauge for the values of its labels.
+type Add = func(value float64, labels ...string)
 
-// Pairs adds a gauge for each value of two labels, as Gauges does for one.
-func (r *Registry) Pairs(name, help string, labels [2]string, values func() map[[2]string]float64) {
-	r.registry.MustRegister(&gauges{prometheus.NewDesc("keywright_"+name, help, labels[:], nil), func(add func(value float64, labels ...string)) {
-		for labels, value := range values() {
-			add(value, labels[:]...)
-		}
-	}})
+// Gauges adds a gauge with labels. values is called for each request of the metrics, and adds each value.
+func (r *Registry) Gauges(name, help string, values func(add Add), labels ...string) {
+	r.registry.MustRegister(&gauges{prometheus.NewDesc("keywright_"+name, help, labels, nil), values})
 }
 
 type gauges struct {
 	description *prometheus.Desc
-	values      func(add func(value float64, labels ...string))
+	values      func(add Add)
 }
 
 func (g *gauges) Describe(all chan<- *prometheus.Desc) { all <- g.description }
