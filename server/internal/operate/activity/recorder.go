@@ -329,8 +329,14 @@ func (r *Recorder) Backoffs() map[string]float64 {
 // Failing returns 1 for each connector that was used and whose requests to this process fail now ([StateFailing]), and 0 for the others.
 func (r *Recorder) Failing() map[string]float64 {
 	now := r.config.Clock()
+	report := &Report{Time: now}
+	for name, rec := range r.connectors.All() {
+		rec.mu.Lock()
+		report.Connectors = append(report.Connectors, rec.figures(name, now))
+		rec.mu.Unlock()
+	}
 	all := map[string]float64{}
-	for connector, s := range Merge([]*Report{r.Report(now)}, now).summaries {
+	for connector, s := range Merge([]*Report{report}, now).summaries {
 		all[connector] = 0
 		if s.State == StateFailing {
 			all[connector] = 1

@@ -52,8 +52,10 @@ func (r *Report) Shift(difference time.Duration) {
 // Connector is a part of a [Report].
 type Connector struct {
 	Name string `json:"n"`
-	// Tallies has four numbers for each part of the last minute and then for each minute: those of a [Tally]. The present one is the last.
+	// Tallies has three numbers for each part of the last minute and then for each minute: those of a [Tally] but Slow, which Slow has for
+	// each unless all are 0. The present one is the last.
 	Tallies Counts `json:"c"`
+	Slow    Counts `json:"v,omitempty"`
 	// Latency has the numbers of requests of the classes of times from LeastLatency on.
 	LeastLatency int    `json:"i,omitempty"`
 	Latency      Counts `json:"l,omitempty"`
@@ -105,15 +107,13 @@ func (r *Recorder) Report(now time.Time) *Report {
 
 func (r *record) report(name string, now time.Time) Connector {
 	minute := now.Unix() / 60
-	c := Connector{Name: name, Tallies: make(Counts, 0, 4*(parts+Window)), Latency: make(Counts, buckets), Expires: r.expires.Load() / int64(time.Millisecond)}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.figures(name, now)
 	if until := r.waitsUntil.Load(); r.tokenRefused.Load() && until > now.UnixNano() {
 		c.Closed = until / int64(time.Millisecond)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	c.Health = r.Health
-	c.Tallies = appendTallies(c.Tallies, r.parts[:], now.Unix()/partSeconds)
-	c.Tallies = appendTallies(c.Tallies, r.minutes[:], minute)
+	c.Expires, c.Latency = r.expires.Load()/int64(time.Millisecond), make(Counts, buckets)
 	for i := range r.latency {
 		if s := &r.latency[i]; minute/spanMinutes-s.number < spans {
 			c.Latency.add(s.buckets[:])
@@ -130,15 +130,26 @@ func (r *record) report(name string, now time.Time) Connector {
 	return c
 }
 
+// figures returns of a report what says in which state a connector is. The caller has locked mu.
+func (r *record) figures(name string, now time.Time) Connector {
+	const n = parts + Window
+	c := Connector{Name: name, Health: r.Health, Tallies: make(Counts, 0, 3*n), Slow: make(Counts, 0, n)}
+	c.appendTallies(r.parts[:], now.Unix()/partSeconds)
+	c.appendTallies(r.minutes[:], now.Unix()/60)
+	if slices.Max(c.Slow) == 0 {
+		c.Slow = nil
+	}
+	return c
+}
+
 // appendTallies appends the tallies of a ring, of which the last one is that of the period now.
-func appendTallies(c Counts, ring []tally, now int64) Counts {
+func (c *Connector) appendTallies(ring []tally, now int64) {
 	n := int64(len(ring))
 	for number := now - n + 1; number <= now; number++ {
 		var t Tally
 		if entry := ring[number%n]; entry.number == number {
 			t = entry.Tally
 		}
-		c = append(c, t.Requests, t.Failed, t.Unconnected, t.Slow)
+		c.Tallies, c.Slow = append(c.Tallies, t.Requests, t.Failed, t.Unconnected), append(c.Slow, t.Slow)
 	}
-	return c
 }

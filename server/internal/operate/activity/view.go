@@ -148,8 +148,11 @@ func (c *Connector) minute() (sum Tally) {
 
 // tally returns a tally by its place. It is empty if a report of another version does not have it.
 func (c *Connector) tally(i int) (t Tally) {
-	if i*4+3 < len(c.Tallies) {
-		t = Tally{c.Tallies[i*4], c.Tallies[i*4+1], c.Tallies[i*4+2], c.Tallies[i*4+3]}
+	if i*3+2 < len(c.Tallies) {
+		t = Tally{c.Tallies[i*3], c.Tallies[i*3+1], c.Tallies[i*3+2], 0}
+	}
+	if i < len(c.Slow) {
+		t.Slow = c.Slow[i]
 	}
 	return t
 }

@@ -170,9 +170,9 @@ var failed = &activity.Failure{
 
 // report is that of a node on which all requests to crm fail.
 func (w *world) report() *activity.Report {
-	tallies := make(activity.Counts, 4*(6+activity.Window))
+	tallies := make(activity.Counts, 3*(6+activity.Window))
 	for _, place := range []int{5, 5 + activity.Window} {
-		copy(tallies[4*place:], activity.Counts{4, 4, 0, 0})
+		copy(tallies[3*place:], activity.Counts{4, 4, 0})
 	}
 	minutes := make(activity.Counts, activity.Window)
 	minutes[activity.Window-1] = 4

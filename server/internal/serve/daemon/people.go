@@ -150,17 +150,18 @@ func (p *people) grants() map[[2]string]float64 {
 	const countInterval = time.Minute
 	p.counting.Lock()
 	defer p.counting.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) // a database may hang
-	defer cancel()
-	set := p.daemon.current()
-	if set == nil || set.State == nil || !p.nodes.First(ctx) {
-		return nil
-	}
 	now := p.daemon.clock()
 	if now.Sub(p.countTime).Abs() < countInterval {
 		return p.counts
 	}
-	p.countTime, p.counts = now, map[[2]string]float64{}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) // a database may hang
+	defer cancel()
+	p.countTime, p.counts = now, nil
+	set := p.daemon.current()
+	if set == nil || set.State == nil || !p.nodes.First(ctx) {
+		return nil
+	}
+	p.counts = map[[2]string]float64{}
 	names := consenting(set.Set)
 	found, err := p.connections.Counts(ctx, names...)
 	if err != nil {
