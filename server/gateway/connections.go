@@ -190,10 +190,7 @@ func (v *visit) connections(ctx context.Context, user host.User) ([]connection, 
 }
 
 func (v *visit) list() error {
-	if _, err := v.crossOrigin(v.generation, v.w, v.r); err != nil && !v.navigates() {
-		return err
-	}
-	ctx, user, release, err := v.user()
+	ctx, user, release, err := viewer(v)
 	if err != nil {
 		return err
 	}

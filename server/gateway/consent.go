@@ -207,6 +207,14 @@ func (v *visit) user() (ctx context.Context, user host.User, release func(), err
 	return ctx, user, func() { cancel(); leave() }, nil
 }
 
+// viewer is like user, for a page that shows something: the browser may come to it from a page of another site.
+func viewer(v *visit) (ctx context.Context, user host.User, release func(), err error) {
+	if _, err := v.crossOrigin(v.generation, v.w, v.r); err != nil && !v.navigates() {
+		return nil, user, nil, err
+	}
+	return v.user()
+}
+
 // start begins a consent of the user, and sends the browser to the authorization server. A browser that does not come from a page of the
 // gateway gets one that asks.
 func (v *visit) start(connector *running) error {

@@ -77,10 +77,7 @@ func isAdmin(v *visit, user host.User) error {
 
 // tenant shows the administrator of a tenant what there is of it, and changes what a form asks for.
 func (v *visit) tenant() error {
-	if _, err := v.crossOrigin(v.generation, v.w, v.r); err != nil && !v.navigates() {
-		return err
-	}
-	ctx, user, release, err := v.user()
+	ctx, user, release, err := viewer(v)
 	if err != nil {
 		return err
 	}
