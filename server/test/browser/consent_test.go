@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -57,13 +59,22 @@ func TestConsentInABrowser(t *testing.T) {
 	}
 }
 
-// shown returns the text that the page shows.
+// shown returns the text that the page shows. Between two pages of different origins, a browser has an empty document, which is not the page.
 func (b *tab) shown() string {
 	b.t.Helper()
-	return evaluate[string](b, `new Promise(done => {
-		const say = () => document.readyState === "complete" ? done(document.body.innerText.replaceAll(/\s+/g, " ")) : requestAnimationFrame(say)
-		say()
-	})`)
+	for {
+		text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](`new Promise(done => {
+			const say = () => {
+				const text = document.readyState === "complete" && document.body ? document.body.innerText.replaceAll(/\s+/g, " ") : ""
+				text ? done(text) : requestAnimationFrame(say)
+			}
+			say()
+		})`, chromedp.EvalAwaitPromise))
+		if err == nil {
+			return text
+		}
+		testworld.Check(b.t, b.ctx.Err()) // otherwise, the document was replaced
+	}
 }
 
 // threats.md 132: a consent does not count if anything of it is another's, and a second user never gets the first one's account.
