@@ -379,14 +379,14 @@ func TestConnectLinkInABrowser(t *testing.T) {
 	b.shows(tasks["en"]["row"])
 }
 
-// The element lists in a page of another origin, connects in a window of its own, and lists again when that is closed.
+// The element lists in a page of another origin, in the language of that page, connects in a window of its own, and lists again when that is closed.
 // threats.md 577
 func TestElementInAPage(t *testing.T) {
 	w := newPagesDeployment(t, "", nil)
 	b := open(w.deployment)
 	b.signIn(ann)
 	b.visit(strings.Replace(w.app, "localhost", "127.0.0.1", 1), `<p>`) // the page of an origin that is not allowed
-	const element = `<script src="GATEWAY/connect/element.js"></script><keywright-connections></keywright-connections>`
+	const element = `<script src="GATEWAY/connect/element.js"></script><section lang="de"><keywright-connections></keywright-connections></section>`
 	text := `document.querySelector("keywright-connections").shadowRoot?.querySelector("ul")?.innerText ?? ""`
 	failed := evaluate[string](b, `new Promise(done => { const s = document.createElement("script"); s.src = "`+w.gateway+`/connect/element.js"; s.onload = () => {
 		const e = document.createElement("keywright-connections"); e.addEventListener("error", () => done("error")); e.addEventListener("load", () => done("load")); document.body.append(e) }; document.head.append(s) })`)
@@ -395,11 +395,11 @@ func TestElementInAPage(t *testing.T) {
 	}
 	b.visit(w.app, strings.ReplaceAll(element, "GATEWAY", w.gateway))
 	wait := `new Promise(done => { const e = document.querySelector("keywright-connections"), look = () => (` + text + `).includes(WORDS) ? done(true) : requestAnimationFrame(look); look() })`
-	evaluate[bool](b, strings.Replace(wait, "WORDS", `"Not connected"`, 1))
+	evaluate[bool](b, strings.Replace(wait, "WORDS", `"Nicht verbunden"`, 1))
 	a := w.agent(ann) // the user connects in the window
 	r := testworld.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, w.gateway+"/connect/orders", http.NoBody))(t)
 	r.AddCookie(&http.Cookie{Name: "session", Value: a.session})
-	evaluate[bool](b, `window.open = () => window.opened = {closed: false}, [...document.querySelector("keywright-connections").shadowRoot.querySelectorAll("button")].find(b => b.ariaLabel === "Connect Orders").click(), true`)
+	evaluate[bool](b, `window.open = () => window.opened = {closed: false}, [...document.querySelector("keywright-connections").shadowRoot.querySelectorAll("button")].find(b => b.ariaLabel === "Verbinden Orders").click(), true`)
 	response := testworld.Must(a.client.Do(r))(t)
 	_ = response.Body.Close()
 	a.get(a.answer(response.Header.Get("Location"), "ada", "allow").String())

@@ -25,8 +25,10 @@ button { font: inherit; padding: .375em .75em; cursor: pointer; }`;
 
     async list() {
       let got;
+      const headers = { Accept: 'application/json' }, lang = this.closest('[lang]')?.lang;
+      if (lang) headers['Accept-Language'] = lang; // the words are those of the page around the element
       try {
-        const r = await fetch(gateway + '/connect', { credentials: 'include', headers: { Accept: 'application/json' } });
+        const r = await fetch(gateway + '/connect', { credentials: 'include', headers });
         if (r.ok) got = await r.json();
       } catch { /* the event says so */ }
       if (!got) {
