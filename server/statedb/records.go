@@ -25,6 +25,8 @@ const (
 	KindSession
 	// KindShortFailure is one of many equal requests that failed. These are trimmed apart, so that they push out no others.
 	KindShortFailure
+	// KindFile has the fingerprints of what a file with connectors defines.
+	KindFile
 )
 
 // Tags is the number of tags that a record may have.

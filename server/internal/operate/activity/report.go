@@ -16,6 +16,12 @@ type Report struct {
 	Offset time.Duration `json:"-"`
 	// Store describes the store of state as the process sees it, or is "".
 	Store string
+	// Fingerprints returns a short digest of each definition of the file in use by the permalink of its connector, and one of all that is
+	// outside of connectors by "". It may be nil.
+	Fingerprints func() map[string]string `json:"-"`
+	// Differences has the permalinks of the connectors that the file defines otherwise than the file of most nodes, and "" for what is outside of
+	// connectors. Who reads the report from a store sets it.
+	Differences []string `json:"-"`
 	// Connectors are those that were used.
 	Connectors []Connector
 }

@@ -68,6 +68,16 @@ func (v *View) Digests() (all []string) {
 	return slices.Compact(all)
 }
 
+// NodesThatDiffer returns the names of the nodes whose file defines a connector otherwise than that of most nodes.
+func (v *View) NodesThatDiffer(connector string) (names []string) {
+	for _, r := range v.Reports {
+		if _, ok := slices.BinarySearch(r.Differences, connector); ok {
+			names = append(names, r.Node)
+		}
+	}
+	return names
+}
+
 // Merge returns what reports say together, at a time by the clock of this machine.
 func Merge(reports []*Report, now time.Time) *View {
 	v := &View{Reports: reports, summaries: map[string]*Summary{}}

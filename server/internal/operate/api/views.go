@@ -52,6 +52,7 @@ type node struct {
 	Node         string         `json:"node"`
 	Version      string         `json:"version,omitempty"`
 	SHA256       string         `json:"sha256,omitempty" doc:"The digest of the file in use."`
+	Differences  []string       `json:"differences,omitempty" doc:"The connectors that the file defines otherwise than the file of most nodes. An empty text is what is outside of connectors."`
 	Started      time.Time      `json:"started,omitzero"`
 	Reported     time.Time      `json:"reported"`
 	ClockSeconds float64        `json:"clock_seconds" doc:"How far its clock is ahead of that of the store."`
@@ -62,7 +63,7 @@ type node struct {
 func (s *server) nodes(ctx context.Context, in *Page) (list[node], error) {
 	view, note := s.view(ctx)
 	return paged(*in, view.Reports, note, func(r *activity.Report) node {
-		return node{r.Node, r.Version, r.SHA256, r.Started, r.Time, r.Offset.Seconds(), r.Store, r.Minute()}
+		return node{r.Node, r.Version, r.SHA256, r.Differences, r.Started, r.Time, r.Offset.Seconds(), r.Store, r.Minute()}
 	})
 }
 

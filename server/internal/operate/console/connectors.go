@@ -29,6 +29,8 @@ type connectorView struct {
 	URL     string
 	Methods []string
 	Paths   string
+	// OtherNodes are those whose file defines the connector otherwise than that of most nodes.
+	OtherNodes []string
 	// Certificate is the client certificate that was needed last, or nil.
 	Certificate *host.ClientCertificate
 	// Causes are the groups of failures that failed last, the newest first, and More is the number of others.
@@ -93,7 +95,7 @@ func (c *Console) one(s *State, r *http.Request, connector *gateway.Connector, f
 	const maxCauses = 8 // the maximum number of groups on the page. The page of failures has all
 	d := connector.Definition()
 	view := &connectorView{
-		entry: c.entryOf(s, connector), URL: d.URL, Methods: d.Methods, Paths: strings.Join(d.Paths, ", "),
+		entry: c.entryOf(s, connector), URL: d.URL, Methods: d.Methods, Paths: strings.Join(d.Paths, ", "), OtherNodes: s.view.NodesThatDiffer(d.Permalink),
 		Certificate: connector.Upstream().LastClientCertificate(), Form: form, Example: trial.ExamplePath(d.Paths),
 	}
 	view.find(r.Context(), c, s)

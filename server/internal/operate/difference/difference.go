@@ -3,8 +3,11 @@ package difference
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -96,6 +99,16 @@ func Of(from, to *connectors.Set) *Document {
 	}
 	slices.SortFunc(d.Others, func(a, b Member) int { return strings.Compare(a.Path, b.Path) })
 	return d
+}
+
+// Fingerprints returns a digest of each connector by its permalink, and one of what is outside of connectors by "". Equal configurations have
+// equal ones.
+func Fingerprints(s *connectors.Set) map[string]string {
+	all := map[string]string{"": settings(s).fingerprint()}
+	for _, c := range s.Connectors {
+		all[c.Definition().Permalink] = connectorMembers(c, s).fingerprint()
+	}
+	return all
 }
 
 func byPermalink(s *connectors.Set) map[string]*gateway.Connector {
@@ -196,6 +209,16 @@ type member struct {
 	text  string
 	// elsewhere reports whether this is a URL whose host no text shows, so that each change of it may lead to another one.
 	elsewhere bool
+}
+
+// fingerprint returns the beginning of a digest of the members.
+func (all members) fingerprint() string {
+	h := sha256.New()
+	for _, path := range slices.Sorted(maps.Keys(all)) {
+		value, _ := json.Marshal(all[path].value) // one that JSON cannot have differs nowhere
+		_, _ = fmt.Fprintf(h, "%q: %s\n", path, value)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
 // connectorMembers returns the members of a connector. Without an egress of its own, a connector has that of the set.

@@ -70,6 +70,19 @@ const oauth = ` connectors:
          token_url: https://login.example.com/token
 `
 
+// Equal configurations have equal fingerprints. Of others, those of what differs differ.
+func TestFingerprints(t *testing.T) {
+	text := unchanged + "+  - {name: Shop, url: 'https://shop.example.com', auth: {type: none}} # new\n"
+	was, is := difference.Fingerprints(read(t, text, '-')), difference.Fingerprints(read(t, text, '+'))
+	if was[""] != is[""] || was["orders"] == "" || was["orders"] != is["orders"] || is["shop"] == "" || was["shop"] != "" {
+		t.Errorf("with another connector, %q becomes %q", was, is)
+	}
+	is = difference.Fingerprints(read(t, strings.Replace(unchanged, "/v1", "/v2", 1)+" gateway: {origins: 'https://app.example.com'}\n", '+'))
+	if was[""] == is[""] || was["orders"] == is["orders"] {
+		t.Errorf("with another URL and origin, %q becomes %q", was, is)
+	}
+}
+
 func TestWider(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string

@@ -53,12 +53,21 @@ type Nodes struct {
 	offset   time.Duration
 	failure  error
 	readTime time.Time
+	// files has fingerprints by the digests of files, and differences what files define otherwise than the one that most nodes use.
+	files       map[string]map[string]string
+	differences map[string][]string
 	// since is the time since which writes fail, or zero.
 	since time.Time
+
+	// written is the digest of the file whose fingerprints were written last, and writeTime the time at which they were.
+	written   string
+	writeTime time.Time
 }
 
 // New returns the nodes of a store.
-func New(c Config) *Nodes { return &Nodes{config: c, process: rand.Text()} }
+func New(c Config) *Nodes {
+	return &Nodes{config: c, process: rand.Text(), files: map[string]map[string]string{}}
+}
 
 // processReport is a report with the name of its process.
 type processReport struct {
@@ -110,7 +119,11 @@ func (n *Nodes) Write(ctx context.Context) error {
 			}
 		}
 	}
-	return reportTable.Put(ctx, n.config.Store, processReport{n.process, n.report()})
+	report := n.report()
+	if err := reportTable.Put(ctx, n.config.Store, processReport{n.process, report}); err != nil {
+		return err
+	}
+	return n.writeFile(ctx, report)
 }
 
 // report returns the report of this process, as large as another node wants to read it.
@@ -159,13 +172,13 @@ func (n *Nodes) Reports(ctx context.Context) (reports []*activity.Report, note s
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.config.Clock().Sub(n.readTime).Abs() >= readInterval {
-		n.failure = n.read(context.WithoutCancel(ctx))
+		n.failure = n.read(context.WithoutCancel(ctx), own)
 		n.readTime = n.config.Clock() // those who have waited do not wait again for a store that hangs
 	}
 	if n.failure != nil {
 		return []*activity.Report{own}, fmt.Sprintf("this process only: %v", n.failure)
 	}
-	own.Offset = n.offset
+	own.Offset, own.Differences = n.offset, n.differences[own.SHA256]
 	reports = append([]*activity.Report{own}, n.reports...)
 	slices.SortFunc(reports[1:], func(a, b *activity.Report) int {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), a.Started.Compare(b.Started))
@@ -180,7 +193,7 @@ func (n *Nodes) View(ctx context.Context) (view *activity.View, note string) {
 }
 
 // read reads the reports of the other nodes. Their times become those of this machine's clock.
-func (n *Nodes) read(ctx context.Context) error {
+func (n *Nodes) read(ctx context.Context, own *activity.Report) error {
 	const maxNodes, readTime = 1000, 5 * time.Second
 	limited, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
@@ -198,8 +211,13 @@ func (n *Nodes) read(ctx context.Context) error {
 			n.reports = append(n.reports, r)
 		}
 	}
+	if err != nil {
+		return err
+	}
+	n.differences, err = n.compare(limited, append([]*activity.Report{own}, n.reports...))
 	for _, r := range n.reports {
 		r.Shift(n.offset - r.Offset)
+		r.Differences = n.differences[r.SHA256]
 	}
 	return err
 }

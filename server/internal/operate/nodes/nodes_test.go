@@ -55,10 +55,12 @@ type node struct {
 	*nodes.Nodes
 	recorder *activity.Recorder
 	clock    func() time.Time
+	// set sets what the reports of the process say. It may be nil.
+	set func(*activity.Report)
 }
 
 // newNodes returns nodes with one store in memory, which has the clock of the test. That of each node but the first is ahead.
-func newNodes(t *testing.T, count int, offsets ...time.Duration) (all []node, store *failing) {
+func newNodes(t *testing.T, count int, offsets ...time.Duration) (all []*node, store *failing) {
 	t.Helper()
 	db := testworld.Must(sqlite.OpenMemory(t.Context(), sqlite.Options{}))(t)
 	state := testworld.Must(host.NewState(t.Context(), host.StateConfig{Store: db, Keys: [][]byte{[]byte("a state key of 32 bytes, for all")}}))(t)
@@ -71,20 +73,26 @@ func newNodes(t *testing.T, count int, offsets ...time.Duration) (all []node, st
 			clock = func() time.Time { return time.Now().Add(offsets[0]) }
 		}
 		recorder := activity.New(activity.Config{Clock: clock, Node: name, Hash: func(tenant, user string) uint64 { return uint64(len(tenant)<<8 + len(user)) }})
-		all = append(all, node{nodes.New(nodes.Config{
+		n := &node{recorder: recorder, clock: clock}
+		n.Nodes = nodes.New(nodes.Config{
 			Clock: clock, Recorder: recorder, Store: &records.Store{Records: store, State: state}, Shared: true, Logger: slog.New(slog.DiscardHandler),
-			Describe: func(r *activity.Report) { r.Node, r.Started = name, started },
-		}), recorder, clock})
+			Describe: func(r *activity.Report) {
+				if r.Node, r.Started = name, started; n.set != nil {
+					n.set(r)
+				}
+			},
+		})
+		all = append(all, n)
 	}
 	return all, store
 }
 
-func (n node) request(id string, status int) {
+func (n *node) request(id string, status int) {
 	e := gateway.Event{ID: id, Connector: "orders", Status: status, UpstreamStatus: status, Began: n.clock()}
 	n.recorder.Request(&e)
 }
 
-func summary(t *testing.T, n node) (text string) {
+func summary(t *testing.T, n *node) (text string) {
 	t.Helper()
 	reports, note := n.Reports(t.Context())
 	for _, r := range reports {

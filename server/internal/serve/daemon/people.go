@@ -19,6 +19,7 @@ import (
 	"github.com/keywright/keywright/server/internal/operate/activity"
 	"github.com/keywright/keywright/server/internal/operate/acts"
 	"github.com/keywright/keywright/server/internal/operate/connections"
+	"github.com/keywright/keywright/server/internal/operate/difference"
 	"github.com/keywright/keywright/server/internal/operate/nodes"
 	"github.com/keywright/keywright/server/internal/operate/records"
 	"github.com/keywright/keywright/server/internal/operate/tenants"
@@ -71,7 +72,7 @@ func (d *daemon) openPeople(ctx context.Context, first *inUse) error {
 		Describe: func(r *activity.Report) {
 			r.Node, r.Version, r.Started, r.Store = d.node, d.config.Version, d.began, kind
 			if set := d.current(); set != nil {
-				r.SHA256 = set.SHA256
+				r.SHA256, r.Fingerprints = set.SHA256, func() map[string]string { return difference.Fingerprints(set.Set) }
 			}
 		},
 	})

@@ -1,0 +1,85 @@
+package nodes
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/keywright/keywright/server/internal/operate/activity"
+	"github.com/keywright/keywright/server/internal/operate/records"
+	"github.com/keywright/keywright/server/statedb"
+)
+
+// file has the fingerprints of what a file defines, see [activity.Report.Fingerprints].
+type file struct {
+	SHA256       string            `json:"sha256"`
+	Fingerprints map[string]string `json:"fingerprints"`
+}
+
+var fileTable = records.Table[file]{Kind: statedb.KindFile, Lifetime: failureTime, Key: func(f file) []string { return []string{f.SHA256} }}
+
+// writeFile writes the fingerprints of the file in use, once a day.
+func (n *Nodes) writeFile(ctx context.Context, r *activity.Report) error {
+	if r.Fingerprints == nil || r.SHA256 == n.written && r.Time.Sub(n.writeTime) < 24*time.Hour {
+		return nil
+	}
+	err := fileTable.Put(ctx, n.config.Store, file{r.SHA256, r.Fingerprints()})
+	if err == nil {
+		n.written, n.writeTime = r.SHA256, r.Time
+	}
+	return err
+}
+
+// compare returns, for each file in use, what it defines otherwise than the file that most nodes use, or that of the first of reports if several
+// files are used by as many.
+func (n *Nodes) compare(ctx context.Context, reports []*activity.Report) (map[string][]string, error) {
+	users := map[string]int{}
+	for _, r := range reports {
+		users[r.SHA256]++
+	}
+	usual := reports[0].SHA256
+	for _, r := range reports {
+		if users[r.SHA256] > users[usual] {
+			usual = r.SHA256
+		}
+	}
+	maps.DeleteFunc(n.files, func(digest string, _ map[string]string) bool { return users[digest] == 0 })
+	differences := map[string][]string{}
+	for digest := range users {
+		if digest == usual {
+			continue
+		}
+		for _, digest := range []string{usual, digest} {
+			if n.files[digest] != nil {
+				continue
+			}
+			entry, _, err := fileTable.Get(ctx, n.config.Store, digest)
+			if err != nil {
+				return nil, err
+			}
+			n.files[digest] = entry.Value.Fingerprints
+		}
+		differences[digest] = difference(n.files[usual], n.files[digest])
+	}
+	return differences, nil
+}
+
+// difference returns the keys whose values differ, sorted, or nil if one of the two is not known.
+func difference(a, b map[string]string) (keys []string) {
+	if a == nil || b == nil {
+		return nil
+	}
+	for key, value := range a {
+		if b[key] != value {
+			keys = append(keys, key)
+		}
+	}
+	for key := range b {
+		if _, ok := a[key]; !ok {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
