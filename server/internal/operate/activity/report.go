@@ -14,6 +14,8 @@ type Report struct {
 	Started, Time time.Time
 	// Offset is the time that its clock is ahead of that of the store. Who reads the report from a store sets it.
 	Offset time.Duration `json:"-"`
+	// shift is the time that Shift has added to Time.
+	shift time.Duration
 	// Store describes the store of state as the process sees it, or is "".
 	Store string
 	// Fingerprints returns a short digest of each definition of the file in use by the permalink of its connector, and one of all that is
@@ -29,13 +31,16 @@ type Report struct {
 // WrongClock reports whether the clock of the node is wrong by a minute or more.
 func (r *Report) WrongClock() bool { return r.Offset.Abs() >= time.Minute }
 
+// Up returns the time since which the process runs.
+func (r *Report) Up() time.Duration { return r.Time.Sub(r.Started) - r.shift }
+
 // Shift changes the times of a report that was read to those of another clock, which is ahead by a difference. One of less than a second may be
 // the time that writing took, and does not count.
 func (r *Report) Shift(difference time.Duration) {
 	if difference.Abs() < time.Second {
 		return
 	}
-	r.Time = r.Time.Add(difference)
+	r.Time, r.shift = r.Time.Add(difference), difference
 	for i := range r.Connectors {
 		c := &r.Connectors[i]
 		for _, millis := range []*int64{&c.Began, &c.Trouble, &c.Failure, &c.Repair, &c.Success, &c.Expires, &c.Closed} {

@@ -62,7 +62,7 @@ func TestAFaultShowsWithItsRemedy(t *testing.T) {
 		"certificate of the server":    {err: host.ErrServerCertificate, stage: host.StageToken, want: "The server's certificate is refused"},
 		"clock that is off":            {err: &host.TokenError{Status: 400, Code: "invalid_grant", Offset: 7 * time.Minute}, stage: host.StageToken, want: "The clocks differ: this machine's is 7 min behind that of the token endpoint"},
 		"clock that hardly differs":    {err: &host.TokenError{Status: 400, Code: "invalid_grant", Offset: 30 * time.Second}, stage: host.StageToken, want: "The grant or assertion is refused"},
-		"clock beside another reason":  {err: &host.TokenError{Status: 401, Code: "invalid_client", Offset: time.Hour}, stage: host.StageToken, want: "does not matter to this auth type: the client id or its secret is wrong"},
+		"clock beside another reason":  {err: &host.TokenError{Status: 401, Code: "invalid_client", Offset: time.Hour}, stage: host.StageToken, want: "keywright test --client-auth both does. The clocks differ"},
 		"grant of the operator":        {err: &host.GrantError{Connector: "crm", Condition: host.ConditionRefused}, stage: host.StageToken, want: "configure a new refresh token"},
 		"clock of an API":              {change: status(403, "", -time.Hour), want: "The clocks differ: this machine's is 1 h ahead of that of the API"},
 		"key of the wrong type":        {err: errors.New("key"), stage: host.StageSign, want: "The key cannot sign: the cause says"},

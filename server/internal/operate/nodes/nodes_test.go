@@ -67,11 +67,12 @@ func newNodes(t *testing.T, count int, offsets ...time.Duration) (all []*node, s
 	t.Cleanup(func() { _ = errors.Join(state.Close(context.Background()), db.Close()) })
 	store = &failing{Records: db}
 	for i := range count {
-		name, started := string(rune('a'+i)), time.Now().Add(time.Duration(i))
+		name := string(rune('a' + i))
 		clock := time.Now
 		if i > 0 && len(offsets) > 0 {
 			clock = func() time.Time { return time.Now().Add(offsets[0]) }
 		}
+		started := clock().Add(time.Duration(i))
 		recorder := activity.New(activity.Config{Clock: clock, Node: name, Hash: func(tenant, user string) uint64 { return uint64(len(tenant)<<8 + len(user)) }})
 		n := &node{recorder: recorder, clock: clock}
 		n.Nodes = nodes.New(nodes.Config{
@@ -212,6 +213,9 @@ func TestClocksOfNodes(t *testing.T) {
 			s := activity.Merge(reports, time.Now()).Summary("orders")
 			if s.State != activity.StateFailing || s.Lately.Failed != 3 || time.Since(s.Since).Abs() > time.Second {
 				t.Errorf("a node that is %s ahead: %s since %s, %d failed, now %s", offset, s.State, s.Since, s.Lately.Failed, time.Now())
+			}
+			if up := reports[1].Up(); up.Abs() > time.Second {
+				t.Errorf("a node that is %s ahead is up for %s", offset, up)
 			}
 			if g := s.Groups[0]; g.Lately() != 3 || time.Since(g.Last).Abs() > time.Second || time.Since(g.Examples[0].Time).Abs() > time.Second {
 				t.Errorf("a node that is %s ahead: group %+v", offset, g)

@@ -144,10 +144,14 @@ func ofToken(e *host.TokenError) string {
 	if !ok {
 		text = ofStatus(e)
 	}
-	if e.Status >= http.StatusInternalServerError {
+	clock := clocks("token endpoint", e.Offset)
+	switch {
+	case e.Status >= http.StatusInternalServerError:
 		return text
+	case e.Code == "invalid_grant" && clock != "": // of an assertion, whose times count
+		return clock + " If the clock does not matter to this auth type: " + strings.ToLower(text[:1]) + text[1:]
 	}
-	return withClock(e.Offset, text)
+	return strings.TrimSpace(text + " " + clock)
 }
 
 const wrongClient = "The client id or its secret is wrong, or the server wants it in another place: compare both with those at the product, look for blanks, and try another client_auth, if the auth type has it: keywright test --client-auth both does."
@@ -186,15 +190,6 @@ func ofStatus(e *host.TokenError) string {
 	}
 	return "The token endpoint refuses the request, for a reason of its own: keywright test --error-description shows what it says. " +
 		"Compare client id, secret, scope and audience with those that the product documents."
-}
-
-// withClock says that clocks differ, if they do, before what else may be the reason: the clock of a request matters only to some.
-func withClock(offset time.Duration, text string) string {
-	clock := clocks("token endpoint", offset)
-	if clock == "" {
-		return text
-	}
-	return clock + " If the clock does not matter to this auth type: " + strings.ToLower(text[:1]) + text[1:]
 }
 
 // ClocksDiffer begins what a text says of clocks.

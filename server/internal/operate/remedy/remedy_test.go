@@ -46,6 +46,7 @@ func TestRemedies(t *testing.T) {
 		"The token endpoint is down":                                  token(503, "other", "", time.Hour),
 		"is 59 min behind that of the token endpoint":                 token(400, "invalid_grant", "", 59*time.Minute),
 		"is 3 h ahead of that of the token endpoint":                  token(400, "invalid_grant", "", -3*time.Hour-time.Minute),
+		"client-auth both does. The clocks differ":                    token(401, "invalid_client", "", time.Hour),
 		"is 40 days behind that of the token endpoint":                token(400, "other", "", 40*24*time.Hour),
 		"The token endpoint is down: look":                            token(500, "other", "", time.Hour),
 		"is 1 min behind that of the token endpoint":                  token(400, "invalid_grant", "", time.Minute),
