@@ -273,6 +273,12 @@ func TestGroupKeys(t *testing.T) {
 	n.requests(1, token("invalid_grant", 8*time.Minute))
 	n.requests(1, token("invalid_grant", 0))
 	n.requests(1, token("invalid_scope", 0))
+	n.requests(1, token("invalid_client", time.Hour)) // of a node whose clock is off
+	n.requests(1, token("invalid_client", 0))
+	revoked := gateway.Event{Status: 403, Problem: "not-connected", Stage: "token", Err: &host.GrantError{User: "ann", Condition: host.ConditionRefused}}
+	n.requests(1, revoked)
+	revoked.Err = errors.Join(revoked.Err, &host.TokenError{Status: 400, Code: "invalid_grant"})
+	n.requests(1, revoked)
 	n.requests(1, broken)
 	n.requests(1, refusal)
 	late := refusal
@@ -286,7 +292,7 @@ func TestGroupKeys(t *testing.T) {
 		totals = append(totals, g.Total)
 	}
 	slices.Sort(totals)
-	if !slices.Equal(totals, []uint64{1, 1, 1, 1, 2, 2}) {
+	if !slices.Equal(totals, []uint64{1, 1, 1, 1, 2, 2, 2, 2}) {
 		t.Errorf("the groups have %v failures", totals)
 	}
 }

@@ -182,7 +182,7 @@ func NotFound(id, note string) string {
 	if note != "" {
 		where = "among the last 10,000 failures of this process"
 	}
-	return fmt.Sprintf("there is no failure with this id %s: the request succeeded, or it is older, or more failed than are kept; the log line is request_id=%s", where, host.Printable(id))
+	return fmt.Sprintf("there is no failure with this id %s: the request succeeded, the API answered with a status such as 404, which is its answer, or it is older, or more failed than are kept; the log line is request_id=%s", where, host.Printable(id))
 }
 
 // Drain returns the failures since the last call that are to be stored: of each group and minute, the first 20, and others without their

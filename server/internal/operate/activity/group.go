@@ -103,11 +103,15 @@ func (g *Group) Day() uint64 { return g.Hours.sum() }
 func (g *Group) MoreTenants() int { return len(g.AllTenants.Hashes) - len(g.Tenants) }
 
 // groupID returns the ID of the group of a failure. Of a remedy, digits do not count, because it may have a date or a time, nor does what it
-// says of clocks after another reason.
+// says of clocks after another reason. A grant that has ended is one cause, whether the token endpoint has just said so or before.
 func groupID(f *Failure) string {
 	hash := fnv.New64a()
 	reason, _, _ := strings.Cut(f.Remedy, " "+remedy.ClocksDiffer)
-	_, _ = fmt.Fprintf(hash, "%q %q %d %q %q", f.Stage, f.Problem, f.UpstreamStatus, f.Code, strings.FieldsFunc(reason, unicode.IsDigit)) // it never fails
+	code := f.Code
+	if f.Problem == "not-connected" {
+		code = ""
+	}
+	_, _ = fmt.Fprintf(hash, "%q %q %d %q %q", f.Stage, f.Problem, f.UpstreamStatus, code, strings.FieldsFunc(reason, unicode.IsDigit)) // it never fails
 	if f.unreached() {
 		_, _ = hash.Write([]byte(f.Host))
 	}

@@ -51,12 +51,17 @@ func (r *Report) Shift(difference time.Duration) {
 		for _, g := range c.Groups {
 			g.First, g.Last = g.First.Add(difference), g.Last.Add(difference)
 			for _, f := range g.Examples {
-				f.Time = f.Time.Add(difference)
-				if !f.Until.IsZero() {
-					f.Until = f.Until.Add(difference)
-				}
+				r.ShiftFailure(f)
 			}
 		}
+	}
+}
+
+// ShiftFailure changes the times of a failure of the process as Shift has changed those of the report.
+func (r *Report) ShiftFailure(f *Failure) {
+	f.Time = f.Time.Add(r.shift)
+	if !f.Until.IsZero() {
+		f.Until = f.Until.Add(r.shift)
 	}
 }
 

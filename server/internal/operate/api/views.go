@@ -125,11 +125,14 @@ type connectorState struct {
 	P99Seconds  float64        `json:"p99_seconds" doc:"The time within which 99 % of the requests were answered."`
 	Causes      []cause        `json:"causes" doc:"The causes of failures, the newest first. A list has three of each connector."`
 	Nodes       []string       `json:"nodes,omitempty" doc:"The nodes on which requests failed in the last minute."`
+	OtherNodes  []string       `json:"other_nodes,omitempty" doc:"The nodes whose file defines the connector otherwise than that of most nodes."`
+	Timeout     float64        `json:"timeout_seconds,omitempty"`
 	Expires     time.Time      `json:"token_expires,omitzero" doc:"The end of the token that was used last."`
 	Closed      time.Time      `json:"token_endpoint_closed_until,omitzero" doc:"Until when the token endpoint, which refused, is not asked."`
 	Origin      string         `json:"origin"`
 	Methods     []string       `json:"methods,omitempty"`
 	Paths       []string       `json:"paths,omitempty"`
+	Certificate time.Time      `json:"certificate_expires,omitzero" doc:"The end of the client certificate that was needed last."`
 	Secrets     []string       `json:"secrets,omitempty" doc:"The names of its secrets."`
 }
 
@@ -188,7 +191,10 @@ func (s *server) connector(ctx context.Context, in *struct {
 	view, _ := s.view(ctx)
 	r, d := row{Connector: c, Summary: view.Summary(in.Permalink)}, c.Definition()
 	state = r.state(len(r.Groups))
-	state.Methods, state.Paths, state.Secrets = d.Methods, d.Paths, c.Secrets()
+	state.Methods, state.Paths, state.Secrets, state.OtherNodes, state.Timeout = d.Methods, d.Paths, c.Secrets(), view.NodesThatDiffer(in.Permalink), d.Timeout.Seconds()
+	if certificate := c.Upstream().LastClientCertificate(); certificate != nil {
+		state.Certificate = certificate.NotAfter
+	}
 	return state, nil
 }
 

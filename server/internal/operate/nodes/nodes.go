@@ -222,14 +222,22 @@ func (n *Nodes) read(ctx context.Context, own *activity.Report) error {
 	return err
 }
 
-// Find returns a failure of any node by its request id, or nil if there is none.
+// Find returns a failure of any node by its request id, or nil if there is none. While its node runs, its times are by this machine's clock.
 func (n *Nodes) Find(ctx context.Context, id string) (*activity.Failure, error) {
 	if f := n.config.Recorder.Find(id); f != nil || !n.config.Shared {
 		return f, nil
 	}
 	for _, table := range failureTables {
-		if found, ok, err := table.Get(ctx, n.config.Store, id); ok || err != nil {
-			return found.Value, err
+		found, ok, err := table.Get(ctx, n.config.Store, id)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			reports, _ := n.Reports(ctx)
+			if i := slices.IndexFunc(reports, func(r *activity.Report) bool { return r.Node == found.Value.Node }); i >= 0 {
+				reports[i].ShiftFailure(found.Value)
+			}
+			return found.Value, nil
 		}
 	}
 	return nil, nil //nolint:nilnil // there is none

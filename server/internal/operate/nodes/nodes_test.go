@@ -214,6 +214,9 @@ func TestClocksOfNodes(t *testing.T) {
 			if s.State != activity.StateFailing || s.Lately.Failed != 3 || time.Since(s.Since).Abs() > time.Second {
 				t.Errorf("a node that is %s ahead: %s since %s, %d failed, now %s", offset, s.State, s.Since, s.Lately.Failed, time.Now())
 			}
+			if f, err := all[0].Find(t.Context(), "x"); err != nil || time.Since(f.Time).Abs() > time.Second {
+				t.Errorf("a node that is %s ahead: failure %+v, %v", offset, f, err)
+			}
 			if up := reports[1].Up(); up.Abs() > time.Second {
 				t.Errorf("a node that is %s ahead is up for %s", offset, up)
 			}

@@ -38,11 +38,15 @@ func Of(f Fault) string {
 	var answer *host.TokenError
 	switch err := f.Err; {
 	case err == nil:
-		return strings.TrimSpace(ofAPI(f.Code, f.Status) + " " + clocks("API", f.Offset))
+		text := ofAPI(f.Code, f.Status)
+		if f.Code == "insufficient_scope" || f.Status == http.StatusTooManyRequests || f.Status >= http.StatusInternalServerError {
+			return text // whatever the clocks are
+		}
+		return strings.TrimSpace(text + " " + clocks("API", f.Offset))
 	case errors.Is(err, host.ErrSecretNotFound):
 		return "A secret is missing: store it under the name in the cause."
 	case errors.As(err, &certificate):
-		return "The client certificate expired on " + certificate.NotAfter.UTC().Format(time.DateOnly) + ": store a renewed one, with its key."
+		return "The client certificate expired on " + certificate.NotAfter.UTC().Format("2006-01-02 at 15:04 UTC") + ": store a renewed one, with its key. If that is still to come, this machine's clock is wrong."
 	case errors.Is(err, host.ErrServerCertificate):
 		return "The server's certificate is refused: if it has expired or is not valid yet, the server's operator has to renew it, or this machine's clock is wrong; if its authority is your own, name it in egress.ca_file or tls.ca."
 	case errors.Is(err, host.ErrAddressRefused):
@@ -211,6 +215,7 @@ func clocks(whose string, offset time.Duration) string {
 // about returns a duration of at least a minute for people, in whole days, hours or minutes.
 func about(d time.Duration) string {
 	const day = 24 * time.Hour
+	d = d.Round(time.Minute)
 	switch {
 	case d >= 2*day:
 		return fmt.Sprintf("%d days", d/day)
