@@ -247,7 +247,7 @@ func lasts(d time.Duration) string {
 		name string
 		size time.Duration
 	}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"min", time.Minute}, {"s", time.Second}}
-	d = max(0, d)
+	d = max(0, d.Round(time.Second))
 	for i, unit := range units {
 		n := d / unit.size
 		switch {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/operate/activity"
@@ -88,6 +89,9 @@ func (e *entry) Top() *activity.Group {
 	}
 	return e.Groups[0]
 }
+
+// Timeout is the time that the API has.
+func (e *entry) Timeout() time.Duration { return e.connector.Definition().Timeout }
 
 // marks are the states, the worst first.
 var marks = []struct {

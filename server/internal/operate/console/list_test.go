@@ -138,6 +138,7 @@ func TestSlow(t *testing.T) {
 	w.shows("/?show=all", "crm", "● working")
 	answered(8 * time.Second)
 	w.shows("/", "crm", "◐ slow")
+	w.shows("/", "half of the timeout of 15s")
 }
 
 // Equal failures are one cause, with its users, tenants and examples.
