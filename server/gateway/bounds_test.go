@@ -53,7 +53,7 @@ func TestLongestCallback(t *testing.T) {
 func TestConditionsOfConnections(t *testing.T) {
 	look, _ := connectpage.NewLook("", "", "")
 	for condition, want := range map[host.Condition]string{
-		host.ConditionConnected: "</span> Connected</span>", host.ConditionNotConnected: "Not connected", host.ConditionUncertain: "Being checked", host.ConditionLost: "</span> Ended</span>", host.ConditionRefused: "</span> Ended</span>",
+		host.ConditionConnected: "</span> Connected</span>", host.ConditionNotConnected: "Not connected", host.ConditionUncertain: "Being checked", host.ConditionLost: "</span> No longer connected</span>", host.ConditionRefused: "</span> No longer connected</span>",
 	} {
 		v := &visit{call: &call{gateway: New(Config{})}, words: look.For("")}
 		list := []connection{{Name: "CRM", Condition: condition, State: v.words.Say("state." + string(condition))}}

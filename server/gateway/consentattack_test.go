@@ -47,7 +47,7 @@ func TestConsentOfOtherUser(t *testing.T) {
 		t.Fatalf("%q is connected", w.consents.connected())
 	}
 	back := ann.begin("c0de")
-	for i, want := range []string{"is connected", "finished before"} {
+	for i, want := range []string{"is connected", "already finished"} {
 		if got := ann.finish(back); !strings.Contains(got.body, want) {
 			t.Errorf("callback %d got %+v", i+1, got)
 		}

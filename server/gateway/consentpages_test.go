@@ -149,7 +149,7 @@ func TestQuestionBeforeAConsent(t *testing.T) {
 	w := newConsentWorld(t, acme)
 	question := w.browser("ann").open("/connect/crm")
 	for _, want := range []string{
-		"<bdi>Acme</bdi> asks to use your <bdi>CRM &lt;b&gt;</bdi> account", "never sees your password", "You can end this at any time", `<a class="button main" href="/connect/crm">Continue</a>`, `<a class="button" href="/connect">Not now</a>`,
+		"<bdi>Acme</bdi> asks to use your <bdi>CRM &lt;b&gt;</bdi> account", "never sees your password", "You can disconnect at any time", `<a class="button main" href="/connect/crm">Continue</a>`, `<a class="button" href="/connect">Not now</a>`,
 	} {
 		if !strings.Contains(question.body, want) {
 			t.Errorf("the page has no %q: %s", want, question.body)
@@ -193,7 +193,7 @@ func TestRefusalByTheUser(t *testing.T) {
 	w := newConsentWorld(t, acme)
 	ann := w.browser("ann")
 	refuse := func() answer { return ann.finish(strings.Replace(ann.begin("x"), "code=x", "error=access_denied", 1)) }
-	if got := refuse(); got.status != http.StatusOK || !strings.Contains(got.body, "<h1>Not connected</h1>") || !strings.Contains(got.body, "Nothing has changed.") {
+	if got := refuse(); got.status != http.StatusOK || !strings.Contains(got.body, "<bdi>CRM &lt;b&gt;</bdi> is not connected</h1>") || !strings.Contains(got.body, "Nothing has changed.") {
 		t.Errorf("the page is %+v", got)
 	}
 	ann.finish(ann.begin("c0de"))
@@ -430,7 +430,7 @@ func TestListOfAccounts(t *testing.T) {
 		t.Errorf("the answer is %s", answer.body)
 	}
 	page := w.browser("ann").send(http.MethodGet, "/connect", "Accept", forPages).body
-	for _, want := range []string{"<bdi>ada@orders.test</bdi>", "<bdi>read orders</bdi>, <bdi>x.y</bdi>", "since 21 September 2026 · used yesterday", `href="https://app.example.com/logout">Sign out`} {
+	for _, want := range []string{"<bdi>ada@orders.test</bdi>", "<bdi>read orders</bdi>, <bdi>x.y</bdi>", "since 21 September 2026 · last used yesterday", `href="https://app.example.com/logout">Sign out`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q: %s", want, page)
 		}

@@ -63,7 +63,7 @@ func TestTenantAdministrators(t *testing.T) {
 	})
 	admin, user, stranger := w.browser("acme:ann:admin"), w.browser("acme:bob:user"), w.browser("")
 	page := admin.open("/connect/tenant")
-	for _, want := range []string{"acme: connections", "crm-key", "3f9a1c", "&lt;b&gt;bob", "Try and keep", "Ended"} {
+	for _, want := range []string{"acme: connections", "crm-key", "3f9a1c", "&lt;b&gt;bob", "Test and save", "No longer connected"} {
 		if page.status != http.StatusOK || !strings.Contains(page.body, want) {
 			t.Errorf("the page has no %q: %d\n%s", want, page.status, page.body)
 		}

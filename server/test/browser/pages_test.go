@@ -33,7 +33,7 @@ const visible = `gateway:
     name: Acme
     logo: logo.svg
     sign_in: SITE/page?html=the+page+where+users+sign+in&back={back}
-    scopes: {openid: know which account it is, orders.read: read orders}
+    scopes: {orders.read: read orders}
 MORE
 state: {type: sqlite, path: state.db, keys: "{{ get_secret('state-key') }}"}
 connectors:
@@ -202,16 +202,16 @@ func (b *tab) axe() {
 // tasks has the words that people read at these pages, in each language.
 var tasks = map[string]map[string]string{
 	"en": {
-		"ask": "Acme asks to use your Orders account It may: know which account it is You sign in at localhost:", "continue": "Continue", "not now": "Not now", "connected": "Orders is connected Acme can now use your Orders account.",
+		"ask": "Acme asks to use your Orders account Acme may then: see which account you use You sign in at localhost:", "continue": "Continue", "not now": "Not now", "connected": "Orders is connected Acme can now use your Orders account.",
 		"list": "Your connections", "row": "✓ Connected ada@orders.test", "other row": "✓ Connected bob@orders.test", "change": "Change account Orders", "disconnect": "Disconnect Orders", "end": "Disconnect Orders? Acme cannot use your Orders account from then on.",
-		"keep": "Keep Orders", "ended": "Disconnected Acme cannot use your Orders account any more.", "refused": "Not connected Nothing has changed.", "unchanged": "Nothing has changed Orders stays connected as it was.", "connect": "Connect Orders", "over": "finished before",
+		"keep": "Stay connected Orders", "ended": "Disconnected Acme cannot use your Orders account any more.", "refused": "Orders is not connected Nothing has changed.", "unchanged": "Nothing has changed Orders stays connected as it was.", "connect": "Connect Orders", "over": "already finished",
 		"retry": "Try again", "other": "in the same browser",
 	},
 	"de": {
-		"ask": "Acme möchte Ihr Konto bei Orders nutzen Damit erlauben Sie: know which account it is Sie melden sich bei localhost:", "continue": "Weiter", "not now": "Jetzt nicht", "connected": "Orders ist verbunden Acme kann jetzt Ihr Konto bei Orders nutzen.",
-		"list": "Ihre Verbindungen", "row": "✓ Verbunden ada@orders.test", "other row": "✓ Verbunden bob@orders.test", "change": "Konto wechseln Orders", "disconnect": "Trennen Orders", "end": "Orders trennen? Acme kann Ihr Konto bei Orders danach nicht mehr nutzen.",
-		"keep": "Behalten Orders", "ended": "Getrennt Acme kann Ihr Konto bei Orders nicht mehr nutzen.", "refused": "Nicht verbunden Es hat sich nichts geändert.", "unchanged": "Es hat sich nichts geändert Orders bleibt verbunden wie bisher.", "connect": "Verbinden Orders", "over": "schon abgeschlossen",
-		"retry": "Noch einmal versuchen", "other": "im selben Browser",
+		"ask": "Acme möchte Ihr Konto bei Orders nutzen Acme darf dann: sehen, welches Konto Sie verwenden Sie melden sich bei localhost:", "continue": "Weiter", "not now": "Jetzt nicht", "connected": "Orders ist verbunden Acme kann jetzt Ihr Konto bei Orders nutzen.",
+		"list": "Ihre Verbindungen", "row": "✓ Verbunden ada@orders.test", "other row": "✓ Verbunden bob@orders.test", "change": "Konto wechseln Orders", "disconnect": "Trennen Orders", "end": "Verbindung zu Orders trennen? Acme kann Ihr Konto bei Orders danach nicht mehr nutzen.",
+		"keep": "Verbunden lassen Orders", "ended": "Getrennt Acme kann Ihr Konto bei Orders nicht mehr nutzen.", "refused": "Orders ist nicht verbunden Es hat sich nichts geändert.", "unchanged": "Es hat sich nichts geändert Orders bleibt verbunden wie bisher.", "connect": "Verbinden Orders", "over": "schon abgeschlossen",
+		"retry": "Erneut versuchen", "other": "im selben Browser",
 	},
 }
 
@@ -362,7 +362,7 @@ func TestConnectLinkInABrowser(t *testing.T) {
 	link := testworld.Must(w.link(t.Context(), request))(t)
 	path := strings.TrimPrefix(link, w.gateway)
 	b.load(path)
-	b.shows("Connect an account for ann@example.com? Acme will use the account that you connect for ann@example.com, and for nobody else. If you are not ann@example.com, close this page")
+	b.shows("Connect an account for ann@example.com? Acme will use the account only for ann@example.com. If you are not ann@example.com, close this page")
 	b.axe()
 	b.press("Yes, connect Orders for ann@example.com")
 	b.answer("ada", "Allow")
