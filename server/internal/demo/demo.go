@@ -3,7 +3,6 @@
 package demo
 
 import (
-	"cmp"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
@@ -21,12 +20,13 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/golang-jwt/jwt/v5"
 )
 
 // tokenLifetime is the lifetime of access tokens, which plugins assume, too.
@@ -75,7 +75,6 @@ type Servers struct {
 	API      *API
 
 	servers []*http.Server
-	done    sync.WaitGroup
 }
 
 // Start starts both servers, with the clock now. The caller must close them.
@@ -91,9 +90,7 @@ func Start(ctx context.Context, k Keys, now func() time.Time) (*Servers, error) 
 	s := &Servers{TokenURL: "http://" + tokens.Addr().String() + "/token", APIURL: "http://" + api.Addr().String()}
 	s.Endpoint = newTokenEndpoint(k, s.TokenURL, now)
 	s.API = newAPI(k, s.Endpoint, s.APIURL, now)
-	endpoint := http.NewServeMux()
-	endpoint.Handle("/token", s.Endpoint)
-	s.serve(tokens, endpoint)
+	s.serve(tokens, s.Endpoint)
 	s.serve(api, s.API)
 	return s, nil
 }
@@ -106,21 +103,12 @@ func (s *Servers) serve(listener net.Listener, handler http.Handler) {
 	silence := log.New(io.Discard, "", 0) // of errors about clients that went away
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ErrorLog: silence}
 	s.servers = append(s.servers, server)
-	s.done.Go(func() { _ = server.Serve(listener) }) // returns http.ErrServerClosed; other errors show in the clients
+	go func() { _ = server.Serve(listener) }() // returns http.ErrServerClosed; other errors show in the clients
 }
 
-// Close stops both servers. Requests that have not ended after a second are cut off.
+// Close stops both servers, and cuts off their requests.
 func (s *Servers) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	var errs []error
-	for _, server := range s.servers {
-		if server.Shutdown(ctx) != nil {
-			errs = append(errs, server.Close())
-		}
-	}
-	s.done.Wait()
-	return errors.Join(errs...)
+	return errors.Join(s.servers[0].Close(), s.servers[1].Close())
 }
 
 // Paths of an [API], each with the credential that it requires, and the names of API keys.
@@ -135,31 +123,30 @@ const (
 	APIKeyParameter = "api_key"
 )
 
-const maxRecords, maxBody = 1024, 1 << 20
+const maxRecords = 1024
 
-// An API is an external API that checks a different kind of credential at each path. A request must have the credential of its
-// path once, and no other. The response is JSON with the member "ok". An API is safe for concurrent use.
+// An API is an external API that checks a different kind of credential at each path. The response is JSON with the member "ok". An
+// API is safe for concurrent use.
 type API struct {
 	key    string
 	tokens *TokenEndpoint
-	jwt    *verifier
+	jwt    verifier
 
 	mu       sync.Mutex
 	received []Received
 }
 
 func newAPI(k Keys, tokens *TokenEndpoint, address string, now func() time.Time) *API {
-	return &API{key: k.APIKey, tokens: tokens, jwt: &verifier{algorithm: "ES256", key: &k.EC.PublicKey, audience: address, now: now, expiries: map[string]time.Time{}}}
+	return &API{key: k.APIKey, tokens: tokens, jwt: newVerifier(jwt.SigningMethodES256, &k.EC.PublicKey, address, now)}
 }
 
 // Received is a request that an [API] received, with masked credentials.
 type Received struct {
 	Method string `json:"method"`
 	Path   string `json:"path"`
-	// Headers are sorted by name.
+	// Headers and Query are sorted by name.
 	Headers []Field `json:"headers"`
-	// Query has the parameters in the order of the URL.
-	Query []Field `json:"query,omitempty"`
+	Query   []Field `json:"query,omitempty"`
 	// JWT is the decoded JWT in the Authorization header, or nil if there was none.
 	JWT *Decoded `json:"jwt,omitempty"`
 	// Status is the status of the response.
@@ -185,121 +172,61 @@ func (a *API) Received() []Received {
 	return slices.Clone(a.received)
 }
 
-type answer struct {
-	status    int
-	challenge string
-	body      body
-}
-
-type body struct {
-	OK   bool   `json:"ok"`
-	Path string `json:"path"`
-	// Subject is the subject of the credential.
-	Subject string `json:"subject,omitempty"`
-	Error   string `json:"error,omitempty"`
-}
-
-func refuse(status int, challenge, reason string) answer {
-	return answer{status: status, challenge: challenge, body: body{Error: reason}}
-}
-
 // ServeHTTP checks a request and records it.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, maxBody)) // the body is not checked, and may be incomplete
-	reply := a.check(r)
-	reply.body.Path = r.URL.Path
-	a.record(r, reply.status)
-	w.Header().Set("Cache-Control", "no-store")
-	if reply.challenge != "" {
-		w.Header().Set("WWW-Authenticate", reply.challenge)
+	answer := struct {
+		OK   bool   `json:"ok"`
+		Path string `json:"path"`
+		// Subject is the subject of the credential.
+		Subject string `json:"subject,omitempty"`
+		Error   string `json:"error,omitempty"`
+	}{Path: r.URL.Path}
+	status := http.StatusOK
+	subject, err := a.check(r)
+	switch {
+	case errors.Is(err, errPath):
+		status, answer.Error = http.StatusNotFound, err.Error()
+	case err != nil:
+		status, answer.Error = http.StatusUnauthorized, "the credential is refused: "+err.Error()
+		w.Header().Set("WWW-Authenticate", `ApiKey realm="api", Bearer realm="api"`) // RFC 9110 requires a challenge with each 401
+	default:
+		answer.OK, answer.Subject = true, subject
 	}
-	writeJSON(w, reply.status, reply.body)
+	a.record(r, status)
+	writeJSON(w, status, answer)
 }
 
-func (a *API) check(r *http.Request) answer {
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return refuse(http.StatusBadRequest, "", "the query is malformed")
+var errPath = errors.New("there is no such path")
+
+// check checks the credential that the path requires, and returns its subject.
+func (a *API) check(r *http.Request) (subject string, err error) {
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok {
+		token = "" // which no path accepts
 	}
-	expected, verify := "", func(string) answer { return answer{status: http.StatusOK, body: body{OK: true}} }
+	key := r.Header.Get(APIKeyHeader)
 	switch r.URL.Path {
 	case PathNone:
-	case PathAPIKeyHeader:
-		expected, verify = APIKeyHeader, a.checkKey
-	case PathAPIKeyQuery:
-		expected, verify = APIKeyParameter, a.checkKey
+		return "", nil
 	case PathBearer:
-		expected, verify = "Authorization", bearer(a.tokens.subject)
+		return a.tokens.subject(token)
 	case PathJWT:
-		expected, verify = "Authorization", bearer(a.jwt.verify)
-	default:
-		return refuse(http.StatusNotFound, "", "there is no such path")
-	}
-	found := credentials(r.Header, query)
-	for name, values := range found {
-		switch {
-		case name != expected:
-			return refuse(http.StatusBadRequest, "", "there is a credential in "+name+", which is not for this path")
-		case len(values) > 1:
-			return refuse(http.StatusBadRequest, "", name+" is there twice")
+		return a.jwt.verify(token)
+	case PathAPIKeyQuery:
+		key = r.URL.Query().Get(APIKeyParameter)
+		fallthrough
+	case PathAPIKeyHeader:
+		if !equal(key, a.key) {
+			return "", errors.New("the API key is wrong")
 		}
+		return "", nil
 	}
-	if expected == "" {
-		return verify("")
-	}
-	if len(found) == 0 { // RFC 9110 requires a challenge with each 401
-		challenge := map[bool]string{true: bearerChallenge, false: keyChallenge}[expected == "Authorization"]
-		return refuse(http.StatusUnauthorized, challenge, "there is no credential in "+expected)
-	}
-	return verify(found[expected][0])
-}
-
-// credentialNames lists the headers that may contain credentials.
-var credentialNames = []string{"Authorization", "Proxy-Authorization", "Cookie", APIKeyHeader}
-
-// credentials returns the values that may be credentials, by the name of the header or parameter.
-func credentials(header http.Header, query url.Values) map[string][]string {
-	found := map[string][]string{APIKeyParameter: query[APIKeyParameter]}
-	for _, name := range credentialNames {
-		found[name] = header[name]
-	}
-	maps.DeleteFunc(found, func(_ string, values []string) bool { return len(values) == 0 })
-	return found
-}
-
-const keyChallenge, bearerChallenge = `ApiKey realm="api"`, `Bearer realm="api"`
-
-func (a *API) checkKey(key string) answer {
-	if !equal(key, a.key) {
-		return refuse(http.StatusUnauthorized, keyChallenge, "the API key is wrong")
-	}
-	return answer{status: http.StatusOK, body: body{OK: true}}
-}
-
-// bearer returns a check of an Authorization header (RFC 6750 section 2.1) that calls check with the token.
-func bearer(check func(token string) (subject string, err error)) func(string) answer {
-	return func(value string) answer {
-		scheme, token, _ := strings.Cut(value, " ")
-		if !strings.EqualFold(scheme, "Bearer") || token == "" {
-			return refuse(http.StatusUnauthorized, bearerChallenge, "Authorization is not Bearer with a token")
-		}
-		subject, err := check(token)
-		if err != nil {
-			return refuse(http.StatusUnauthorized, bearerChallenge+`, error="invalid_token"`, "the token is refused: "+err.Error())
-		}
-		return answer{status: http.StatusOK, body: body{OK: true, Subject: subject}}
-	}
+	return "", errPath
 }
 
 // record appends a masked copy of a request to a.received.
 func (a *API) record(r *http.Request, status int) {
-	one := Received{Method: r.Method, Path: r.URL.Path, Query: a.maskQuery(r.URL.RawQuery), Status: status}
-	for name, values := range r.Header {
-		for _, value := range values {
-			one.Headers = append(one.Headers, Field{name, a.mask(name, value)})
-		}
-	}
-	slices.SortStableFunc(one.Headers, func(a, b Field) int { return cmp.Compare(a.Name, b.Name) })
+	one := Received{Method: r.Method, Path: r.URL.Path, Headers: a.fields(r.Header), Query: a.fields(r.URL.Query()), Status: status}
 	if _, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok {
 		one.JWT = decode(token)
 	}
@@ -307,42 +234,32 @@ func (a *API) record(r *http.Request, status int) {
 	defer a.mu.Unlock()
 	a.received = append(a.received, one)
 	if len(a.received) > maxRecords {
-		a.received = slices.Delete(a.received, 0, len(a.received)-maxRecords)
+		a.received = a.received[1:]
 	}
 }
 
-func (a *API) maskQuery(raw string) []Field {
+// fields returns headers or parameters. It masks what is a credential by its name, or contains the API key. Authorization keeps
+// its scheme.
+func (a *API) fields(values map[string][]string) []Field {
 	var fields []Field
-	for pair := range strings.FieldsFuncSeq(raw, func(r rune) bool { return r == '&' }) {
-		name, value, _ := strings.Cut(pair, "=")
-		fields = append(fields, Field{unescape(name), a.mask(unescape(name), unescape(value))})
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		for _, value := range values[name] {
+			scheme, rest, ok := strings.Cut(value, " ")
+			switch {
+			case name == "Authorization" && ok:
+				value = scheme + " " + mask(rest)
+			case name == "Authorization", name == APIKeyHeader, name == APIKeyParameter, strings.Contains(value, a.key):
+				value = mask(value)
+			}
+			fields = append(fields, Field{name, value})
+		}
 	}
 	return fields
 }
 
-func unescape(text string) string {
-	if plain, err := url.QueryUnescape(text); err == nil {
-		return plain
-	}
-	return text
-}
-
-// mask masks what is a credential by its name, or contains the API key. Authorization keeps its scheme.
-func (a *API) mask(name, value string) string {
-	if name == "Authorization" || name == "Proxy-Authorization" {
-		if scheme, rest, ok := strings.Cut(value, " "); ok {
-			return scheme + " " + Mask(rest)
-		}
-	}
-	if name == APIKeyParameter || slices.Contains(credentialNames, name) || strings.Contains(value, a.key) {
-		return Mask(value)
-	}
-	return value
-}
-
-// Mask returns the first four characters of a credential and its length in characters. If it has fewer than 16 characters, Mask
+// mask returns the first four characters of a credential and its length in characters. If it has fewer than 16 characters, mask
 // returns only the length, because four characters would reveal too much.
-func Mask(credential string) string {
+func mask(credential string) string {
 	const prefixLen, enough = 4, 16
 	length := utf8.RuneCountInString(credential)
 	if length < enough {

@@ -54,7 +54,7 @@ func TestStart(t *testing.T) {
 	claims := with(assertionClaims(k, c.Now()), map[string]any{"aud": s.TokenURL})
 	for subject, form := range map[string]map[string][]string{
 		"client":    clientForm(k),
-		"assertion": bearerForm(signed(t, jwt.SigningMethodRS256, k.RSA, nil, claims)),
+		"assertion": bearerForm(signed(t, jwt.SigningMethodRS256, k.RSA, claims)),
 	} {
 		response := testworld.Must(client.PostForm(s.TokenURL, form))(t)
 		var answer struct {
@@ -71,7 +71,7 @@ func TestStart(t *testing.T) {
 	if n := s.Endpoint.Exchanges(); n != 2 {
 		t.Errorf("%d exchanges, want 2", n)
 	}
-	token := signed(t, jwt.SigningMethodES256, k.EC, nil, map[string]any{"aud": s.APIURL, "iat": c.Now().Unix(), "exp": c.Now().Unix() + 60})
+	token := signed(t, jwt.SigningMethodES256, k.EC, map[string]any{"aud": s.APIURL, "iat": c.Now().Unix(), "exp": c.Now().Unix() + 60})
 	if code := get(t, client, s.APIURL+PathJWT, token); code != http.StatusOK {
 		t.Errorf("JWT: status %d", code)
 	}
@@ -86,7 +86,7 @@ func TestManyAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
-			w := post(s.Endpoint, clientForm(k), nil)
+			w := post(s.Endpoint, clientForm(k))
 			get(t, client, s.APIURL+PathBearer, text(t, document(t, w), "access_token"))
 		})
 	}
@@ -147,13 +147,9 @@ func newClock() *testworld.Clock {
 }
 
 // signed returns a JWT.
-func signed(t *testing.T, method jwt.SigningMethod, key any, header, claims map[string]any) string {
+func signed(t *testing.T, method jwt.SigningMethod, key any, claims map[string]any) string {
 	t.Helper()
-	token := jwt.NewWithClaims(method, jwt.MapClaims(claims))
-	for name, value := range header {
-		token.Header[name] = value
-	}
-	return testworld.Must(token.SignedString(key))(t)
+	return testworld.Must(jwt.NewWithClaims(method, jwt.MapClaims(claims)).SignedString(key))(t)
 }
 
 // with returns a copy of claims with changes. A nil value removes a claim.
@@ -170,12 +166,9 @@ func with(claims, changes map[string]any) map[string]any {
 }
 
 // post sends a form to a handler.
-func post(h http.Handler, form url.Values, change func(*http.Request)) *httptest.ResponseRecorder {
+func post(h http.Handler, form url.Values) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, "/token", strings.NewReader(form.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	if change != nil {
-		change(r)
-	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return w
@@ -229,63 +222,41 @@ func TestAPI(t *testing.T) {
 	c, k := newClock(), testKeys(t)
 	claims := map[string]any{"sub": "ada", "aud": apiAudience, "iat": c.Now().Unix(), "exp": c.Now().Unix() + 60}
 	es256 := func(changes map[string]any) string {
-		return "Bearer " + signed(t, jwt.SigningMethodES256, k.EC, nil, with(claims, changes))
+		return "Bearer " + signed(t, jwt.SigningMethodES256, k.EC, with(claims, changes))
 	}
-	const (
-		token        = "Bearer access-token-of-ada"
-		invalidToken = `Bearer realm="api", error="invalid_token"`
-		noToken      = `Bearer realm="api"`
-		apiKey       = `ApiKey realm="api"`
-	)
+	const token = "Bearer access-token-of-ada"
 	tests := []struct {
 		name, target string
 		headers      []string
 		status       int
-		challenge    string
 	}{
-		{"none", "/none?q=1", []string{"X-Other", "1"}, 200, ""},
-		{"none: Authorization", "/none", []string{"Authorization", token}, 400, ""},
-		{"none: Proxy-Authorization", "/none", []string{"Proxy-Authorization", token}, 400, ""},
-		{"none: Cookie", "/none", []string{"Cookie", "a=b"}, 400, ""},
-		{"none: API key in the header", "/none", []string{"X-API-Key", k.APIKey}, 400, ""},
-		{"none: API key in the query", "/none?api_key=x", nil, 400, ""},
+		{"none", "/none?q=1", []string{"X-Other", "1"}, 200},
 
-		{"header key", "/api-key-header", []string{"x-api-key", k.APIKey}, 200, ""},
-		{"header key: wrong", "/api-key-header", []string{"X-API-Key", k.APIKey + "x"}, 401, apiKey},
-		{"header key: empty", "/api-key-header", []string{"X-API-Key", ""}, 401, apiKey},
-		{"header key: missing", "/api-key-header", nil, 401, apiKey},
-		{"header key: twice", "/api-key-header", []string{"X-API-Key", k.APIKey, "X-API-Key", k.APIKey}, 400, ""},
-		{"header key: in the query", "/api-key-header?api_key=" + k.APIKey, nil, 400, ""},
-		{"header key: another credential beside it", "/api-key-header", []string{"X-API-Key", k.APIKey, "Authorization", token}, 400, ""},
+		{"header key", "/api-key-header", []string{"x-api-key", k.APIKey}, 200},
+		{"header key: wrong", "/api-key-header", []string{"X-API-Key", k.APIKey + "x"}, 401},
+		{"header key: missing", "/api-key-header", nil, 401},
+		{"header key: in the query", "/api-key-header?api_key=" + k.APIKey, nil, 401},
 
-		{"query key", "/api-key-query?a=b&api_key=" + k.APIKey, nil, 200, ""},
-		{"query key: wrong", "/api-key-query?api_key=wrong", nil, 401, apiKey},
-		{"query key: missing", "/api-key-query", nil, 401, apiKey},
-		{"query key: twice", "/api-key-query?api_key=" + k.APIKey + "&api_key=" + k.APIKey, nil, 400, ""},
-		{"query key: in the header", "/api-key-query", []string{"X-API-Key", k.APIKey}, 400, ""},
-		{"query key: malformed query", "/api-key-query?api_key=%zz", nil, 400, ""},
+		{"query key", "/api-key-query?a=b&api_key=" + k.APIKey, nil, 200},
+		{"query key: wrong", "/api-key-query?api_key=wrong", nil, 401},
+		{"query key: in the header", "/api-key-query", []string{"X-API-Key", k.APIKey}, 401},
 
-		{"bearer", "/bearer", []string{"Authorization", token}, 200, ""},
-		{"bearer: scheme in small letters", "/bearer", []string{"Authorization", "bearer access-token-of-ada"}, 200, ""},
-		{"bearer: unknown token", "/bearer", []string{"Authorization", "Bearer another"}, 401, invalidToken},
-		{"bearer: a JWT", "/bearer", []string{"Authorization", es256(nil)}, 401, invalidToken},
-		{"bearer: no token", "/bearer", []string{"Authorization", "Bearer "}, 401, noToken},
-		{"bearer: another scheme", "/bearer", []string{"Authorization", "Basic access-token-of-ada"}, 401, noToken},
-		{"bearer: missing", "/bearer", nil, 401, noToken},
-		{"bearer: twice", "/bearer", []string{"Authorization", token, "Authorization", token}, 400, ""},
+		{"bearer", "/bearer", []string{"Authorization", token}, 200},
+		{"bearer: unknown token", "/bearer", []string{"Authorization", "Bearer another"}, 401},
+		{"bearer: a JWT", "/bearer", []string{"Authorization", es256(nil)}, 401},
+		{"bearer: another scheme", "/bearer", []string{"Authorization", "Basic access-token-of-ada"}, 401},
+		{"bearer: no scheme", "/bearer", []string{"Authorization", "access-token-of-ada"}, 401},
+		{"bearer: missing", "/bearer", nil, 401},
 
-		{"jwt", "/jwt", []string{"Authorization", es256(nil)}, 200, ""},
-		{"jwt: no sub", "/jwt", []string{"Authorization", es256(map[string]any{"sub": nil})}, 200, ""},
-		{"jwt: an access token", "/jwt", []string{"Authorization", token}, 401, invalidToken},
-		{"jwt: expired", "/jwt", []string{"Authorization", es256(map[string]any{"exp": c.Now().Unix()})}, 401, invalidToken},
-		{"jwt: no exp", "/jwt", []string{"Authorization", es256(map[string]any{"exp": nil})}, 401, invalidToken},
-		{"jwt: no iat", "/jwt", []string{"Authorization", es256(map[string]any{"iat": nil})}, 401, invalidToken},
-		{"jwt: another audience", "/jwt", []string{"Authorization", es256(map[string]any{"aud": "x"})}, 401, invalidToken},
-		{"jwt: another algorithm", "/jwt", []string{"Authorization", "Bearer " + signed(t, jwt.SigningMethodRS256, k.RSA, nil, claims)}, 401, invalidToken},
-		{"jwt: missing", "/jwt", nil, 401, noToken},
+		{"jwt", "/jwt", []string{"Authorization", es256(nil)}, 200},
+		{"jwt: an access token", "/jwt", []string{"Authorization", token}, 401},
+		{"jwt: expired", "/jwt", []string{"Authorization", es256(map[string]any{"exp": c.Now().Unix()})}, 401},
+		{"jwt: no exp", "/jwt", []string{"Authorization", es256(map[string]any{"exp": nil})}, 401},
+		{"jwt: another audience", "/jwt", []string{"Authorization", es256(map[string]any{"aud": "x"})}, 401},
+		{"jwt: another algorithm", "/jwt", []string{"Authorization", "Bearer " + signed(t, jwt.SigningMethodRS256, k.RSA, claims)}, 401},
+		{"jwt: missing", "/jwt", nil, 401},
 
-		{"unknown path", "/other", nil, 404, ""},
-		{"path below", "/none/x", nil, 404, ""},
+		{"unknown path", "/other", nil, 404},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -295,14 +266,14 @@ func TestAPI(t *testing.T) {
 			if w.Code != tt.status || doc["ok"] != (tt.status == http.StatusOK) {
 				t.Errorf("status %d, answer %v, want %d", w.Code, doc, tt.status)
 			}
-			if got := w.Header().Get("WWW-Authenticate"); got != tt.challenge {
-				t.Errorf("WWW-Authenticate is %q, want %q", got, tt.challenge)
+			if challenged := w.Header().Get("WWW-Authenticate") != ""; challenged != (tt.status == http.StatusUnauthorized) {
+				t.Errorf("WWW-Authenticate is %q", w.Header().Get("WWW-Authenticate"))
 			}
 			if strings.Contains(w.Body.String(), k.APIKey) || strings.Contains(w.Body.String(), "access-token") {
 				t.Errorf("the answer echoes the credential: %s", w.Body)
 			}
 			got := api.Received()
-			if len(got) != 1 || got[0].Status != tt.status || "/"+strings.TrimPrefix(got[0].Path, "/") != strings.Split(tt.target, "?")[0] {
+			if len(got) != 1 || got[0].Status != tt.status || got[0].Path != strings.Split(tt.target, "?")[0] {
 				t.Errorf("recorded: %+v", got)
 			}
 		})
@@ -317,11 +288,11 @@ func TestAPI(t *testing.T) {
 func TestMaskedReceived(t *testing.T) {
 	c, k := newClock(), testKeys(t)
 	api := testAPI(t, c)
-	token := signed(t, jwt.SigningMethodES256, k.EC, map[string]any{"kid": "k1"}, map[string]any{"aud": apiAudience, "exp": c.Now().Add(time.Minute).Unix()})
+	token := signed(t, jwt.SigningMethodES256, k.EC, map[string]any{"aud": apiAudience, "exp": c.Now().Add(time.Minute).Unix()})
 	masked := k.APIKey[:4] + "… (32 characters)"
 	call(api, "/api-key-header?a=1&A=%C3%A9&a=2", "X-API-Key", k.APIKey, "Accept", "text/plain")
 	call(api, "/api-key-query?api_key="+k.APIKey)
-	call(api, "/none?wrong="+k.APIKey, "X-Wrong", "key="+k.APIKey, "Cookie", "session=abcdefghijkl")
+	call(api, "/none?wrong="+k.APIKey, "X-Wrong", "key="+k.APIKey, "X-Api-Key", "the key of another")
 	call(api, "/jwt", "Authorization", "Bearer "+token)
 
 	got := api.Received()
@@ -329,12 +300,12 @@ func TestMaskedReceived(t *testing.T) {
 		{
 			Method: "GET", Path: "/api-key-header", Status: 200,
 			Headers: []Field{{"Accept", "text/plain"}, {"X-Api-Key", masked}},
-			Query:   []Field{{"a", "1"}, {"A", "é"}, {"a", "2"}},
+			Query:   []Field{{"A", "é"}, {"a", "1"}, {"a", "2"}},
 		},
 		{Method: "GET", Path: "/api-key-query", Status: 200, Query: []Field{{"api_key", masked}}},
 		{
-			Method: "GET", Path: "/none", Status: 400,
-			Headers: []Field{{"Cookie", "sess… (20 characters)"}, {"X-Wrong", "key=… (36 characters)"}},
+			Method: "GET", Path: "/none", Status: 200,
+			Headers: []Field{{"X-Api-Key", "the … (18 characters)"}, {"X-Wrong", "key=… (36 characters)"}},
 			Query:   []Field{{"wrong", masked}},
 		},
 	}
@@ -344,7 +315,7 @@ func TestMaskedReceived(t *testing.T) {
 		}
 	}
 	last := got[3]
-	if last.JWT == nil || !strings.Contains(string(last.JWT.Header), `"kid":"k1"`) || !strings.Contains(string(last.JWT.Claims), `"aud":"`+apiAudience+`"`) {
+	if last.JWT == nil || !strings.Contains(string(last.JWT.Header), `"alg":"ES256"`) || !strings.Contains(string(last.JWT.Claims), `"aud":"`+apiAudience+`"`) {
 		t.Errorf("the JWT is recorded as %+v", last.JWT)
 	}
 	if value := last.Headers[0].Value; !strings.HasPrefix(value, "Bearer eyJh… (") {
@@ -374,8 +345,8 @@ func TestMask(t *testing.T) {
 		"sixteen-letters!": "sixt… (16 characters)",
 		"äöüßäöüßäöüßäöüß": "äöüß… (16 characters)",
 	} {
-		if got := Mask(credential); got != want {
-			t.Errorf("Mask(%q) = %q, want %q", credential, got, want)
+		if got := mask(credential); got != want {
+			t.Errorf("mask(%q) = %q, want %q", credential, got, want)
 		}
 	}
 }
