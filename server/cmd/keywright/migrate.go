@@ -5,6 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/keywright/keywright/server/connectors"
+	"github.com/keywright/keywright/server/connectors/statestore"
 	"github.com/keywright/keywright/server/internal/migrate"
 	"github.com/keywright/keywright/server/internal/terminal"
 )
@@ -38,16 +40,10 @@ func (a *app) contract(c *cobra.Command, database any, dry bool) (document, erro
 const contractUsage = "remove what only programs of older schemas need, which do not start afterwards"
 
 func stateMigrateCommand(a *app) *cobra.Command {
-	var flags configFlags
 	var remove bool
-	c := a.jsonCommand("migrate", nil, func(c *cobra.Command, _ []string) (document, error) {
-		store, _, err := a.stateOf(c, &flags)
-		if err != nil {
-			return nil, err
-		}
+	c := a.stateCommand("migrate", func(c *cobra.Command, store *statestore.Store, _ *connectors.State) (document, error) {
 		return a.contract(c, store.Database, !remove)
 	})
-	flags.add(c, "connectors.yaml")
 	c.Flags().BoolVar(&remove, "contract", false, contractUsage)
 	return c
 }

@@ -297,19 +297,14 @@ type stateStatus struct {
 }
 
 func stateStatusCommand(a *app) *cobra.Command {
-	var flags configFlags
-	c := a.jsonCommand("status", nil, func(c *cobra.Command, _ []string) (document, error) {
-		store, stateConfig, err := a.stateOf(c, &flags)
-		if err != nil {
-			return nil, err
-		}
-		status := &stateStatus{Type: stateConfig.Type()}
+	return a.stateCommand("status", func(c *cobra.Command, store *statestore.Store, config *connectors.State) (document, error) {
+		status := &stateStatus{Type: config.Type()}
 		began := time.Now()
 		if _, err := store.Database.Get(c.Context(), state.ID{}); err != nil {
 			return nil, err
 		}
 		status.Milliseconds = float64(time.Since(began).Microseconds()) / 1000
-		err = store.Database.Rows(c.Context(), func(_ state.ID, row state.Row) error {
+		err := store.Database.Rows(c.Context(), func(_ state.ID, row state.Row) error {
 			status.Values++
 			if row.LeasedFor > 0 {
 				status.Leased++
@@ -321,8 +316,6 @@ func stateStatusCommand(a *app) *cobra.Command {
 		}
 		return status, err
 	})
-	flags.add(c, "connectors.yaml")
-	return c
 }
 
 func (s *stateStatus) print(a *app) {
@@ -345,12 +338,7 @@ type rekeyCounts struct {
 }
 
 func stateRekeyCommand(a *app) *cobra.Command {
-	var flags configFlags
-	c := a.jsonCommand("rekey", nil, func(c *cobra.Command, _ []string) (document, error) {
-		store, _, err := a.stateOf(c, &flags)
-		if err != nil {
-			return nil, err
-		}
+	return a.stateCommand("rekey", func(c *cobra.Command, store *statestore.Store, _ *connectors.State) (document, error) {
 		counts, err := store.State.Rekey(c.Context())
 		if err == nil {
 			err = records.Rekey(c.Context(), &records.Store{Records: store.Database, State: store.State}, &counts)
@@ -363,26 +351,29 @@ func stateRekeyCommand(a *app) *cobra.Command {
 		}
 		return rekeyCounts(counts), reportUnless(counts.Unopened == 0)
 	})
-	flags.add(c, "connectors.yaml")
-	return c
 }
 
 func (r rekeyCounts) print(a *app) {
 	a.out.Line("sealed under the first key: %s; before: %d", terminal.Count(r.Sealed, "value"), r.Current)
 }
 
-// stateOf opens the store of state of a configuration until the command ends.
-func (a *app) stateOf(c *cobra.Command, f *configFlags) (*statestore.Store, *connectors.State, error) {
-	set, err := a.load(c, f, nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	if set.State == nil {
-		return nil, nil, fmt.Errorf("%s: the file has no state: its member state says where tokens are kept (docs/several-nodes.md)", f.file)
-	}
-	store, err := a.openState(c.Context(), set.State)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", f.file, err)
-	}
-	return store, set.State, nil
+// stateCommand returns a command whose run gets the store of state of a file, which is closed when the command ends.
+func (a *app) stateCommand(name string, run func(*cobra.Command, *statestore.Store, *connectors.State) (document, error)) *cobra.Command {
+	var flags configFlags
+	c := a.jsonCommand(name, nil, func(c *cobra.Command, _ []string) (document, error) {
+		set, err := a.load(c, &flags, nil)
+		if err != nil {
+			return nil, err
+		}
+		if set.State == nil {
+			return nil, fmt.Errorf("%s: the file has no state: its member state says where tokens are kept (docs/several-nodes.md)", flags.file)
+		}
+		store, err := a.openState(c.Context(), set.State)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", flags.file, err)
+		}
+		return run(c, store, set.State)
+	})
+	flags.add(c, "connectors.yaml")
+	return c
 }
