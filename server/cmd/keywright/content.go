@@ -26,6 +26,7 @@ import (
 	"github.com/keywright/keywright/server/content/postgres"
 	"github.com/keywright/keywright/server/content/sample"
 	"github.com/keywright/keywright/server/content/sqlite"
+	"github.com/keywright/keywright/server/identity"
 	"github.com/keywright/keywright/server/internal/callers"
 	"github.com/keywright/keywright/server/internal/contentserver"
 	"github.com/keywright/keywright/server/internal/serve/httpserver"
@@ -284,25 +285,29 @@ func (a *app) serveContent(c *cobra.Command, f *contentServeFlags) error {
 	if f.dev {
 		a.printErr("keywright: --dev: plain http and private addresses are allowed")
 	}
-	config := contentserver.Config{Base: f.base, Listen: f.listen, Admin: f.admin, Login: operators, TLS: f.tls, Logger: logger, AccessLog: f.accessLog}
+	config := contentserver.Config{
+		Content: httpapi.Config{Base: f.base, Logger: logger}, Server: httpserver.Config{Listen: f.listen, Admin: f.admin, Logger: logger},
+		Login: operators, TLS: f.tls, AccessLog: f.accessLog,
+	}
 	if config.Callers, err = f.callers(c.Context(), transport, logger); err != nil {
 		return err
 	}
 	if config.Callers != nil {
 		a.cleanup(func(context.Context) error { return config.Callers.Close() })
 	}
-	if config.Embeds, err = embed.New(embed.Config{Transport: transport, Logger: logger}); err != nil {
+	if config.Content.Embeds, err = embed.New(embed.Config{Transport: transport, Logger: logger}); err != nil {
 		return err
 	}
 	if f.demo {
-		config.Store, err = a.sampleStore(c.Context())
+		config.Content.Store, err = a.sampleStore(c.Context())
 	} else {
-		config.Store, err = f.db.open(a, c, openToRead)
+		config.Content.Store, err = f.db.open(a, c, openToRead)
 	}
 	if err != nil {
 		return err
 	}
-	config.Started = func(callers, operators string) {
+	config.Server.Started = func(callers, operators string) {
+		callers += f.base
 		hints := a.hints()
 		hints.Line("callers: %s/articles", callers)
 		hints.Line("operators: %s/readyz", operators)
@@ -322,17 +327,17 @@ func (f *contentServeFlags) callers(ctx context.Context, transport http.RoundTri
 	if err != nil {
 		return nil, err
 	}
-	config := callers.Config{Secrets: all, Transport: transport, AllowHTTP: f.dev, Logger: logger}
+	config := callers.Config{Secrets: all, Options: identity.Options{Transport: transport, HTTP: host.Egress{AllowHTTP: f.dev}.AllowsHTTP, Logger: logger}}
+	config.Claim, config.Value, _ = strings.Cut(f.moderateClaim, "=")
 	for i, name := range slices.Concat(f.keys, f.moderatorKeys) {
 		config.Keys = append(config.Keys, callers.Key{Secret: name, Moderate: i >= len(f.keys)})
 	}
 	if f.jwks != "" {
-		config.Token = &callers.Token{Issuer: f.issuer, Audiences: f.audiences}
-		config.Token.Claim, config.Token.Value, _ = strings.Cut(f.moderateClaim, "=")
+		config.JWT = &identity.JWT{Bearer: true, Issuer: f.issuer, Audiences: f.audiences}
 		if strings.Contains(f.jwks, "://") {
-			config.Token.JWKSURL = f.jwks
+			config.JWT.JWKSURL = f.jwks
 		} else {
-			config.Token.JWKSFile = f.jwks
+			config.JWT.JWKSFile = f.jwks
 		}
 	}
 	return callers.New(ctx, config)

@@ -8,7 +8,6 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"slices"
 	"time"
@@ -25,22 +24,18 @@ const Header = "X-API-Key"
 // minKey is the minimum length of a key in bytes. Shorter keys could be guessed by trying.
 const minKey = 16
 
-// Config configures [Callers]. It must have at least one key, or Token.
+// Config configures [Callers]. It must have at least one key, or JWT.
 type Config struct {
 	Keys []Key
 	// Secrets holds the values of the keys.
 	Secrets host.Secrets
 
-	// If Token is nil, bearer tokens are refused.
-	Token *Token
-
-	// Transport fetches the key set of tokens. AllowHTTP permits an http URL for it.
-	Transport http.RoundTripper
-	AllowHTTP bool
-	// If Clock is nil, time.Now is used.
-	Clock func() time.Time
-	// If Logger is nil, logs are dropped.
-	Logger *slog.Logger
+	// JWT says which bearer tokens are valid, for example those of RFC 9068. If it is nil, they are refused.
+	JWT *identity.JWT
+	// A token has the permission moderate if its claim Claim, unless that is "", is or contains Value, see [identity.HasClaim].
+	Claim, Value string
+	// Options are those for JWT. Clock is also that of keys.
+	identity.Options
 }
 
 // Key is an API key.
@@ -49,16 +44,6 @@ type Key struct {
 	Secret string
 	// Moderate reports whether the caller has the permission moderate.
 	Moderate bool
-}
-
-// Token configures which bearer tokens are valid, for example JWTs of RFC 9068, and which have the permission moderate.
-type Token struct {
-	// Exactly one of JWKSFile and JWKSURL is set. See [identity.JWT].
-	JWKSFile, JWKSURL string
-	Issuer            string
-	Audiences         []string
-	// A token has the permission moderate if its claim Claim, unless that is "", is or contains Value, see [identity.HasClaim].
-	Claim, Value string
 }
 
 // Callers implements [httpapi.Callers]. Use [New] to create one and [Callers.Close] to end it.
@@ -70,16 +55,16 @@ type Callers struct {
 	claim, value string
 }
 
-// New returns Callers for c. It returns an error if there is neither a key nor c.Token, if a key is missing or too
+// New returns Callers for c. It returns an error if there is neither a key nor c.JWT, if a key is missing or too
 // short or equals another, or if tokens cannot be verified.
 func New(ctx context.Context, c Config) (*Callers, error) {
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
-	if len(c.Keys) == 0 && c.Token == nil {
+	if len(c.Keys) == 0 && c.JWT == nil {
 		return nil, errors.New("there is neither a key nor tokens: nobody could call")
 	}
-	all := &Callers{keys: slices.Clone(c.Keys)}
+	all := &Callers{keys: slices.Clone(c.Keys), claim: c.Claim, value: c.Value}
 	var err error
 	if len(c.Keys) > 0 {
 		if all.secrets, err = secretstore.Cached(c.Secrets, time.Second, c.Clock); err != nil { // a new key is valid after this time
@@ -89,11 +74,8 @@ func New(ctx context.Context, c Config) (*Callers, error) {
 			return nil, err
 		}
 	}
-	if t := c.Token; t != nil {
-		all.claim, all.value = t.Claim, t.Value
-		all.tokens, err = identity.New(ctx, identity.Config{Mode: identity.ModeJWT, JWT: &identity.JWT{
-			Bearer: true, JWKSFile: t.JWKSFile, JWKSURL: t.JWKSURL, Issuer: t.Issuer, Audiences: t.Audiences,
-		}}, identity.Options{Transport: c.Transport, HTTP: host.Egress{AllowHTTP: c.AllowHTTP}.AllowsHTTP, Clock: c.Clock, Logger: c.Logger})
+	if c.JWT != nil {
+		all.tokens, err = identity.New(ctx, identity.Config{Mode: identity.ModeJWT, JWT: c.JWT}, c.Options)
 		if err != nil {
 			return nil, fmt.Errorf("bearer tokens: %w", err)
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/content/httpapi"
+	"github.com/keywright/keywright/server/identity"
 	"github.com/keywright/keywright/server/internal/callers"
 )
 
@@ -53,8 +54,8 @@ func newKeyring(t *testing.T) *keyring {
 	keys := fmt.Sprintf(`{"keys":[{"kty":"EC","crv":"P-256","kid":"k1","alg":"ES256","x":%q,"y":%q}]}`, encode(public[1:33]), encode(public[33:]))
 	testworld.Check(t, os.WriteFile(file, []byte(keys), 0o600))
 	w.config = callers.Config{
-		Keys: []callers.Key{{Secret: "reader"}, {Secret: "moderator", Moderate: true}}, Secrets: w, Clock: w.clock.Now,
-		Token: &callers.Token{JWKSFile: file, Issuer: "https://id.test", Audiences: []string{"content"}, Claim: "scope", Value: "content.moderate"},
+		Keys: []callers.Key{{Secret: "reader"}, {Secret: "moderator", Moderate: true}}, Secrets: w, Options: identity.Options{Clock: w.clock.Now},
+		JWT: &identity.JWT{Bearer: true, JWKSFile: file, Issuer: "https://id.test", Audiences: []string{"content"}}, Claim: "scope", Value: "content.moderate",
 	}
 	return w
 }
@@ -139,7 +140,7 @@ func TestWhoCalls(t *testing.T) {
 // An email address that the issuer has not verified may belong to anybody, so it does not confer the permission.
 func TestUnverifiedAddressesGiveNoPermission(t *testing.T) {
 	w := newKeyring(t)
-	w.config.Token.Claim, w.config.Token.Value = "email", "moderator@example.com"
+	w.config.Claim, w.config.Value = "email", "moderator@example.com"
 	c := w.callers()
 	for verified, want := range map[any]bool{true: true, "true": true, false: false, "false": false} {
 		token := w.token(jwt.MapClaims{"email": "moderator@example.com", "email_verified": verified})
@@ -197,13 +198,13 @@ func TestInvalidConfigurations(t *testing.T) {
 		change func(*keyring)
 		want   []string
 	}{
-		"nobody":          {func(w *keyring) { w.config.Keys, w.config.Token = nil, nil }, []string{"nobody could call"}},
+		"nobody":          {func(w *keyring) { w.config.Keys, w.config.JWT = nil, nil }, []string{"nobody could call"}},
 		"keys not there":  {func(w *keyring) { clear(w.keys) }, []string{`API key "reader"`, `API key "moderator"`}},
 		"short key":       {func(w *keyring) { w.keys["reader"] = "secret-of-15-by" }, []string{`API key "reader" has less than 16 bytes`}},
 		"equal keys":      {func(w *keyring) { w.keys["reader"] = moderatorKey }, []string{`"reader" and "moderator" are the same`}},
-		"no such file":    {func(w *keyring) { w.config.Token.JWKSFile = "none.json" }, []string{"none.json"}},
-		"tokens of none":  {func(w *keyring) { w.config.Token.Issuer = "" }, []string{"issuer"}},
-		"tokens for none": {func(w *keyring) { w.config.Token.Audiences = nil }, []string{"audiences"}},
+		"no such file":    {func(w *keyring) { w.config.JWT.JWKSFile = "none.json" }, []string{"none.json"}},
+		"tokens of none":  {func(w *keyring) { w.config.JWT.Issuer = "" }, []string{"issuer"}},
+		"tokens for none": {func(w *keyring) { w.config.JWT.Audiences = nil }, []string{"audiences"}},
 	} {
 		w := newKeyring(t)
 		tt.change(w)
@@ -227,7 +228,7 @@ func TestOneWay(t *testing.T) {
 		t.Error("a key counts where there are only tokens")
 	}
 	w = newKeyring(t)
-	w.config.Token = nil
+	w.config.JWT = nil
 	c := w.callers()
 	if _, err := c.Caller(request("Authorization", "Bearer "+w.token(nil))); err == nil {
 		t.Error("a token counts where there are only keys")
@@ -251,7 +252,7 @@ func TestScopeSplitting_threats_77(t *testing.T) {
 		"SCOPE":  {"read admin", false},
 	} {
 		w := newKeyring(t)
-		w.config.Token.Claim, w.config.Token.Value = claim, "admin"
+		w.config.Claim, w.config.Value = claim, "admin"
 		got, err := w.callers().Caller(request("Authorization", "Bearer "+w.token(jwt.MapClaims{claim: tt.value})))
 		if err != nil || got.Moderate != tt.want {
 			t.Errorf("%s %q: got = %+v, err = %v", claim, tt.value, got, err)

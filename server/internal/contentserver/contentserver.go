@@ -12,7 +12,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/keywright/keywright/server/content"
 	"github.com/keywright/keywright/server/content/httpapi"
 	"github.com/keywright/keywright/server/internal/callers"
 	"github.com/keywright/keywright/server/internal/operate/login"
@@ -22,58 +21,47 @@ import (
 
 // Config configures [Run].
 type Config struct {
-	// Store, Embeds and Base are those of [httpapi.Config].
-	Store  content.Store
-	Embeds httpapi.Embedder
-	Base   string
-	// Callers authenticates callers. If it is nil, everybody may call, and Listen must be a loopback address.
+	// Content configures the interface. Its Callers and Observe are set by Run.
+	Content httpapi.Config
+	// Callers authenticates callers. If it is nil, everybody may call, and Server.Listen must be a loopback address.
 	Callers *callers.Callers
-	// Listen is the address for callers, Admin the address for operators, host:port each.
-	Listen string
-	Admin  string
-	// Login configures the login of operators by a token. Its zero value means that they need none, and then Admin has to be a
-	// loopback address. Run sets its Logger.
+	// Server has the addresses, the Logger and Started. Run sets the rest.
+	Server httpserver.Config
+	// Login configures the login of operators by a token. Its zero value means that they need none, and then Server.Admin has to
+	// be a loopback address. Run sets its Logger.
 	Login login.Config
-	// TLS is the certificate for callers, and for operators if Admin is no loopback address. The zero value means plain HTTP.
-	TLS    httpserver.Files
-	Logger *slog.Logger
+	// TLS is the certificate for callers, and for operators if Server.Admin is no loopback address. The zero value means plain HTTP.
+	TLS httpserver.Files
 	// AccessLog logs each request, without its path and query.
 	AccessLog bool
-	// Started is called with the URLs of the servers once they listen. The URL for callers includes Base.
-	Started func(callers, operators string)
 }
 
 // Run serves until ctx ends, and then waits for the requests in flight. It returns an error if the configuration is
 // invalid, a server cannot start or fails, or requests had to be cut off.
 func Run(ctx context.Context, c Config) error {
-	config := httpapi.Config{Store: c.Store, Embeds: c.Embeds, Base: c.Base, Logger: c.Logger}
-	if c.Callers != nil {
-		config.Callers = c.Callers
-	}
 	r := newRecorder(c)
-	config.Observe = r.request
-	handler, err := httpapi.New(config)
-	if err != nil {
+	c.Content.Observe = r.request
+	if c.Callers != nil {
+		c.Content.Callers = c.Callers
+	}
+	server := c.Server
+	var err error
+	if server.Handler, err = httpapi.New(c.Content); err != nil {
 		return err
 	}
-	var guard func(http.Handler) http.Handler
 	if c.Login.TokenFile != "" {
-		c.Login.Logger = c.Logger
+		c.Login.Logger = server.Logger
 		l, err := login.New(c.Login)
 		if err != nil {
 			return fmt.Errorf("the login of operators: %w", err)
 		}
-		guard = l.Guard
+		server.Login = l.Guard
 	}
-	secure, err := c.secure(r)
-	if err != nil {
+	if server.TLS, err = c.secure(r); err != nil {
 		return err
 	}
-	return httpserver.Run(ctx, httpserver.Config{
-		Listen: c.Listen, Admin: c.Admin, Handler: handler, Local: c.Callers == nil, TLS: secure, Logger: c.Logger, Ready: c.ready, Login: guard,
-		Operate: map[string]http.Handler{"GET /metrics": r.metrics.Handler()},
-		Started: func(callers, operators string) { c.Started(callers+c.Base, operators) },
-	})
+	server.Local, server.Ready, server.Operate = c.Callers == nil, c.ready, map[string]http.Handler{"GET /metrics": r.metrics.Handler()}
+	return httpserver.Run(ctx, server)
 }
 
 // secure returns the TLS configuration, or nil without a certificate. r shows when the certificate ends.
@@ -85,7 +73,7 @@ func (c Config) secure(r *recorder) (*tls.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	certificate := &httpserver.Certificate{Logger: c.Logger}
+	certificate := &httpserver.Certificate{Logger: c.Server.Logger}
 	certificate.Use(pair)
 	r.metrics.Certificate(certificate.NotAfter)
 	return certificate.Config(), nil
@@ -96,7 +84,7 @@ func (c Config) ready() error {
 	const readyTime = 5 * time.Second // limits the check for /readyz
 	ctx, cancel := context.WithTimeout(context.Background(), readyTime)
 	defer cancel()
-	if _, err := c.Store.Articles(ctx, 0, 1); err != nil {
+	if _, err := c.Content.Store.Articles(ctx, 0, 1); err != nil {
 		return fmt.Errorf("the store: %w", err)
 	}
 	if c.Callers != nil {
@@ -122,7 +110,7 @@ func newRecorder(c Config) *recorder {
 		total:    m.Seconds("content_request_seconds", "Time until an answer had been written.", "operation"),
 	}
 	if c.AccessLog {
-		r.log = c.Logger
+		r.log = c.Server.Logger
 	}
 	return r
 }
