@@ -55,7 +55,7 @@ func installedModule(t *testing.T, wasm []byte) (dir string, l *lock.Lock) {
 	text, _ := private.MarshalText()
 	signer := testworld.Must(signature.ParsePrivate(text, nil))(t)
 	signed := testworld.Must(signer.Sign(rand.Reader, made.Manifest, "registry.example/acme/hmac", "acme"))(t)
-	p.Signer = lock.SignerOf(signed, signed.Key)
+	p.Signer = &signed
 	l = &lock.Lock{}
 	l.Put(p)
 	vendor := filepath.Join(dir, lock.VendorDir)

@@ -368,7 +368,7 @@ func TestSignaturesInARegistry(t *testing.T) {
 	file, _ := private.MarshalText()
 	signer := testworld.Must(signature.ParsePrivate(file, nil))(t)
 	signed := testworld.Must(signer.Sign(rand.Reader, m.Manifest, w.ref.Name(), "acme 1.2.0"))(t)
-	cosign := signature.Signature{Kind: signature.Cosign, Payload: []byte("{}"), Signature: []byte("signature")}
+	cosign := signature.Signature{Key: signature.Key{Kind: signature.Cosign}, Payload: []byte("{}"), Signature: []byte("signature")}
 	for _, s := range []signature.Signature{signed, cosign} {
 		testworld.Check(t, w.client.PushSignature(t.Context(), w.ref, p.Digest, s))
 	}

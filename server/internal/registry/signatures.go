@@ -85,7 +85,7 @@ func tagged(ctx context.Context, r *remote.Repository, subject, kind string) (al
 		if err != nil {
 			return nil, err
 		}
-		s := signature.Signature{Kind: kind, Signature: content}
+		s := signature.Signature{Key: signature.Key{Kind: kind}, Signature: content}
 		if kind == signature.Cosign {
 			s.Payload = content
 			s.Signature, _ = base64.StdEncoding.DecodeString(layer.Annotations[annotationCosign])
@@ -137,7 +137,7 @@ func bundles(ctx context.Context, r *remote.Repository, p *Plugin) (all []signat
 			continue
 		}
 		for _, s := range bundle.Envelope.Signatures[:min(len(bundle.Envelope.Signatures), 4)] {
-			all = append(all, signature.Signature{Kind: signature.Cosign, Payload: bundle.Envelope.Payload, Signature: s.Signature})
+			all = append(all, signature.Signature{Key: signature.Key{Kind: signature.Cosign}, Payload: bundle.Envelope.Payload, Signature: s.Signature})
 		}
 	}
 	return all, nil
@@ -147,7 +147,7 @@ func bundles(ctx context.Context, r *remote.Repository, p *Plugin) (all []signat
 func (c *Client) PushSignature(ctx context.Context, ref Reference, manifest string, s signature.Signature) error {
 	tag, layerType := tagOf(manifest, s.Kind)
 	content, config, configType, artifactType := s.Signature, []byte("{}"), ocispec.MediaTypeEmptyJSON, layerType
-	annotations := map[string]string{annotationKey: s.Key.Text}
+	annotations := map[string]string{annotationKey: s.Text}
 	if s.Kind == signature.Cosign {
 		content, configType, artifactType = s.Payload, ocispec.MediaTypeImageConfig, ""
 		annotations[annotationCosign] = base64.StdEncoding.EncodeToString(s.Signature)

@@ -91,28 +91,27 @@ func annotation(p *registry.Plugin, name string) string { return host.Printable(
 
 // signer returns who signed a manifest. A key of the operator has to be the one. Otherwise the key that was accepted before comes
 // first, and then one that came with its signature.
-func (o *Options) signer(all []signature.Signature, manifest []byte, previous *lock.Plugin) (*lock.Signer, error) {
+func (o *Options) signer(all []signature.Signature, manifest []byte, previous *lock.Plugin) (*signature.Signature, error) {
 	if o.Key != nil {
-		if s, ok := signature.By(all, *o.Key, manifest); ok {
-			return lock.SignerOf(s, *o.Key), nil
+		if s := signature.By(all, *o.Key, manifest); s != nil {
+			return s, nil
 		}
 		return nil, errors.New("it has no signature with the key of --key")
 	}
 	if previous != nil && previous.Signer != nil {
-		key := signature.Key{Kind: previous.Signer.Kind, Text: previous.Signer.Key}
-		if s, ok := signature.By(all, key, manifest); ok {
-			return lock.SignerOf(s, key), nil
+		if s := signature.By(all, previous.Signer.Key, manifest); s != nil {
+			return s, nil
 		}
 	}
 	for _, s := range all {
-		if s.Key != (signature.Key{}) && s.Verify(s.Key, manifest) == nil {
-			return lock.SignerOf(s, s.Key), nil
+		if s.Text != "" && s.Verify(s.Key, manifest) == nil {
+			return &s, nil
 		}
 	}
 	switch {
 	case len(all) == 0 || previous != nil && previous.Signer != nil:
 		return nil, nil //nolint:nilnil // nobody signed it, or nobody who is known
-	case slices.ContainsFunc(all, func(s signature.Signature) bool { return s.Key == (signature.Key{}) }):
+	case slices.ContainsFunc(all, func(s signature.Signature) bool { return s.Text == "" }):
 		return nil, errors.New("it is signed, and the key did not come with the signature: name the file of the public key with --key")
 	}
 	return nil, errors.New("its signature is not one of this manifest: somebody has changed the one or the other")

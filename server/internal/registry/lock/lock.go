@@ -57,8 +57,9 @@ type Plugin struct {
 	// Version and Contract are those of the module's description.
 	Version  string `json:"version"`
 	Contract int    `json:"contract"`
-	// Signer is nil for a plugin that nobody signed.
-	Signer *Signer `json:"signer,omitempty"`
+	// Signer is who signed the plugin, with the signature, so that it can be verified without the registry. It is nil for a plugin
+	// that nobody signed.
+	Signer *signature.Signature `json:"signer,omitempty"`
 	// Source and Revision are the repository and the commit of the sources, as the publisher says.
 	Source   string `json:"source,omitempty"`
 	Revision string `json:"revision,omitempty"`
@@ -66,33 +67,6 @@ type Plugin struct {
 	Fuel int64 `json:"describe_fuel"`
 	// Capabilities are those of [Of].
 	Capabilities Capabilities `json:"capabilities"`
-}
-
-// A Signer names the signer of a plugin, with the signature, so that it can be verified without the registry.
-type Signer struct {
-	// Kind is minisign or cosign.
-	Kind string `json:"kind"`
-	// Key is the public key: the line of a minisign key, or the Base64 of a PKIX key in DER.
-	Key string `json:"key"`
-	// Signature is the signature, and Payload the signed text, if that is not the manifest itself. In the lock, both are in Base64.
-	Signature []byte `json:"signature"`
-	Payload   []byte `json:"payload,omitempty"`
-}
-
-// Same reports whether two signers have the same key. Both may be nil.
-func (s *Signer) Same(t *Signer) bool {
-	if s == nil || t == nil {
-		return s == t
-	}
-	return s.Kind == t.Kind && s.Key == t.Key
-}
-
-// String returns the kind and the key of the signer, as people compare it. For nil it returns "".
-func (s *Signer) String() string {
-	if s == nil {
-		return ""
-	}
-	return signature.Key{Kind: s.Kind, Text: s.Key}.String()
 }
 
 var nameSyntax = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
@@ -309,8 +283,7 @@ func (p *Plugin) Open(places Places, maxModule int) (module []byte, files []stri
 		return nil, files, fmt.Errorf("%s has another module than the manifest of %s: it was edited", Name, p.Ref)
 	}
 	if p.Signer != nil {
-		s := signature.Signature{Kind: p.Signer.Kind, Signature: p.Signer.Signature, Payload: p.Signer.Payload}
-		if err := s.Verify(signature.Key{Kind: s.Kind, Text: p.Signer.Key}, text); err != nil {
+		if err := p.Signer.Verify(p.Signer.Key, text); err != nil {
 			return nil, files, fmt.Errorf("%s: %w", Name, err)
 		}
 	}
@@ -320,9 +293,4 @@ func (p *Plugin) Open(places Places, maxModule int) (module []byte, files []stri
 		return nil, files, fmt.Errorf("its module %s: %w", p.Module, err)
 	}
 	return module, files, nil
-}
-
-// SignerOf returns what a lock has of a signature that was verified with a key.
-func SignerOf(s signature.Signature, key signature.Key) *Signer {
-	return &Signer{Kind: key.Kind, Key: key.Text, Signature: s.Signature, Payload: s.Payload}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/plugins"
 	"github.com/keywright/keywright/server/internal/registry/artifact"
+	"github.com/keywright/keywright/server/internal/registry/signature"
 )
 
 func inspect(t *testing.T, name string) host.PluginInfo {
@@ -151,7 +152,7 @@ func TestGainedRights(t *testing.T) {
 func example() Plugin {
 	return Plugin{
 		Name: "acme", Ref: "registry.example/acme/hmac:1.2.0", Manifest: artifact.Digest([]byte("manifest")), Module: artifact.Digest([]byte("module")),
-		Version: "1.2.0", Contract: 1, Signer: &Signer{Kind: "minisign", Key: "RWQ", Signature: []byte("sig")}, Source: "https://git.example/acme",
+		Version: "1.2.0", Contract: 1, Signer: &signature.Signature{Key: signature.Key{Kind: "minisign", Text: "RWQ"}, Signature: []byte("sig")}, Source: "https://git.example/acme",
 		Revision: "abc", Fuel: 1000, Capabilities: Capabilities{"uses": {"sign"}, "field secret": {"to header"}},
 	}
 }
@@ -166,10 +167,10 @@ func TestRefusedUpdates(t *testing.T) {
 		"nothing":       {func(*Plugin) {}, nil},
 		"a new version": {func(p *Plugin) { p.Version, p.Module = "1.10.0", "sha256:x" }, nil},
 		"a new signer where there was one": {
-			func(p *Plugin) { p.Signer = &Signer{Kind: "minisign", Key: "RWX"} },
+			func(p *Plugin) { p.Signer = &signature.Signature{Key: signature.Key{Kind: "minisign", Text: "RWX"}} },
 			[]Change{{"signer", []string{"minisign RWQ"}, []string{"minisign RWX"}, WhySigner}},
 		},
-		"the same key of another kind":     {func(p *Plugin) { p.Signer = &Signer{Kind: "cosign", Key: "RWQ"} }, []Change{{"signer", []string{"minisign RWQ"}, []string{"cosign RWQ"}, WhySigner}}},
+		"the same key of another kind":     {func(p *Plugin) { p.Signer.Kind = "cosign" }, []Change{{"signer", []string{"minisign RWQ"}, []string{"cosign RWQ"}, WhySigner}}},
 		"more fuel":                        {func(p *Plugin) { p.Fuel *= 100 }, nil},
 		"no signature":                     {func(p *Plugin) { p.Signer = nil }, []Change{{"signer", []string{"minisign RWQ"}, []string{}, WhyUnsigned}}},
 		"a lower version":                  {func(p *Plugin) { p.Version, p.Module = "1.1.9", "sha256:x" }, []Change{{"version", []string{"1.2.0"}, []string{"1.1.9"}, WhyLower}}},

@@ -32,22 +32,39 @@ const (
 // MaxBytes limits a signature or its payload.
 const MaxBytes = 64 << 10
 
-// A Signature is a signature of a manifest.
+// A Signature is a signature of a manifest. Its JSON is that of keywright.lock.
 type Signature struct {
-	Kind string
+	// Key is the key that came with the signature, of which nothing is known but that it came, or the one that has verified it.
+	// If no key came, its Text is empty.
+	Key
 	// Signature is the text of a minisign signature, or the bytes of a cosign signature.
-	Signature []byte
+	Signature []byte `json:"signature"`
 	// Payload is the text that a cosign signature signs. It has the digest of the manifest.
-	Payload []byte
-	// Key is the key that came with the signature, or the zero Key. Nothing is known of it but that it came.
-	Key Key
+	Payload []byte `json:"payload,omitempty"`
+}
+
+// Same reports whether two signatures have the same key. Both may be nil.
+func (s *Signature) Same(t *Signature) bool {
+	if s == nil || t == nil {
+		return s == t
+	}
+	return s.Key == t.Key
+}
+
+// String returns the key. For nil it returns "".
+func (s *Signature) String() string {
+	if s == nil {
+		return ""
+	}
+	return s.Key.String()
 }
 
 // A Key is a public key.
 type Key struct {
-	Kind string
+	// Kind is minisign or cosign.
+	Kind string `json:"kind"`
 	// Text is the line of a minisign key, or the Base64 of a PKIX key in DER.
-	Text string
+	Text string `json:"key"`
 }
 
 // String returns the key as people compare it: the line of minisign, or half of the SHA-256 of an ECDSA key in DER, in hex.
@@ -170,14 +187,15 @@ func (s Signature) cosign(key Key, manifest []byte) error {
 	return nil
 }
 
-// By returns the first signature of a manifest with a key, and whether there is one.
-func By(all []Signature, key Key, manifest []byte) (Signature, bool) {
+// By returns the first signature of a manifest with a key, or nil if there is none.
+func By(all []Signature, key Key, manifest []byte) *Signature {
 	for _, s := range all {
 		if s.Verify(key, manifest) == nil {
-			return s, true
+			s.Key = key
+			return &s
 		}
 	}
-	return Signature{}, false
+	return nil
 }
 
 // A Signer signs manifests with a private key.
@@ -253,7 +271,7 @@ func (s *Signer) Sign(random io.Reader, manifest []byte, repository, comment str
 	}
 	if s.minisign != nil {
 		text := minisign.SignWithComments(*s.minisign, manifest, comment, "signature of a plugin for Keywright")
-		return Signature{Kind: Minisign, Signature: text, Key: key}, nil
+		return Signature{Key: key, Signature: text}, nil
 	}
 	payload, err := json.Marshal(map[string]any{
 		"critical": map[string]any{
@@ -268,7 +286,7 @@ func (s *Signer) Sign(random io.Reader, manifest []byte, repository, comment str
 	}
 	sum := sha256.Sum256(payload)
 	signed, err := ecdsa.SignASN1(random, s.ecdsa, sum[:])
-	return Signature{Kind: Cosign, Signature: signed, Payload: payload, Key: key}, err
+	return Signature{Key: key, Signature: signed, Payload: payload}, err
 }
 
 // decrypt decrypts a private key as cosign keeps it: scrypt, and the secret box of NaCl.

@@ -78,8 +78,8 @@ func TestSignatures(t *testing.T) {
 			"another kind":       another.Verify(key, manifest),
 			"no key":             signed.Verify(Key{}, manifest),
 			"a key of no kind":   signed.Verify(Key{Kind: kind, Text: "x"}, manifest),
-			"nothing":            Signature{Kind: kind}.Verify(key, manifest),
-			"an unknown kind":    Signature{Kind: "pgp", Signature: signed.Signature}.Verify(Key{Kind: "pgp"}, manifest),
+			"nothing":            Signature{Key: Key{Kind: kind}}.Verify(key, manifest),
+			"an unknown kind":    Signature{Key: Key{Kind: "pgp"}, Signature: signed.Signature}.Verify(Key{Kind: "pgp"}, manifest),
 			"without its kind":   Signature{Signature: signed.Signature, Payload: signed.Payload}.Verify(Key{}, manifest),
 			"a key with a space": signed.Verify(Key{Kind: kind, Text: key.Text + " x"}, manifest),
 		} {
@@ -87,11 +87,11 @@ func TestSignatures(t *testing.T) {
 				t.Errorf("%s: %s is accepted", kind, name)
 			}
 		}
-		all := []Signature{changed, {Kind: kind}, signed}
-		if found, ok := By(all, key, manifest); !ok || string(found.Signature) != string(signed.Signature) {
+		all := []Signature{changed, {Key: Key{Kind: kind}}, signed}
+		if found := By(all, key, manifest); found == nil || found.Key != key || string(found.Signature) != string(signed.Signature) {
 			t.Errorf("%s: is not found among others", kind)
 		}
-		if _, ok := By(all, other, manifest); ok {
+		if By(all, other, manifest) != nil {
 			t.Errorf("%s: is found for another key", kind)
 		}
 	}
@@ -149,7 +149,7 @@ func TestSignaturesOfSomethingElse(t *testing.T) {
 	} {
 		sum := sha256.Sum256([]byte(c.signed))
 		signed := testworld.Must(ecdsa.SignASN1(rand.Reader, s.ecdsa, sum[:]))(t)
-		err := Signature{Kind: Cosign, Payload: []byte(c.payload), Signature: signed}.Verify(key, manifest)
+		err := Signature{Key: Key{Kind: Cosign}, Payload: []byte(c.payload), Signature: signed}.Verify(key, manifest)
 		if (err == nil) != c.good {
 			t.Errorf("a signature %s: %v", name, err)
 		}
