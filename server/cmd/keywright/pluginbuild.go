@@ -203,7 +203,7 @@ func pluginPushCommand(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := lock.CheckTag(ref.Tag, info.Version); err != nil {
+		if err := lock.CheckTag(ref.Reference, info.Version); err != nil {
 			return err
 		}
 		bundle, err := flags.build(wasm, info)

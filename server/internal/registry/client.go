@@ -126,13 +126,13 @@ type Plugin struct {
 // Resolve gets the manifest of a plugin.
 func (c *Client) Resolve(ctx context.Context, ref Reference) (*Plugin, error) {
 	text, err := ask(ctx, c, ref, "", func(ctx context.Context, r *remote.Repository) ([]byte, error) {
-		return manifest(ctx, r, ref.Tag+ref.Digest)
+		return manifest(ctx, r, ref.Reference)
 	})
 	if err != nil {
 		return nil, err
 	}
 	p := &Plugin{Text: text, Digest: artifact.Digest(text)}
-	if ref.Digest != "" && p.Digest != ref.Digest {
+	if artifact.IsDigest(ref.Reference) && p.Digest != ref.Reference {
 		return nil, fmt.Errorf("%s: the registry sent a manifest with the digest %s", ref, p.Digest)
 	}
 	parsed, err := artifact.Parse(text, c.options.ModuleBytes)
@@ -199,12 +199,12 @@ func fetch(ctx context.Context, r *remote.Repository, d ocispec.Descriptor) ([]b
 
 // Push puts a plugin into a registry, under the tag of ref, and returns the digest of its manifest.
 func (c *Client) Push(ctx context.Context, ref Reference, a artifact.Made) (string, error) {
-	if ref.Tag == "" {
+	if artifact.IsDigest(ref.Reference) {
 		return "", errors.New("a plugin is pushed under a tag, and this reference has a digest")
 	}
 	blobs := map[string][]byte{artifact.TypeConfig: a.Config, artifact.TypeModule: a.Module, artifact.TypeDescription: a.Description}
 	return ask(ctx, c, ref, "", func(ctx context.Context, r *remote.Repository) (string, error) {
-		return artifact.Digest(a.Manifest), push(ctx, r, ref.Tag, blobs, a.Manifest)
+		return artifact.Digest(a.Manifest), push(ctx, r, ref.Reference, blobs, a.Manifest)
 	})
 }
 
@@ -246,15 +246,9 @@ func (c *Client) failed(ctx context.Context, ref Reference, err error) error {
 	return fmt.Errorf("%s: %s", ref, host.Printable(err.Error()))
 }
 
-// A Reference names a plugin in a registry.
-type Reference struct {
-	// Registry is a host name, with a port if there is one.
-	Registry string
-	// Repository is a path of names.
-	Repository string
-	// Tag or Digest is set, and the other one is empty.
-	Tag, Digest string
-}
+// A Reference names a plugin in a registry. Registry is a host name, with a port if there is one, Repository a path of names, and
+// Reference a tag or a digest.
+type Reference oras.Reference
 
 // ParseReference reads a reference such as registry.example/acme/hmac:1.2.0, or one with a digest. The registry and the tag have to
 // be there: nothing is taken for granted.
@@ -273,19 +267,12 @@ func ParseReference(text string) (Reference, error) {
 		return Reference{}, errors.New("has a tag and a digest: write one of them")
 	case hasDigest && !artifact.IsDigest(parsed.Reference):
 		return Reference{}, errors.New("has a digest that is no SHA-256")
-	case hasDigest:
-		return Reference{Registry: parsed.Registry, Repository: parsed.Repository, Digest: parsed.Reference}, nil
 	}
-	return Reference{Registry: parsed.Registry, Repository: parsed.Repository, Tag: parsed.Reference}, nil
+	return Reference(parsed), nil
 }
 
 // String returns the text of the reference.
-func (r Reference) String() string {
-	if r.Digest != "" {
-		return r.Name() + "@" + r.Digest
-	}
-	return r.Name() + ":" + r.Tag
-}
+func (r Reference) String() string { return oras.Reference(r).String() }
 
 // Name returns the registry and the repository.
 func (r Reference) Name() string { return r.Registry + "/" + r.Repository }

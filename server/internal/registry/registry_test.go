@@ -90,7 +90,7 @@ func TestPushAndGet(t *testing.T) {
 	w := newRepository(t)
 	m := w.push()
 	byDigest := w.ref
-	byDigest.Tag, byDigest.Digest = "", artifact.Digest(m.Manifest)
+	byDigest.Reference = artifact.Digest(m.Manifest)
 	for _, ref := range []Reference{w.ref, byDigest} {
 		w.asked = nil
 		p := testworld.Must(w.client.Resolve(t.Context(), ref))(t)
@@ -249,8 +249,8 @@ func TestManifestDigestMismatch(t *testing.T) {
 	w := newRepository(t)
 	m := w.push()
 	ref := w.ref
-	ref.Tag, ref.Digest = "", artifact.Digest(m.Manifest)
-	for name, header := range map[string]string{"with its own digest": artifact.Digest([]byte("{}")), "with the digest that was asked for": ref.Digest, "with none": ""} {
+	ref.Reference = artifact.Digest(m.Manifest)
+	for name, header := range map[string]string{"with its own digest": artifact.Digest([]byte("{}")), "with the digest that was asked for": ref.Reference, "with none": ""} {
 		w.before = func(w http.ResponseWriter, _ *http.Request) bool {
 			w.Header().Set("Content-Type", artifact.TypeManifest)
 			if header != "" {

@@ -72,7 +72,7 @@ func Get(ctx context.Context, o Options, name, reference string, previous *lock.
 		err = honest(info, described, found.Annotations)
 	}
 	if err == nil {
-		err = lock.CheckTag(ref.Tag, info.Version)
+		err = lock.CheckTag(ref.Reference, info.Version)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", ref, err)
@@ -201,7 +201,7 @@ func Restore(ctx context.Context, client *registry.Client, p *lock.Plugin, dir s
 		if err != nil {
 			return false, fmt.Errorf("%s: the reference %q %w", lock.Name, p.Ref, err)
 		}
-		ref.Tag, ref.Digest = "", p.Manifest
+		ref.Reference = p.Manifest
 		found, err := client.Resolve(ctx, ref)
 		if err != nil {
 			return true, err
