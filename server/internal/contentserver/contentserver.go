@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/keywright/keywright/server/content/httpapi"
 	"github.com/keywright/keywright/server/internal/callers"
 	"github.com/keywright/keywright/server/internal/operate/login"
@@ -39,8 +37,8 @@ type Config struct {
 // Run serves until ctx ends, and then waits for the requests in flight. It returns an error if the configuration is
 // invalid, a server cannot start or fails, or requests had to be cut off.
 func Run(ctx context.Context, c Config) error {
-	r := newRecorder(c)
-	c.Content.Observe = r.request
+	m := metrics.New()
+	c.Content.Observe = c.recorder(m)
 	if c.Callers != nil {
 		c.Content.Callers = c.Callers
 	}
@@ -57,15 +55,15 @@ func Run(ctx context.Context, c Config) error {
 		}
 		server.Login = l.Guard
 	}
-	if server.TLS, err = c.secure(r); err != nil {
+	if server.TLS, err = c.secure(m); err != nil {
 		return err
 	}
-	server.Local, server.Ready, server.Operate = c.Callers == nil, c.ready, map[string]http.Handler{"GET /metrics": r.metrics.Handler()}
+	server.Local, server.Ready, server.Operate = c.Callers == nil, c.ready, map[string]http.Handler{"GET /metrics": m.Handler()}
 	return httpserver.Run(ctx, server)
 }
 
-// secure returns the TLS configuration, or nil without a certificate. r shows when the certificate ends.
-func (c Config) secure(r *recorder) (*tls.Config, error) {
+// secure returns the TLS configuration, or nil without a certificate. m shows when the certificate ends.
+func (c Config) secure(m *metrics.Registry) (*tls.Config, error) {
 	if c.TLS == (httpserver.Files{}) {
 		return nil, nil
 	}
@@ -75,7 +73,7 @@ func (c Config) secure(r *recorder) (*tls.Config, error) {
 	}
 	certificate := &httpserver.Certificate{Logger: c.Server.Logger}
 	certificate.Use(pair)
-	r.metrics.Certificate(certificate.NotAfter)
+	m.Certificate(certificate.NotAfter)
 	return certificate.Config(), nil
 }
 
@@ -93,34 +91,16 @@ func (c Config) ready() error {
 	return nil
 }
 
-// recorder counts and logs requests. The values of its labels are from fixed lists.
-type recorder struct {
-	// log is nil if there is no access log.
-	log      *slog.Logger
-	metrics  *metrics.Registry
-	requests *prometheus.CounterVec
-	total    *prometheus.HistogramVec
-}
-
-func newRecorder(c Config) *recorder {
-	m := metrics.New()
-	r := &recorder{
-		metrics:  m,
-		requests: m.Counter("content_requests_total", "Requests for content that were answered.", "operation", "status", "problem"),
-		total:    m.Seconds("content_request_seconds", "Time until an answer had been written.", "operation"),
-	}
-	if c.AccessLog {
-		r.log = c.Server.Logger
-	}
-	return r
-}
-
-// request records a request. It implements httpapi.Config.Observe.
-func (r *recorder) request(e httpapi.Event) {
-	r.requests.WithLabelValues(e.Operation, strconv.Itoa(e.Status), e.Problem).Inc()
-	r.total.WithLabelValues(e.Operation).Observe(e.Total.Seconds())
-	if r.log != nil {
-		r.log.LogAttrs(context.Background(), slog.LevelInfo, "request", slog.String("request_id", e.ID), slog.String("operation", e.Operation), slog.String("caller", e.Caller),
-			slog.Int("status", e.Status), slog.String("problem", e.Problem), slog.Float64("total_ms", float64(e.Total.Microseconds())/1000))
+// recorder returns a function that counts and logs requests. The values of labels are from fixed lists.
+func (c Config) recorder(m *metrics.Registry) func(httpapi.Event) {
+	requests := m.Counter("content_requests_total", "Requests for content that were answered.", "operation", "status", "problem")
+	total := m.Seconds("content_request_seconds", "Time until an answer had been written.", "operation")
+	return func(e httpapi.Event) {
+		requests.WithLabelValues(e.Operation, strconv.Itoa(e.Status), e.Problem).Inc()
+		total.WithLabelValues(e.Operation).Observe(e.Total.Seconds())
+		if c.AccessLog {
+			c.Server.Logger.LogAttrs(context.Background(), slog.LevelInfo, "request", slog.String("request_id", e.ID), slog.String("operation", e.Operation), slog.String("caller", e.Caller),
+				slog.Int("status", e.Status), slog.String("problem", e.Problem), slog.Float64("total_ms", float64(e.Total.Microseconds())/1000))
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
@@ -216,7 +217,7 @@ func (a *API) check(r *http.Request) (subject string, err error) {
 		key = r.URL.Query().Get(APIKeyParameter)
 		fallthrough
 	case PathAPIKeyHeader:
-		if !equal(key, a.key) {
+		if !hmac.Equal([]byte(key), []byte(a.key)) {
 			return "", errors.New("the API key is wrong")
 		}
 		return "", nil
