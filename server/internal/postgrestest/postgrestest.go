@@ -166,23 +166,20 @@ func program(name string) (string, error) {
 	return filepath.EvalSymlinks(path)
 }
 
-// The server that the tests of a package share.
+// shared starts the server that the tests of a package share, which is running then.
 var (
-	shared = sync.OnceValues(func() (*Server, error) {
-		started.Store(true)
-		return Start()
+	shared = sync.OnceValues(func() (s *Server, err error) {
+		running, err = Start()
+		return running, err
 	})
-	started atomic.Bool
+	running *Server
 )
 
 // Main runs the tests of a package and stops the server that [Database] has started for them. TestMain calls it.
 func Main(m *testing.M) int {
 	defer func() {
-		if !started.Load() {
-			return
-		}
-		if server, err := shared(); err == nil {
-			_ = server.Stop()
+		if running != nil {
+			_ = running.Stop()
 		}
 	}()
 	return m.Run()

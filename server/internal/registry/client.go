@@ -9,13 +9,14 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
 	"time"
 
-	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/errdef"
 	oras "oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote"
@@ -180,21 +181,14 @@ func (c *Client) blob(ctx context.Context, ref Reference, what string, d ocispec
 
 // fetch gets a blob, of the size and with the digest of its descriptor.
 func fetch(ctx context.Context, r *remote.Repository, d ocispec.Descriptor) ([]byte, error) {
-	body, err := r.Blobs().Fetch(ctx, d)
-	if err != nil {
-		return nil, err
-	}
-	defer body.Close()
-	content, err := files.ReadAll(body, d.Size)
+	text, err := content.FetchAll(ctx, r.Blobs(), d)
 	switch {
-	case err != nil:
-		return nil, err
-	case int64(len(content)) != d.Size:
-		return nil, fmt.Errorf("the registry did not send the %d bytes that the manifest names", d.Size)
-	case digest.FromBytes(content) != d.Digest:
+	case errors.Is(err, content.ErrMismatchedDigest):
 		return nil, errors.New("the registry sent bytes with another digest than the manifest names")
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, content.ErrTrailingData):
+		return nil, fmt.Errorf("the registry did not send the %d bytes that the manifest names", d.Size)
 	}
-	return content, nil
+	return text, err
 }
 
 // Push puts a plugin into a registry, under the tag of ref, and returns the digest of its manifest.

@@ -6,7 +6,6 @@ import (
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rsa"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -19,6 +18,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/MicahParks/jwkset"
 
 	"github.com/keywright/keywright/internal/casefile"
 	"github.com/keywright/keywright/internal/testworld"
@@ -246,15 +247,7 @@ func algorithmOf(text string) string {
 	if block == nil {
 		return ""
 	}
-	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	if err != nil {
-		key, err = x509.ParsePKCS1PrivateKey(block.Bytes)
-	}
-	if err != nil {
-		if key, err = x509.ParseECPrivateKey(block.Bytes); err != nil {
-			return ""
-		}
-	}
+	key, _ := jwkset.LoadX509KeyInfer(block) // nil for what is no key
 	switch key := key.(type) {
 	case *rsa.PrivateKey:
 		return "RS256"
