@@ -216,7 +216,7 @@ func (a *app) body(c *cobra.Command, data string) (io.Reader, error) {
 
 // writeResponse streams the body to stdout, after the status and headers if include is true.
 func (a *app) writeResponse(response *http.Response, include bool) error {
-	var head bytes.Buffer
+	var head strings.Builder
 	if include {
 		fmt.Fprintf(&head, "%s %s\n", response.Proto, response.Status)
 		for _, name := range slices.Sorted(maps.Keys(response.Header)) {
@@ -226,12 +226,16 @@ func (a *app) writeResponse(response *http.Response, include bool) error {
 		}
 		head.WriteByte('\n')
 	}
-	body := &counter{Reader: response.Body}
-	switch _, err := io.Copy(a.out, io.MultiReader(&head, body)); {
-	case body.err != nil:
-		return fmt.Errorf("the response broke off after %d bytes: %w", body.n, body.err)
-	case err != nil:
+	n := int64(0)
+	_, err := io.WriteString(a.out, head.String())
+	if err == nil {
+		n, err = io.Copy(a.out, response.Body)
+	}
+	switch {
+	case errors.As(err, new(*fs.PathError)): // which the file of stdout returns, and no response
 		return fmt.Errorf("the response cannot be written: %w", err)
+	case err != nil:
+		return fmt.Errorf("the response broke off after %d bytes: %w", n, err)
 	}
 	return nil
 }
@@ -239,22 +243,6 @@ func (a *app) writeResponse(response *http.Response, include bool) error {
 // statusText returns a status with its words, if it has any.
 func statusText(status int) string {
 	return strings.TrimSpace(fmt.Sprintf("%d %s", status, http.StatusText(status)))
-}
-
-// A counter counts the bytes read, and stores the error of reading, to distinguish it from an error of writing.
-type counter struct {
-	io.Reader
-	n   int64
-	err error
-}
-
-func (c *counter) Read(p []byte) (int, error) {
-	n, err := c.Reader.Read(p)
-	c.n += int64(n)
-	if err != nil && err != io.EOF {
-		c.err = err
-	}
-	return n, err
 }
 
 // traceFlags has the flags for the trace and the record of a request.
