@@ -100,8 +100,7 @@ func startServers(env *testscript.Env, keys demo.Keys) {
 	dir := env.WorkDir + "/keys"
 	env.Setenv("KEYS", dir)
 	testworld.Check(t, os.Mkdir(dir, 0o700))
-	rsa, ec := keys.PEM()
-	values := map[string]string{"rsa": rsa, "ec": ec, "client": keys.ClientSecret, "key": keys.APIKey}
+	values := map[string]string{"rsa": keys.RSA, "ec": keys.EC, "client": keys.ClientSecret, "key": keys.APIKey}
 	authority := testworld.NewAuthority(t)
 	for name, days := range map[string]int{"ended": -1, "soon": 20, "later": 90} {
 		values[name+".crt"], values[name+".key"] = authority.Client("client that ends "+name, time.Now().AddDate(0, 0, days))

@@ -5,15 +5,10 @@ package demo
 import (
 	"context"
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/hmac"
 	"crypto/rand"
-	"crypto/rsa"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -28,6 +23,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/keywright/keywright/internal/testworld"
 )
 
 // tokenLifetime is the lifetime of access tokens, which plugins assume, too.
@@ -37,33 +34,24 @@ const tokenLifetime = time.Hour
 type Keys struct {
 	// ClientID is also the iss of assertions.
 	ClientID, ClientSecret, APIKey string
-	// RSA signs assertions with RS256.
-	RSA *rsa.PrivateKey
-	// EC is a P-256 key that signs JWTs for the API with ES256.
-	EC *ecdsa.PrivateKey
+	// RSA signs assertions with RS256, and EC JWTs for the API with ES256. Both are in PEM.
+	RSA, EC             string
+	publicRSA, publicEC crypto.PublicKey
 }
 
-// NewKeys generates Keys.
-func NewKeys() (Keys, error) {
-	rsaKey, errRSA := rsa.GenerateKey(rand.Reader, 2048)
-	ecKey, errEC := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	k := Keys{ClientID: "demo-client", ClientSecret: randomText(24), APIKey: randomText(24), RSA: rsaKey, EC: ecKey}
-	return k, errors.Join(errRSA, errEC)
+// NewKeys generates Keys. Those of RSA are the same for one process.
+func NewKeys() (k Keys, err error) {
+	k = Keys{ClientID: "demo-client", ClientSecret: randomText(24), APIKey: randomText(24)}
+	if k.RSA, k.publicRSA, err = testworld.NewKey("RS256"); err == nil {
+		k.EC, k.publicEC, err = testworld.NewKey("ES256")
+	}
+	return k, err
 }
 
 func randomText(bytes int) string {
 	random := make([]byte, bytes)
 	_, _ = rand.Read(random) // which never fails
 	return base64.RawURLEncoding.EncodeToString(random)
-}
-
-// PEM returns the RSA and the EC private key as PEM, PKCS#8.
-func (k Keys) PEM() (rsa, ec string) {
-	encode := func(key crypto.PrivateKey) string {
-		der, _ := x509.MarshalPKCS8PrivateKey(key) // the keys are of known types
-		return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
-	}
-	return encode(k.RSA), encode(k.EC)
 }
 
 // Servers holds a running token endpoint and API. Each listens on its own port of 127.0.0.1, with plain HTTP.
@@ -138,7 +126,7 @@ type API struct {
 }
 
 func newAPI(k Keys, tokens *TokenEndpoint, address string, now func() time.Time) *API {
-	return &API{key: k.APIKey, tokens: tokens, jwt: newVerifier(jwt.SigningMethodES256, &k.EC.PublicKey, address, now)}
+	return &API{key: k.APIKey, tokens: tokens, jwt: newVerifier(jwt.SigningMethodES256, k.publicEC, address, now)}
 }
 
 // Received is a request that an [API] received, with masked credentials.

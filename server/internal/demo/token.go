@@ -34,7 +34,7 @@ type issued struct {
 }
 
 func newTokenEndpoint(k Keys, address string, now func() time.Time) *TokenEndpoint {
-	assertions := newVerifier(jwt.SigningMethodRS256, &k.RSA.PublicKey, address, now, jwt.WithIssuer(k.ClientID))
+	assertions := newVerifier(jwt.SigningMethodRS256, k.publicRSA, address, now, jwt.WithIssuer(k.ClientID))
 	return &TokenEndpoint{keys: k, assertions: assertions, now: now, tokens: map[string]issued{}}
 }
 

@@ -1,6 +1,8 @@
 package demo
 
 import (
+	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
 	"net/http"
@@ -114,7 +116,7 @@ func TestJWTBearer(t *testing.T) {
 
 func TestJWTBearerRefusals(t *testing.T) {
 	c, k := newClock(), testKeys(t)
-	other := testworld.Must(NewKeys())(t)
+	other := testworld.Must(rsa.GenerateKey(rand.Reader, 2048))(t)
 	claims := assertionClaims(k, c.Now())
 	good := signed(t, jwt.SigningMethodRS256, k.RSA, claims)
 	parts := strings.Split(good, ".")
@@ -122,11 +124,11 @@ func TestJWTBearerRefusals(t *testing.T) {
 		return signed(t, jwt.SigningMethodRS256, k.RSA, with(claims, changes))
 	}
 	at := func(d time.Duration) int64 { return c.Now().Add(d).Unix() }
-	public := testworld.Must(x509.MarshalPKIXPublicKey(&k.RSA.PublicKey))(t)
+	public := testworld.Must(x509.MarshalPKIXPublicKey(k.publicRSA))(t)
 	publicPEM := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})
 
 	for name, tt := range map[string]struct{ assertion, reason string }{
-		"another key":                   {signed(t, jwt.SigningMethodRS256, other.RSA, claims), "signature"},
+		"another key":                   {signed(t, jwt.SigningMethodRS256, other, claims), "signature"},
 		"no signature":                  {parts[0] + "." + parts[1] + ".", "signature"},
 		"another's signature":           {strings.Join([]string{parts[0], strings.Split(changed(map[string]any{"sub": "eve"}), ".")[1], parts[2]}, "."), "signature"},
 		"alg none":                      {signed(t, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, claims), "signing method"},

@@ -154,7 +154,7 @@ var rules = []rule{
 	{packages: "server/internal/registry/record", ours: []string{"internal/files", "abi", "host", "host/view", "host/hosttest", "internal/casefile", "internal/testworld", "internal/wellknown"}, others: []string{"github.com/MicahParks/jwkset", "go.yaml.in/yaml/v4"}},
 	{packages: "server/internal/identities", ours: []string{"host", "internal/answers", "internal/files", "internal/jws", "internal/tlsfailure"}, others: []string{"github.com/MicahParks/jwkset", "github.com/hashicorp/golang-lru/v2", "golang.org/x/net", "google.golang.org/protobuf"}},
 	{packages: "server/internal/secretstore", ours: []string{"host", "internal/answers", "internal/expr", "internal/files", "internal/problem", "internal/tlsfailure", "internal/urlcheck"}, others: []string{"filippo.io/age", "github.com/MicahParks/jwkset", "github.com/go-json-experiment/json", "golang.org/x/sync"}},
-	{packages: "server/internal/demo", others: []string{"github.com/golang-jwt/jwt/v5"}},
+	{packages: "server/internal/demo", ours: []string{"internal/testworld"}, others: []string{"github.com/golang-jwt/jwt/v5"}},
 	{packages: "server/internal/demo/tour", ours: []string{"host", "server/connectors", "server/gateway", "server/internal/demo", "internal/urlpath", "server/internal/terminal"}},
 	{packages: "server/internal/terminal", others: []string{"golang.org/x/term"}},
 	{packages: "internal/pluginbuild", ours: []string{"internal/files"}},

@@ -70,11 +70,10 @@ func newStage(ctx context.Context, file string) (*Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	rsa, ec := keys.PEM()
 	_, file, _ = strings.Cut(file, "\n")
 	return &Stage{
 		File:    []byte(strings.NewReplacer("API", servers.APIURL, "TOKEN", servers.TokenURL).Replace(file)),
-		Secrets: host.MapSecrets{"api-key": keys.APIKey, "client-secret": keys.ClientSecret, "rsa-key": rsa, "ec-key": ec},
+		Secrets: host.MapSecrets{"api-key": keys.APIKey, "client-secret": keys.ClientSecret, "rsa-key": keys.RSA, "ec-key": keys.EC},
 		Servers: servers,
 	}, nil
 }
