@@ -27,11 +27,10 @@ import (
 	"github.com/keywright/keywright/server/content/importer"
 	"github.com/keywright/keywright/server/content/postgres"
 	"github.com/keywright/keywright/server/content/sqlite"
-	"github.com/keywright/keywright/server/internal/contentserver"
 	"github.com/keywright/keywright/server/internal/serve/httpserver"
 )
 
-// A contentServer is a database with a community, and the server that "keywright content serve" runs for it. Both are created
+// A contentServer is a database with a community, and the server that "keywright content serve" runs for it, without its log and metrics. Both are created
 // for the first row that needs them, and end with the test of all rows.
 type contentServer struct {
 	testing.TB
@@ -123,11 +122,11 @@ func batches(c community, size int) iter.Seq[[]content.Record] {
 func (server *contentServer) serve(database string) (address string) {
 	store := openContent(server, database)
 	server.Cleanup(func() { testworld.Check(server, store.Close()) })
-	config := contentserver.Config{
-		Content: httpapi.Config{Store: store},
-		Server:  httpserver.Config{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)},
+	config := httpserver.Config{
+		Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Handler: testworld.Must(httpapi.New(httpapi.Config{Store: store}))(server), Local: true,
+		Logger: slog.New(slog.DiscardHandler),
 	}
-	address, _, _ = testworld.Serve(server, &config.Server.Started, func(ctx context.Context) error { return contentserver.Run(ctx, config) })
+	address, _, _ = testworld.Serve(server, &config.Started, func(ctx context.Context) error { return httpserver.Run(ctx, config) })
 	seen := map[string]bool{}
 	for _, number := range []int{1, server.lastPage() / 2, server.lastPage()} {
 		var body bytes.Buffer

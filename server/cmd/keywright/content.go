@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,8 +30,9 @@ import (
 	"github.com/keywright/keywright/server/content/sqlite"
 	"github.com/keywright/keywright/server/identity"
 	"github.com/keywright/keywright/server/internal/callers"
-	"github.com/keywright/keywright/server/internal/contentserver"
+	"github.com/keywright/keywright/server/internal/operate/login"
 	"github.com/keywright/keywright/server/internal/serve/httpserver"
+	"github.com/keywright/keywright/server/internal/serve/metrics"
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 
@@ -269,6 +272,7 @@ func (f *contentServeFlags) check(c *cobra.Command) error {
 	return nil
 }
 
+// serveContent serves content until the context ends, and then waits for the requests in flight.
 func (a *app) serveContent(c *cobra.Command, f *contentServeFlags) error {
 	if err := f.check(c); err != nil {
 		return err
@@ -277,45 +281,116 @@ func (a *app) serveContent(c *cobra.Command, f *contentServeFlags) error {
 	if err != nil {
 		return err
 	}
-	transport, err := host.Egress{AllowHTTP: f.dev, AllowPrivate: f.dev}.Transport()
+	config, users, err := a.contentConfig(c, f, logger)
 	if err != nil {
 		return err
 	}
-	defer transport.CloseIdleConnections()
+	m := metrics.New()
+	config.Observe = f.recorder(m, logger)
+	server := httpserver.Config{
+		Listen: f.listen, Admin: f.admin, Local: users == nil, Logger: logger, Operate: map[string]http.Handler{"GET /metrics": m.Handler()},
+		Ready: func() error { return contentReady(config.Store, users) },
+		Started: func(callers, operators string) {
+			callers += f.base
+			hints := a.hints()
+			hints.Line("callers: %s/articles", callers)
+			hints.Line("operators: %s/readyz", operators)
+			if f.demo && users == nil {
+				printContentCalls(hints, reachable(callers), reachable(operators))
+			}
+		},
+	}
+	if server.Handler, err = httpapi.New(config); err != nil {
+		return err
+	}
+	if operators.TokenFile != "" {
+		operators.Logger = logger
+		l, err := login.New(operators)
+		if err != nil {
+			return fmt.Errorf("the login of operators: %w", err)
+		}
+		server.Login = l.Guard
+	}
+	if server.TLS, err = f.secure(m, logger); err != nil {
+		return err
+	}
+	return httpserver.Run(c.Context(), server)
+}
+
+// contentConfig returns the configuration of the interface, with its store, until the command ends. users are its Callers, or nil if
+// everybody may call.
+func (a *app) contentConfig(c *cobra.Command, f *contentServeFlags, logger *slog.Logger) (config httpapi.Config, users *callers.Callers, err error) {
+	transport, err := host.Egress{AllowHTTP: f.dev, AllowPrivate: f.dev}.Transport()
+	if err != nil {
+		return config, nil, err
+	}
+	a.cleanup(func(context.Context) error {
+		transport.CloseIdleConnections()
+		return nil
+	})
 	if f.dev {
 		a.printErr("keywright: --dev: plain http and private addresses are allowed")
 	}
-	config := contentserver.Config{
-		Content: httpapi.Config{Base: f.base, Logger: logger}, Server: httpserver.Config{Listen: f.listen, Admin: f.admin, Logger: logger},
-		Login: operators, TLS: f.tls, AccessLog: f.accessLog,
+	config = httpapi.Config{Base: f.base, Logger: logger}
+	if users, err = f.callers(c.Context(), transport, logger); err != nil {
+		return config, nil, err
 	}
-	if config.Callers, err = f.callers(c.Context(), transport, logger); err != nil {
-		return err
+	if users != nil {
+		config.Callers = users
+		a.cleanup(func(context.Context) error { return users.Close() })
 	}
-	if config.Callers != nil {
-		a.cleanup(func(context.Context) error { return config.Callers.Close() })
-	}
-	if config.Content.Embeds, err = embed.New(embed.Config{Transport: transport, Logger: logger}); err != nil {
-		return err
+	if config.Embeds, err = embed.New(embed.Config{Transport: transport, Logger: logger}); err != nil {
+		return config, nil, err
 	}
 	if f.demo {
-		config.Content.Store, err = a.sampleStore(c.Context())
+		config.Store, err = a.sampleStore(c.Context())
 	} else {
-		config.Content.Store, err = f.db.open(a, c, openToRead)
+		config.Store, err = f.db.open(a, c, openToRead)
 	}
+	return config, users, err
+}
+
+// contentReady returns an error if requests cannot be served, because the store fails or callers cannot be authenticated.
+func contentReady(store content.Store, users *callers.Callers) error {
+	const readyTime = 5 * time.Second // limits the check for /readyz
+	ctx, cancel := context.WithTimeout(context.Background(), readyTime)
+	defer cancel()
+	if _, err := store.Articles(ctx, 0, 1); err != nil {
+		return fmt.Errorf("the store: %w", err)
+	}
+	if users != nil {
+		return users.Ready(ctx)
+	}
+	return nil
+}
+
+// secure returns the TLS configuration, or nil without a certificate. m shows when the certificate ends.
+func (f *contentServeFlags) secure(m *metrics.Registry, logger *slog.Logger) (*tls.Config, error) {
+	if f.tls == (httpserver.Files{}) {
+		return nil, nil
+	}
+	pair, err := httpserver.ReadPair(f.tls)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	config.Server.Started = func(callers, operators string) {
-		callers += f.base
-		hints := a.hints()
-		hints.Line("callers: %s/articles", callers)
-		hints.Line("operators: %s/readyz", operators)
-		if f.demo && config.Callers == nil {
-			printContentCalls(hints, reachable(callers), reachable(operators))
+	certificate := &httpserver.Certificate{Logger: logger}
+	certificate.Use(pair)
+	m.Certificate(certificate.NotAfter)
+	return certificate.Config(), nil
+}
+
+// recorder returns a function that counts and logs requests. The values of labels are from fixed lists.
+func (f *contentServeFlags) recorder(m *metrics.Registry, logger *slog.Logger) func(httpapi.Event) {
+	requests := m.Counter("content_requests_total", "Requests for content that were answered.", "operation", "status", "problem")
+	total := m.Seconds("content_request_seconds", "Time until an answer had been written.", "operation")
+	return func(e httpapi.Event) {
+		requests.WithLabelValues(e.Operation, strconv.Itoa(e.Status), e.Problem).Inc()
+		total.WithLabelValues(e.Operation).Observe(e.Total.Seconds())
+		if f.accessLog {
+			logger.LogAttrs(context.Background(), slog.LevelInfo, "request", slog.String("request_id", e.ID), slog.String("operation", e.Operation), slog.String("caller", e.Caller),
+				slog.Int("status", e.Status), slog.String("problem", e.Problem), slog.Float64("total_ms", float64(e.Total.Microseconds())/1000))
 		}
 	}
-	return contentserver.Run(c.Context(), config)
 }
 
 // callers returns the authentication of callers, or nil if callers need not authenticate.

@@ -23,7 +23,7 @@ func TestTheNamesOfTheServers(t *testing.T) {
 		{"problem", "server/gateway/*.go", `(?:kind: +|Status\w+: +)"([a-z]+-?[a-z-]*)"`, "docs/gateway.md", "## Errors", "## Operators", "(?m)^\\| `([a-z`, -]+)` \\|"},
 		{"metric", "server/internal/serve/daemon/*.go server/internal/serve/metrics/metrics.go", `(?m)(?:(?:Counter|Seconds|Histogram|Total|Gauges?|Pairs|Flag)\(|^\t\{)"([a-z_]+)"`, "docs/gateway.md", "", "", "`keywright_([a-z_]+)`"},
 		{"problem", "server/content/httpapi/*.go", `kind: +"([a-z]+-?[a-z-]*)"`, "docs/content.md", "### Errors", "## Who may ask", "(?m)^\\| `([a-z`, -]+)` \\|"},
-		{"metric", "server/internal/contentserver/*.go server/internal/serve/metrics/metrics.go", `(?:Counter|Seconds|Gauges?)\("([a-z_]+)"`, "docs/content.md", "", "", "`keywright_([a-z_]+)`"},
+		{"metric", "server/cmd/keywright/content.go server/internal/serve/metrics/metrics.go", `(?:Counter|Seconds|Gauges?)\("([a-z_]+)"`, "docs/content.md", "", "", "`keywright_([a-z_]+)`"},
 	} {
 		page := document(t, c.document)
 		if c.from != "" {
