@@ -125,7 +125,7 @@ var rules = []rule{
 	{packages: "server/internal/registry/artifact", others: []string{
 		"github.com/go-json-experiment/json", "github.com/opencontainers/go-digest", "github.com/opencontainers/image-spec",
 	}},
-	{packages: "server/internal/registry/signature", ours: []string{"server/internal/registry/artifact"}, others: []string{"aead.dev/minisign", "github.com/go-json-experiment/json", "golang.org/x/crypto"}},
+	{packages: "server/internal/registry/signature", ours: []string{"server/internal/registry/artifact"}, others: []string{"aead.dev/minisign", "github.com/go-json-experiment/json", "github.com/secure-systems-lab/go-securesystemslib"}},
 	{packages: "server/internal/registry/scaffold", ours: []string{"internal/pluginbuild", "sdk/assemblyscript", "sdk/c", "sdk/rust"}, others: []string{"golang.org/x/mod"}},
 	{packages: "server/internal/operate/explain", ours: []string{"abi", "host", "server/gateway", "server/internal/terminal", "server/internal/trial"}},
 	{packages: "server/internal/trial", ours: []string{"abi", "host", "host/view"}},

@@ -17,8 +17,7 @@ import (
 
 	"aead.dev/minisign"
 	"github.com/go-json-experiment/json"
-	"golang.org/x/crypto/nacl/secretbox"
-	"golang.org/x/crypto/scrypt"
+	"github.com/secure-systems-lab/go-securesystemslib/encrypted"
 
 	"github.com/keywright/keywright/server/internal/registry/artifact"
 )
@@ -235,8 +234,8 @@ func ecdsaPrivate(block *pem.Block, password func() (string, error)) (*ecdsa.Pri
 		if err != nil {
 			return nil, err
 		}
-		if der, err = decrypt(block.Bytes, secret); err != nil {
-			return nil, err
+		if der, err = encrypted.Decrypt(block.Bytes, []byte(secret)); err != nil { // such as for more work of scrypt than that of cosign
+			return nil, errors.New("cannot be decrypted: the password is wrong, or the file was changed, or is encrypted in another way than by cosign")
 		}
 	default:
 		return nil, errors.New("is PEM of another kind: PRIVATE KEY, or that of cosign, is wanted")
@@ -287,42 +286,4 @@ func (s *Signer) Sign(random io.Reader, manifest []byte, repository, comment str
 	sum := sha256.Sum256(payload)
 	signed, err := ecdsa.SignASN1(random, s.ecdsa, sum[:])
 	return Signature{Key: key, Signature: signed, Payload: payload}, err
-}
-
-// decrypt decrypts a private key as cosign keeps it: scrypt, and the secret box of NaCl.
-func decrypt(text []byte, password string) ([]byte, error) {
-	const maxWork = 256 << 20 // limits the memory of scrypt, 128 N r bytes. A key of cosign takes 64 MiB
-	var box struct {
-		KDF struct {
-			Name   string `json:"name"`
-			Params struct {
-				N int `json:"N"`
-				R int `json:"r"`
-				P int `json:"p"`
-			} `json:"params"`
-			Salt []byte `json:"salt"`
-		} `json:"kdf"`
-		Cipher struct {
-			Name  string `json:"name"`
-			Nonce []byte `json:"nonce"`
-		} `json:"cipher"`
-		Text []byte `json:"ciphertext"`
-	}
-	errForm := errors.New("is no key of cosign: it is encrypted in another way")
-	work := &box.KDF.Params
-	switch {
-	case json.Unmarshal(text, &box) != nil,
-		box.KDF.Name != "scrypt" || box.Cipher.Name != "nacl/secretbox" || len(box.Cipher.Nonce) != 24,
-		work.N <= 0 || work.R <= 0 || work.P <= 0 || work.P > 16 || work.R > 64 || work.N > maxWork/128/work.R:
-		return nil, errForm
-	}
-	derived, err := scrypt.Key([]byte(password), box.KDF.Salt, work.N, work.R, work.P, 32)
-	if err != nil {
-		return nil, errForm
-	}
-	plain, ok := secretbox.Open(nil, box.Text, (*[24]byte)(box.Cipher.Nonce), (*[32]byte)(derived))
-	if !ok {
-		return nil, errors.New("cannot be decrypted: the password is wrong, or the file was changed")
-	}
-	return plain, nil
 }

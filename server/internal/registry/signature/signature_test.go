@@ -1,6 +1,7 @@
 package signature
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -8,7 +9,6 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -16,8 +16,8 @@ import (
 	"testing"
 
 	"aead.dev/minisign"
+	"github.com/secure-systems-lab/go-securesystemslib/encrypted"
 	"golang.org/x/crypto/blake2b"
-	"golang.org/x/crypto/nacl/secretbox"
 	"golang.org/x/crypto/scrypt"
 
 	"github.com/keywright/keywright/internal/testworld"
@@ -158,14 +158,14 @@ func TestSignaturesOfSomethingElse(t *testing.T) {
 
 // Private keys are read as minisign and cosign write them, encrypted or not. An error names no part of them.
 func TestPrivateKeys(t *testing.T) {
-	encrypted := lightly(t, minisignFile(t), "correct horse")
+	minisigned := lightly(t, minisignFile(t), "correct horse")
 	block, _ := pem.Decode(ecdsaFile(t, elliptic.P256()))
-	box := sealed(t, block.Bytes, "correct horse", 1<<10)
+	box := sealed(t, block.Bytes, "correct horse", 1<<15)
 	for name, c := range map[string]struct {
 		text, password, want string
 	}{
-		"of minisign, encrypted":   {encrypted, "correct horse", ""},
-		"with a wrong password":    {encrypted, "battery", "the password is wrong"},
+		"of minisign, encrypted":   {minisigned, "correct horse", ""},
+		"with a wrong password":    {minisigned, "battery", "the password is wrong"},
 		"of cosign, encrypted":     {box, "correct horse", ""},
 		"of cosign, wrongly":       {box, "battery", "the password is wrong"},
 		"without a password":       {box, "", "no password"},
@@ -197,17 +197,11 @@ func TestPrivateKeys(t *testing.T) {
 	}
 }
 
-// sealed returns a private key as cosign keeps it. The work of scrypt is that of a small key; work is the number that the file states.
+// sealed returns a private key as cosign keeps it, which says that work is the work of scrypt.
 func sealed(t *testing.T, der []byte, password string, work int) string {
 	t.Helper()
-	salt, nonce := make([]byte, 32), [24]byte{1}
-	derived := testworld.Must(scrypt.Key([]byte(password), salt, 1<<10, 8, 1, 32))(t)
-	text, err := json.Marshal(map[string]any{
-		"kdf":        map[string]any{"name": "scrypt", "params": map[string]int{"N": work, "r": 8, "p": 1}, "salt": salt},
-		"cipher":     map[string]any{"name": "nacl/secretbox", "nonce": nonce[:]},
-		"ciphertext": secretbox.Seal(nil, der, &nonce, (*[32]byte)(derived)),
-	})
-	testworld.Check(t, err)
+	text := testworld.Must(encrypted.EncryptWithCustomKDFParameters(der, []byte(password), encrypted.Legacy))(t)
+	text = bytes.Replace(text, []byte(`"N":32768`), fmt.Appendf(nil, `"N":%d`, work), 1)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED SIGSTORE PRIVATE KEY", Bytes: text}))
 }
 
