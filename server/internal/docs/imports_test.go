@@ -144,7 +144,7 @@ var rules = []rule{
 	{packages: "server/internal/registry", ours: []string{"internal/files", "host", "internal/answers", "server/internal/registry/artifact", "server/internal/registry/signature"}, others: []string{
 		"github.com/go-json-experiment/json", "github.com/opencontainers/go-digest", "github.com/opencontainers/image-spec", "oras.land/oras-go/v2",
 	}},
-	{packages: "server/internal/registry/lock", ours: []string{"internal/files", "abi", "internal/contract", "host", "server/internal/registry/artifact", "server/internal/registry/signature"}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/mod"}},
+	{packages: "server/internal/registry/lock", ours: []string{"internal/files", "abi", "internal/contract", "host", "server/internal/registry/artifact", "server/internal/registry/signature"}, others: []string{"github.com/go-json-experiment/json", "github.com/gofrs/flock", "golang.org/x/mod"}},
 	{packages: "server/internal/registry/install", ours: []string{"abi", "internal/contract", "host", "plugins", "server/internal/registry/artifact", "server/internal/registry/lock", "server/internal/registry", "server/internal/registry/signature"}, others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "server/internal/serve/audit", others: []string{"github.com/gofrs/flock"}},
 	{packages: "server/internal/serve/httpserver", ours: []string{"internal/files"}},

@@ -17,6 +17,7 @@ require (
 	aead.dev/minisign v0.3.0 // indirect
 	github.com/MicahParks/jwkset v0.11.3 // indirect
 	github.com/andybalholm/brotli v1.3.0 // indirect
+	github.com/gofrs/flock v0.13.2 // indirect
 	github.com/hashicorp/go-secure-stdlib/httputil v0.1.0 // indirect
 	github.com/secure-systems-lab/go-securesystemslib v0.11.1 // indirect
 	go.yaml.in/yaml/v4 v4.0.0 // indirect

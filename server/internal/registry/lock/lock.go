@@ -11,11 +11,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/gofrs/flock"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/files"
@@ -188,7 +191,7 @@ func (l *Lock) Write(dir string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", Name, err)
 	}
-	defer unlock()
+	defer func() { _ = unlock() }()
 	if l.read != nil {
 		switch now, err := readText(dir); {
 		case err != nil:
@@ -202,6 +205,17 @@ func (l *Lock) Write(dir string) error {
 	}
 	l.read = new(b.String())
 	return nil
+}
+
+// lockDirectory waits until no other process has locked a directory, and locks it until unlock or its own end. Where there are no such
+// locks, as on Windows and on some file systems, two processes that write at the same moment are not noticed.
+func lockDirectory(dir string) (unlock func() error, err error) {
+	lock := flock.New(dir, flock.SetFlag(os.O_RDONLY))
+	err = lock.Lock()
+	if runtime.GOOS == "windows" || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.ENOLCK) {
+		err = nil
+	}
+	return lock.Close, err
 }
 
 // VendorDir is the name of the directory with what was fetched, in the directory of the file of connectors.
