@@ -257,11 +257,8 @@ func (h *Host) newPlan(c *Connector, d *dialer) *hostfn.Plan {
 		Log: c.log.line, Warn: c.log.warn, Events: &c.events,
 		GuestWarns: func(ctx context.Context, text string) { c.log.once(ctx, &c.log.guestWarned, Problem{Message: text}) },
 		Refused:    func(ctx context.Context, host, text string) { c.log.seldom(ctx, text, slog.String("endpoint", host)) },
-		Revealed:   h.hooks.Reveal, Explains: h.hooks.Explain != nil, RandomText: h.hooks.Random,
+		Revealed:   h.hooks.Reveal, Explains: h.hooks.Explain != nil, RandomText: h.hooks.Random, Keys: h.config.Keys,
 		Limits: limitsFor[hostfn.Limits](c.plugin.limits), ExchangeTime: limit,
-	}
-	if h.config.Keys != nil {
-		plan.Keys = keyStore{h.config.Keys}
 	}
 	return plan
 }

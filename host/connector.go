@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host/internal/connect"
-	"github.com/keywright/keywright/host/internal/discovery"
 	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/leakscan"
@@ -245,9 +244,6 @@ func (c *Connector) fail(stage Stage, err error) *Error {
 		stage = StageClosed
 	}
 	failed := &Error{Connector: c.config.Name, AuthType: c.auth.Type, Path: c.path, Stage: stage, Err: err}
-	if errors.As(err, new(*discovery.Error)) || errors.As(err, new(*hostfn.TokenError)) {
-		failed.Err = publicError{err}
-	}
 	if field, ok := errors.AsType[*hostfn.FieldError](err); ok {
 		failed.Field = field.Field
 	}

@@ -8,12 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/keywright/keywright/host/internal/discovery"
 	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/inputs"
 	"github.com/keywright/keywright/host/internal/run"
 	"github.com/keywright/keywright/host/internal/send"
+	"github.com/keywright/keywright/host/view"
 	"github.com/keywright/keywright/internal/printable"
 )
 
@@ -79,7 +79,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // RetryAfter of a wrapped [GrantError] or [TokenError] is the time to wait.
 func (e *Error) Retryable() bool {
 	var answer *TokenError
-	var metadata *discovery.Error
+	var metadata *DiscoveryError
 	var grant *GrantError
 	switch {
 	case e.Stage == StageResponse, errors.Is(e.Err, context.Canceled), errors.As(e.Err, new(*egress.AddressError)):
@@ -87,37 +87,16 @@ func (e *Error) Retryable() bool {
 	case errors.As(e.Err, &grant):
 		return grant.Condition == ConditionUncertain
 	case errors.As(e.Err, &answer):
-		return (*hostfn.TokenError)(answer).Passing()
+		return answer.Retryable()
 	case errors.As(e.Err, &metadata):
-		return metadata.Passing
+		return metadata.Retryable
 	}
 	return e.Stage == StageClosed || hostfn.IsPassing(e.Err) || errors.Is(e.Err, context.DeadlineExceeded)
 }
 
 // TokenError is the answer of a token endpoint that issued no token, RFC 6749 section 5.2. An [Error] of [StageToken]
-// wraps it; find it with [errors.As].
-type TokenError struct {
-	// Status is the HTTP status.
-	Status int
-	// Code is a registered error code such as invalid_client. It is "other" for any other code, and "" if there is no code.
-	Code string
-	// Problem says what is wrong with an answer that is no error, such as "without an access_token". It is "" if Status is 400 or more.
-	Problem string
-	// RetryAfter is the time in which requests with the same secrets, variables, user and configuration get this error
-	// without a request to the endpoint. It is the endpoint's Retry-After, RFC 9110 section 10.2.3, from one second to
-	// one hour. If the endpoint sent none, it is about one second at first, and twice as long after each further
-	// refusal, up to five minutes. 0 means that the next request asks the endpoint.
-	RetryAfter time.Duration
-	// Offset is the time that the endpoint's clock is ahead of the host's, in whole seconds, by its header Date. It is 0 if that
-	// is less than ten seconds, or not known.
-	Offset time.Duration
-	// Remembered reports whether the endpoint was not asked, because it has refused the same request before: Age ago,
-	// or longer ago if another node has asked it.
-	Remembered bool
-	Age        time.Duration
-}
-
-func (e *TokenError) Error() string { return (*hostfn.TokenError)(e).Error() }
+// wraps it; find it with [errors.As]. It has the status and the error code of the answer: go doc ./host/view.TokenError shows its fields.
+type TokenError = view.TokenError
 
 // Condition is the condition of a grant: of what a connector has from a user or an operator to get tokens with, such as a refresh token.
 type Condition string
@@ -186,46 +165,9 @@ func (e *GrantError) Error() string {
 func (e *GrantError) Unwrap() error { return e.Err }
 
 // DiscoveryError says why discover has no value: the metadata of an issuer (RFC 8414) cannot be read, is not that of the issuer,
-// or does not have the endpoint. An [Error] of [StageToken] wraps it; find it with [errors.As].
-type DiscoveryError struct {
-	// Issuer is the issuer identifier.
-	Issuer string
-	// RetryAfter is the time in which requests get this error without asking the issuer. It is about one second at first, and
-	// twice as long after each further failure, up to five minutes. 0 means that the next request asks the issuer, or that the
-	// metadata counts for some more minutes.
-	RetryAfter time.Duration
-
-	text string
-	err  error
-}
-
-func (e *DiscoveryError) Error() string { return e.text }
-
-func (e *DiscoveryError) Unwrap() error { return e.err }
-
-// publicError is an error with one of an internal package in it, for which [errors.As] finds the one of this package.
-type publicError struct{ error }
-
-func (p publicError) Unwrap() error { return p.error }
-
-// As implements the interface of [errors.As].
-func (p publicError) As(target any) bool {
-	var metadata *discovery.Error
-	var answer *hostfn.TokenError
-	switch target := target.(type) {
-	case **DiscoveryError:
-		if errors.As(p.error, &metadata) {
-			*target = &DiscoveryError{metadata.Issuer, metadata.RetryAfter, metadata.Error(), metadata}
-		}
-		return metadata != nil
-	case **TokenError:
-		if errors.As(p.error, &answer) {
-			*target = (*TokenError)(answer)
-		}
-		return answer != nil
-	}
-	return false
-}
+// or does not have the endpoint. An [Error] of [StageToken] wraps it; find it with [errors.As]. go doc
+// ./host/view.DiscoveryError shows its fields.
+type DiscoveryError = view.DiscoveryError
 
 // PluginFailure is the way in which a plugin failed. It is empty if it has not, or if something else has failed: a token
 // endpoint, a store of secrets, a template, or a configuration that the plugin itself reports as wrong.
@@ -308,9 +250,9 @@ var (
 	// ErrSecretNotFound is returned by [Secrets] for a name without a secret.
 	ErrSecretNotFound error = inputs.ErrSecretNotFound
 	// ErrKeyNotFound is returned by [Keys] for a name without a key.
-	ErrKeyNotFound = errors.New("the key is not found")
+	ErrKeyNotFound error = hostfn.ErrKeyNotFound
 	// ErrKeyRefused is returned by [Keys] for a key that may not be used, or not in this way.
-	ErrKeyRefused = errors.New("the key may not be used")
+	ErrKeyRefused error = hostfn.ErrKeyRefused
 	// ErrCredentialInResponse means that the API's answer contains the credential of its request.
 	ErrCredentialInResponse error = send.ErrCredential
 	// ErrAddressRefused means that the egress of the host or the connector does not allow the address.

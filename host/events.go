@@ -72,7 +72,7 @@ func (s spans) end(name string, e event.End) (end SpanEnd) {
 		e.Err = s.connector.failure(failure)
 	}
 	var failed *Error
-	var refusal *hostfn.TokenError
+	var refusal *TokenError
 	var stage Stage
 	var wait time.Duration
 	retryable := false
@@ -84,7 +84,7 @@ func (s spans) end(name string, e event.End) (end SpanEnd) {
 	case errors.As(e.Err, &failed):
 		end.Error, stage, retryable = errorType(e.Err), failed.Stage, failed.Retryable()
 	case name == event.Exchange && errors.As(e.Err, &refusal):
-		end.Error, retryable, wait = errorType(e.Err), refusal.Passing(), refusal.RetryAfter
+		end.Error, retryable, wait = errorType(e.Err), refusal.Retryable(), refusal.RetryAfter
 	default:
 		end.Error = errorType(e.Err)
 		retryable = hostfn.IsPassing(e.Err) || errors.Is(e.Err, context.DeadlineExceeded) && !errors.Is(e.Err, context.Canceled)
@@ -151,7 +151,7 @@ func errorType(err error) string {
 	switch {
 	case errors.As(err, &grant):
 		return "grant_" + strings.ReplaceAll(string(grant.Condition), " ", "_")
-	case errors.As(publicError{err}, &tokenErr) && tokenErr.Code != "" && tokenErr.Code != "other":
+	case errors.As(err, &tokenErr) && tokenErr.Code != "" && tokenErr.Code != "other":
 		return tokenErr.Code
 	case tokenErr != nil && tokenErr.Status >= http.StatusBadRequest:
 		return strconv.Itoa(tokenErr.Status)

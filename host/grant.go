@@ -59,10 +59,7 @@ type turn struct {
 // error returns an error of package lease as one of this package, and logs the loss of the grant. cause is nil if an earlier call lost it.
 func (t *turn) error(ctx context.Context, err, cause error) error {
 	c := t.connector
-	e := &GrantError{Connector: c.plan.Owner, Tenant: t.tenant, User: t.user, Condition: ConditionLost, renewal: c.plan.Renewal}
-	if cause != nil {
-		e.Err = publicError{cause}
-	}
+	e := &GrantError{Connector: c.plan.Owner, Tenant: t.tenant, User: t.user, Condition: ConditionLost, Err: cause, renewal: c.plan.Renewal}
 	var lost *lease.LostError
 	var uncertain *lease.UncertainError
 	level := contract.LevelError

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host/internal/event"
-	"github.com/keywright/keywright/host/internal/hostfn"
 )
 
 // An authorization response has one code of at most 4096 bytes. TestIssOfAConsent, and the tests of the plugin, show what else of it
@@ -55,7 +54,7 @@ func TestLimitTags(t *testing.T) {
 // The seconds of an attribute are whole, and no less than the time.
 func TestRetryAfterOfASpan(t *testing.T) {
 	for d, want := range map[time.Duration]int64{0: 0, 1: 1, 30 * time.Second: 30, 30*time.Second + 1: 31} {
-		all := spans{}.end(event.Exchange, event.End{Err: &hostfn.TokenError{RetryAfter: d}}).Attributes()
+		all := spans{}.end(event.Exchange, event.End{Err: &TokenError{RetryAfter: d}}).Attributes()
 		i := slices.IndexFunc(all, func(a slog.Attr) bool { return a.Key == "keywright.retry_after_seconds" })
 		if (i >= 0) != (want > 0) || i >= 0 && all[i].Value.Int64() != want {
 			t.Errorf("the attributes after %v are %v, want %d seconds", d, all, want)

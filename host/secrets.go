@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"crypto"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,8 +11,8 @@ import (
 
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/inputs"
-	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/template"
+	"github.com/keywright/keywright/host/view"
 	"github.com/keywright/keywright/internal/expr"
 	"github.com/keywright/keywright/internal/files"
 )
@@ -163,44 +162,11 @@ type Keys interface {
 	Sign(ctx context.Context, key Key, algorithm string, data []byte) (signature []byte, version int, err error)
 }
 
-// Key names a key of [Keys].
-type Key struct {
-	Name string
-	// Version is the version of the key. 0 is the newest one.
-	Version int
-}
+// Key names a key of [Keys] by its Name and its Version, where 0 is the newest one: go doc ./host/view.Key shows its fields.
+type Key = view.Key
 
-// KeyInfo describes a key of [Keys].
-type KeyInfo struct {
-	// Type is the store's name for the kind of key, such as ecdsa-p256, for errors.
-	Type string
-	// Version is the version that is described, from 1. It is 0 if the store has no versions.
-	Version int
-	// Public is the public half: an *rsa.PublicKey, an *ecdsa.PublicKey or an ed25519.PublicKey. It is nil for a key
-	// without a public half, which can only make HMACs.
-	Public crypto.PublicKey
-}
-
-// keyStore implements hostfn.Keys.
-type keyStore struct{ keys Keys }
-
-func (s keyStore) Describe(ctx context.Context, key seal.Key) (hostfn.KeyInfo, error) {
-	info, err := s.keys.Describe(ctx, Key(key))
-	return hostfn.KeyInfo(info), keyError(err)
-}
-
-func (s keyStore) Sign(ctx context.Context, key seal.Key, algorithm string, data []byte) (signature []byte, version int, err error) {
-	signature, version, err = s.keys.Sign(ctx, Key(key), algorithm, data)
-	return signature, version, keyError(err)
-}
-
-// keyError marks an error of a store of keys as passing, see [hostfn.Passing], unless a person has to fix it.
-func keyError(err error) error {
-	if err == nil || errors.Is(err, ErrKeyNotFound) || errors.Is(err, ErrKeyRefused) {
-		return err
-	}
-	return hostfn.Passing(err)
-}
+// KeyInfo describes a key of [Keys] by its Type, its Version and its Public half: go doc ./host/view.KeyInfo shows its fields.
+type KeyInfo = view.KeyInfo
 
 // Identities has tokens that say who the process is, such as that of the service account of a pod. Others issue them, for minutes or
 // hours, so that no secret has to be kept. A field of a configuration names one with identity('NAME', 'AUDIENCE'), where the

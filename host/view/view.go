@@ -1,4 +1,9 @@
-// Package view has what people may see of a call: steps of a plugin, exchanges with token endpoints, and answers. All are masked.
+// Package view has types of package host that its internal packages share. Package host has all but the first group under its own
+// names too.
+//
+//   - What people may see of a call, masked: steps of a plugin, exchanges with token endpoints, and answers.
+//   - Errors about token endpoints and the metadata of issuers.
+//   - Keys of a store of keys.
 package view
 
 import (

@@ -6,7 +6,6 @@ package discovery
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/keywright/keywright/host/internal/fairlru"
 	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/host/view"
 	"github.com/keywright/keywright/internal/answers"
 )
 
@@ -60,33 +60,6 @@ type Asker struct {
 	Changed func(ctx context.Context, issuer, text string, err error)
 }
 
-// Error says why the metadata of an issuer names no endpoint.
-type Error struct {
-	// Issuer is the issuer identifier.
-	Issuer string
-	// Problem says what is wrong.
-	Problem string
-	// Passing is set if the same may succeed later without a change.
-	Passing bool
-	// RetryAfter is the time in which the issuer is not asked again.
-	RetryAfter time.Duration
-	// Err is the cause, or nil.
-	Err error
-}
-
-func (e *Error) Error() string {
-	text := "the metadata of " + e.Issuer + ": " + e.Problem
-	if e.Err != nil {
-		text += ": " + e.Err.Error()
-	}
-	if e.RetryAfter > 0 {
-		text += fmt.Sprintf("; it is asked again in %v", (e.RetryAfter + time.Second - 1).Truncate(time.Second))
-	}
-	return text
-}
-
-func (e *Error) Unwrap() error { return e.Err }
-
 // Cache remembers documents. It is safe for concurrent use.
 type Cache struct {
 	clock  func() time.Time
@@ -103,7 +76,7 @@ type document struct {
 	readAt time.Time
 	// failure is the error of the last reading, if that failed, and failures is the number of failures in a row. Until waits has
 	// passed since failedAt, nobody asks again.
-	failure  *Error
+	failure  *view.DiscoveryError
 	failures int
 	failedAt time.Time
 	waits    time.Duration
@@ -115,7 +88,7 @@ type document struct {
 type reading struct {
 	done    chan struct{}
 	last    *metadata
-	failure *Error
+	failure *view.DiscoveryError
 }
 
 // New returns an empty cache. random is for the jitter of waits.
@@ -139,7 +112,7 @@ func (c *Cache) Known(key Key, member string) (endpoint string, ok bool) {
 // whether or not that caller goes away. The others wait for it. A document that is an hour old is read again, but the endpoint is returned
 // at once: if the issuer fails, its last document counts. After a failure, the issuer is asked again after a time that grows with each.
 //
-// An error is an *Error, or that of Asker.Go. It wraps the error of ctx if that has ended.
+// An error is a *view.DiscoveryError, or that of Asker.Go. It wraps the error of ctx if that has ended.
 func (c *Cache) Find(ctx context.Context, key Key, member string, a *Asker) (string, error) {
 	c.mu.Lock()
 	d, ok := c.documents.Get("", key)
@@ -166,7 +139,7 @@ func (c *Cache) Find(ctx context.Context, key Key, member string, a *Asker) (str
 	select {
 	case <-read.done:
 	case <-ctx.Done():
-		return "", &Error{Issuer: key.Issuer, Problem: "gave up waiting for it", Passing: true, Err: context.Cause(ctx)}
+		return "", &view.DiscoveryError{Issuer: key.Issuer, Problem: "gave up waiting for it", Retryable: true, Err: context.Cause(ctx)}
 	}
 	if read.failure != nil {
 		return "", read.failure
@@ -203,7 +176,7 @@ func (c *Cache) begin(ctx context.Context, key Key, d *document, a *Asker) (*rea
 		free, err := a.AcquireSlot(bounded)
 		if err != nil { // the issuer was not asked, so nothing is known of it
 			c.mu.Lock()
-			d.reading, read.failure = nil, &Error{Issuer: key.Issuer, Problem: "it was not read", Passing: true, Err: err}
+			d.reading, read.failure = nil, &view.DiscoveryError{Issuer: key.Issuer, Problem: "it was not read", Retryable: true, Err: err}
 			c.mu.Unlock()
 			close(read.done)
 			return
@@ -220,7 +193,7 @@ func (c *Cache) begin(ctx context.Context, key Key, d *document, a *Asker) (*rea
 }
 
 // end keeps the outcome of a reading, and reports what has changed.
-func (c *Cache) end(ctx context.Context, key Key, d *document, read *reading, a *Asker, found *metadata, failure *Error) {
+func (c *Cache) end(ctx context.Context, key Key, d *document, read *reading, a *Asker, found *metadata, failure *view.DiscoveryError) {
 	jitter, _ := tokencache.Jitter(c.random) // a wait without jitter is better than none
 	c.mu.Lock()
 	previous, failed := d.last, d.failure != nil

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host/internal/discovery"
+	"github.com/keywright/keywright/host/view"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -136,9 +137,9 @@ func TestStatuses(t *testing.T) {
 		if (endpoint != "") != next || next != (err == nil) {
 			t.Errorf("after %d: %q, %v", status, endpoint, err)
 		}
-		var failure *discovery.Error
-		if passing := status == 408 || status == 425 || status == 429 || status >= 500; errors.As(err, &failure) && failure.Passing != passing {
-			t.Errorf("%d is passing: %v", status, failure.Passing)
+		var failure *view.DiscoveryError
+		if retryable := status == 408 || status == 425 || status == 429 || status >= 500; errors.As(err, &failure) && failure.Retryable != retryable {
+			t.Errorf("%d is retryable: %v", status, failure.Retryable)
 		}
 	}
 }
@@ -345,8 +346,8 @@ func TestHangingIssuer(t *testing.T) {
 				w := newWorld(t, answer)
 				began := time.Now()
 				_, err := w.cache.Find(t.Context(), discovery.Key{Issuer: issuer}, "token_endpoint", w.asker)
-				var failure *discovery.Error
-				if took := time.Since(began); !errors.As(err, &failure) || !failure.Passing || !errors.Is(err, context.DeadlineExceeded) || took != time.Minute {
+				var failure *view.DiscoveryError
+				if took := time.Since(began); !errors.As(err, &failure) || !failure.Retryable || !errors.Is(err, context.DeadlineExceeded) || took != time.Minute {
 					t.Errorf("after %v the error is %v", took, err)
 				}
 			})

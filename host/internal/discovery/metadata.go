@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/host/view"
 	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/internal/urlcheck"
 	"github.com/keywright/keywright/internal/wellknown"
@@ -31,23 +32,23 @@ func (m *metadata) equal(n *metadata) bool {
 	return maps.Equal(m.endpoints, n.endpoints) && maps.Equal(m.problems, n.problems)
 }
 
-// endpoint returns the URL of a member, or an *Error.
+// endpoint returns the URL of a member, or a *view.DiscoveryError.
 func (m *metadata) endpoint(issuer, member string) (string, error) {
 	if endpoint := m.endpoints[member]; endpoint != "" {
 		return endpoint, nil
 	}
 	problem := cmp.Or(m.problems[member], "is missing: the server has no such endpoint, or does not say so: write the URL out")
-	return "", &Error{Issuer: issuer, Problem: member + " " + problem}
+	return "", &view.DiscoveryError{Issuer: issuer, Problem: member + " " + problem}
 }
 
 // read reads the metadata of an issuer: that of RFC 8414, and if there is none that of OpenID Connect.
-func (a *Asker) read(ctx context.Context, issuer string) (*metadata, *Error) {
+func (a *Asker) read(ctx context.Context, issuer string) (*metadata, *view.DiscoveryError) {
 	first, second := wellknown.Locations(issuer)
 	body, status, failure := a.get(ctx, issuer, first)
 	if failure == nil && wellknown.Absent(status) {
 		firstStatus := status
 		if body, status, failure = a.get(ctx, issuer, second); failure == nil && wellknown.Absent(status) {
-			return nil, &Error{Issuer: issuer, Problem: fmt.Sprintf("there is none: %s answered %d, and %s answered %d", first, firstStatus, second, status)}
+			return nil, &view.DiscoveryError{Issuer: issuer, Problem: fmt.Sprintf("there is none: %s answered %d, and %s answered %d", first, firstStatus, second, status)}
 		}
 		first = second
 	}
@@ -58,9 +59,9 @@ func (a *Asker) read(ctx context.Context, issuer string) (*metadata, *Error) {
 }
 
 // get returns the body of an answer with the status 200, and the status of one for which wellknown.Absent is true.
-func (a *Asker) get(ctx context.Context, issuer, location string) (body []byte, status int, failure *Error) {
-	failed := func(problem string, passing bool, err error) ([]byte, int, *Error) {
-		return nil, 0, &Error{Issuer: issuer, Problem: location + " " + problem, Passing: passing, Err: err}
+func (a *Asker) get(ctx context.Context, issuer, location string) (body []byte, status int, failure *view.DiscoveryError) {
+	failed := func(problem string, passing bool, err error) ([]byte, int, *view.DiscoveryError) {
+		return nil, 0, &view.DiscoveryError{Issuer: issuer, Problem: location + " " + problem, Retryable: passing, Err: err}
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, location, nil)
 	if err != nil {
@@ -103,9 +104,9 @@ func (a *Asker) cause(err error) error {
 }
 
 // parse checks a document and returns its endpoints (RFC 8414 section 3.3). The errors quote nothing of it.
-func (a *Asker) parse(issuer, location string, body []byte) (*metadata, *Error) {
-	failed := func(problem string) (*metadata, *Error) {
-		return nil, &Error{Issuer: issuer, Problem: location + " " + problem}
+func (a *Asker) parse(issuer, location string, body []byte) (*metadata, *view.DiscoveryError) {
+	failed := func(problem string) (*metadata, *view.DiscoveryError) {
+		return nil, &view.DiscoveryError{Issuer: issuer, Problem: location + " " + problem}
 	}
 	if !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) { // often a page for people
 		return failed("is no JSON object")
@@ -130,13 +131,13 @@ func (a *Asker) parse(issuer, location string, body []byte) (*metadata, *Error) 
 
 // aliases puts the endpoints for clients with a certificate in place of the others. Browsers go to the authorization endpoint,
 // and they have no certificate of the client.
-func (a *Asker) aliases(issuer, location string, found *metadata, value any) *Error {
+func (a *Asker) aliases(issuer, location string, found *metadata, value any) *view.DiscoveryError {
 	if value == nil {
 		return nil
 	}
 	members, isObject := value.(map[string]any)
 	if !isObject {
-		return &Error{Issuer: issuer, Problem: location + " has mtls_endpoint_aliases that are no object"}
+		return &view.DiscoveryError{Issuer: issuer, Problem: location + " has mtls_endpoint_aliases that are no object"}
 	}
 	for name, value := range members {
 		if name != "authorization_endpoint" && name != "end_session_endpoint" {

@@ -12,6 +12,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/template"
+	"github.com/keywright/keywright/host/view"
 	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/expr"
 	"github.com/keywright/keywright/internal/printable"
@@ -119,7 +120,7 @@ func (c *rendering) field(f *Field) (string, bool) {
 	case f.Text == nil:
 		return f.Default, f.Default != ""
 	case f.Text.Key() != nil:
-		v.Mask, v.Key = f.Text.Source(), (*seal.Key)(f.Text.Key())
+		v.Mask, v.Key = f.Text.Source(), (*view.Key)(f.Text.Key())
 		return c.seal(v), true
 	}
 	value, parts, literal := c.text(f)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/answer"
+	"github.com/keywright/keywright/host/view"
 	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/printable"
 	"github.com/keywright/keywright/internal/urlcheck"
@@ -157,14 +158,14 @@ func (c *Call) pushed(w *wire) (uri string) {
 		return requestURN
 	}
 	reply := &answer.Reply{}
-	refusal := c.exchange(outgoing, reply, func() *TokenError {
+	refusal := c.exchange(outgoing, reply, func() *view.TokenError {
 		if !reply.Success() {
-			return &TokenError{Status: reply.Status, Code: reply.Code()}
+			return &view.TokenError{Status: reply.Status, Code: reply.Code()}
 		}
 		value, _ := reply.JSON([]string{"request_uri"})
 		uri, _ = value.(string)
 		if problem := requestURIProblem(uri); problem != "" {
-			return &TokenError{Status: reply.Status, Code: reply.Code(), Problem: problem}
+			return &view.TokenError{Status: reply.Status, Code: reply.Code(), Problem: problem}
 		}
 		return nil
 	})

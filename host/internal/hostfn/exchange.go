@@ -24,6 +24,7 @@ import (
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/internal/tokencache"
 	"github.com/keywright/keywright/host/internal/tokens"
+	"github.com/keywright/keywright/host/view"
 	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/printable"
@@ -47,7 +48,7 @@ func (c *exchanging) Exchange(document []byte) []byte {
 	}
 	var found map[string]string
 	reply := &answer.Reply{List: c.plan.Answers}
-	tokenErr := c.exchange(outgoing, reply, func() *TokenError {
+	tokenErr := c.exchange(outgoing, reply, func() *view.TokenError {
 		found = reply.Find(request.Answers, answer.MaxSealed)
 		refusal := c.refusal(reply, c.missing(found, request.Answers))
 		c.settle(reply, refusal)
@@ -62,14 +63,14 @@ func (c *exchanging) Exchange(document []byte) []byte {
 }
 
 // refusal returns the error for an answer that is a refusal, or nil. missing is the name of a required answer that it lacks.
-func (c *exchanging) refusal(a *answer.Reply, missing string) *TokenError {
+func (c *exchanging) refusal(a *answer.Reply, missing string) *view.TokenError {
 	switch {
 	case a.Status >= http.StatusBadRequest:
-		return &TokenError{Status: a.Status, Code: a.Code()}
+		return &view.TokenError{Status: a.Status, Code: a.Code()}
 	case a.TooLong:
-		return &TokenError{Status: a.Status, Problem: fmt.Sprintf("with more than %d bytes", len(a.Body)-1)}
+		return &view.TokenError{Status: a.Status, Problem: fmt.Sprintf("with more than %d bytes", len(a.Body)-1)}
 	case missing != "":
-		return &TokenError{Status: a.Status, Code: a.Code(), Problem: "without " + missing}
+		return &view.TokenError{Status: a.Status, Code: a.Code(), Problem: "without " + missing}
 	}
 	return nil // a login with a form may answer with a redirect, which is not followed
 }
@@ -121,10 +122,10 @@ func (c *exchanging) renewIdentities() {
 // exchange sends a request to a token endpoint. It sets the answer and calls read, which returns an error if that is a refusal.
 // exchange returns that error. If the endpoint has refused the same request shortly before, it is not asked, and exchange
 // returns the error of that time. A refusal with a Problem ends the call.
-func (c *exchanging) exchange(outgoing *http.Request, a *answer.Reply, read func() *TokenError) (tokenErr *TokenError) {
+func (c *exchanging) exchange(outgoing *http.Request, a *answer.Reply, read func() *view.TokenError) (tokenErr *view.TokenError) {
 	question, previous, ok := c.plan.Tokens.Ask(c.ctx, c.plan.Owner, c.Used, c.Trace.AsksAnew(), c.question)
 	if !ok {
-		c.TokenError = &TokenError{Status: previous.Status, Code: previous.Code, Problem: previous.Problem, RetryAfter: previous.Wait, Offset: previous.Offset, Remembered: true, Age: previous.Age}
+		c.TokenError = &view.TokenError{Status: previous.Status, Code: previous.Code, Problem: previous.Problem, RetryAfter: previous.Wait, Offset: previous.Offset, Remembered: true, Age: previous.Age}
 		if previous.Problem != "" {
 			c.end(StageToken, c.TokenError)
 		}
@@ -309,14 +310,14 @@ func (c *exchanging) TokenRequest(document []byte) []byte {
 	var reply *contract.TokenReply
 	c.OtherType = false
 	a := &answer.Reply{List: tokenParts}
-	tokenErr := c.exchange(outgoing, a, func() (tokenErr *TokenError) {
+	tokenErr := c.exchange(outgoing, a, func() (tokenErr *view.TokenError) {
 		var problem error
 		reply, problem = a.Token(request.Extra)
 		switch {
 		case problem != nil:
-			return &TokenError{Status: a.Status, Problem: problem.Error()}
+			return &view.TokenError{Status: a.Status, Problem: problem.Error()}
 		case reply.AccessToken == "":
-			return &TokenError{Status: a.Status, Code: reply.Error}
+			return &view.TokenError{Status: a.Status, Code: reply.Error}
 		}
 		return nil
 	})
@@ -380,12 +381,12 @@ func (c *exchanging) question(number func(*tokencache.Handle) uint64) (key [32]b
 // recordRefusal records e, for all nodes that ask the same, if the endpoint would refuse the same request again, and sets its
 // RetryAfter. A temporary failure, such as of a server that is down, is no refusal unless it has a Retry-After: the next request tries
 // again. 429 is always one. It logs the first refusal of a period, with the endpoint's host, in which a secret may be.
-func (c *exchanging) recordRefusal(question *tokens.Question, e *TokenError, header http.Header, host string) {
+func (c *exchanging) recordRefusal(question *tokens.Question, e *view.TokenError, header http.Header, host string) {
 	offset, _ := answer.OffsetOf(header, c.plan.Clock())
 	e.Offset = time.Duration(offset) * time.Second
 	c.plan.ServerOffset(c.inputs.TenantID).Learn(e.Status, header, c.plan.Clock())
 	retryAfter := answer.RetryAfter(header, c.plan.Clock())
-	if retryAfter == 0 && e.Passing() && e.Status != http.StatusTooManyRequests {
+	if retryAfter == 0 && e.Retryable() && e.Status != http.StatusTooManyRequests {
 		return
 	}
 	refusal := tokencache.Refusal{Status: e.Status, Code: e.Code, Problem: e.Problem, Offset: e.Offset}

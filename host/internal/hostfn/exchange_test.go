@@ -14,6 +14,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/template"
+	"github.com/keywright/keywright/host/view"
 	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 )
@@ -46,7 +47,7 @@ func TestEndpointOfACall(t *testing.T) {
 	for reference, want := range map[string]string{"https://login.test/token": "https://login.test", "https://kw_secret.test/token": ""} {
 		c := callTo(t, planWithCache(&now))
 		c.urlReference = reference
-		c.exchange(posted(t, "https://login.test/token"), &answer.Reply{}, func() *TokenError { return nil })
+		c.exchange(posted(t, "https://login.test/token"), &answer.Reply{}, func() *view.TokenError { return nil })
 		if got := c.Endpoint; got != want {
 			t.Errorf("%s: %q, want %q", reference, got, want)
 		}
@@ -75,7 +76,7 @@ func TestTextOfATokenError(t *testing.T) {
 		2*time.Minute - 1:       asked + "2m0s",
 		1500 * time.Millisecond: asked + "2s",
 	} {
-		if got := (&TokenError{Status: 401, Code: "invalid_client", RetryAfter: after}).Error(); got != want {
+		if got := (&view.TokenError{Status: 401, Code: "invalid_client", RetryAfter: after}).Error(); got != want {
 			t.Errorf("%v: %q, want %q", after, got, want)
 		}
 	}

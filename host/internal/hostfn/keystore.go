@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/signing"
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/host/view"
 	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/jws"
 	"github.com/keywright/keywright/internal/printable"
@@ -28,7 +30,7 @@ type keyUse struct {
 	KeyRequests int
 	KeyTime     time.Duration
 	// versions has the version of each key that the call has used or shown, so that all its signatures are of one version.
-	versions map[seal.Key]int
+	versions map[view.Key]int
 	// pause calls what waits for the store. It is nil for a call outside of a sandbox.
 	pause func(wait func())
 }
@@ -40,16 +42,16 @@ func (c *keyUse) Waits() bool { return c.mode == Detached && c.plan.AsksKeys }
 func (c *keyUse) PauseWith(pause func(wait func())) { c.pause = pause }
 
 // storedKey returns the key that a field names with get_key, or nil. An Inline call ends with a Restart, because it may not wait.
-func (c *keyUse) storedKey(f *Field) *seal.Key {
+func (c *keyUse) storedKey(f *Field) *view.Key {
 	if f.Text == nil || f.Text.Key() == nil {
 		return nil
 	}
 	c.detach(Restart{Keys: true})
-	return (*seal.Key)(f.Text.Key())
+	return (*view.Key)(f.Text.Key())
 }
 
 // storeSigns returns a signature of the store of keys, or an HMAC. If the call is explained, it asks nothing and returns zeros.
-func (c *keyUse) storeSigns(field string, key seal.Key, algorithm string, data []byte) []byte {
+func (c *keyUse) storeSigns(field string, key view.Key, algorithm string, data []byte) []byte {
 	if len(data) > maxStoreData {
 		c.endField(StageSign, field, "%w", errTooMuch)
 	}
@@ -57,13 +59,13 @@ func (c *keyUse) storeSigns(field string, key seal.Key, algorithm string, data [
 		return make([]byte, explainedSize)
 	}
 	c.useKey()
-	var info KeyInfo
+	var info view.KeyInfo
 	if !isMAC(algorithm) {
 		info = c.describe(field, key, algorithm)
 	}
 	var signature []byte
 	var version int
-	c.ask(field, key, func(ctx context.Context, pinnedKey seal.Key) (_ int, err error) {
+	c.ask(field, key, func(ctx context.Context, pinnedKey view.Key) (_ int, err error) {
 		signature, version, err = c.plan.Keys.Sign(ctx, pinnedKey, algorithm, data)
 		return version, err
 	})
@@ -76,7 +78,7 @@ func (c *keyUse) storeSigns(field string, key seal.Key, algorithm string, data [
 
 // checkSignature ends the call unless a signature of the store of keys is one of data. Nobody but the store can verify an HMAC.
 // So an HMAC has to have the right length, and must not be a part of the data: that could be a secret, and be sent to the API.
-func (c *keyUse) checkSignature(field string, key seal.Key, algorithm string, public crypto.PublicKey, data, signature []byte) {
+func (c *keyUse) checkSignature(field string, key view.Key, algorithm string, public crypto.PublicKey, data, signature []byte) {
 	size := signing.SignatureSize(algorithm, public)
 	switch {
 	case len(signature) != size:
@@ -100,8 +102,8 @@ func (c *keyUse) useKey() {
 }
 
 // describe returns the description of a key. It ends the call unless the algorithm fits the key.
-func (c *keyUse) describe(field string, key seal.Key, algorithm string) (info KeyInfo) {
-	c.ask(field, key, func(ctx context.Context, pinnedKey seal.Key) (version int, err error) {
+func (c *keyUse) describe(field string, key view.Key, algorithm string) (info view.KeyInfo) {
+	c.ask(field, key, func(ctx context.Context, pinnedKey view.Key) (version int, err error) {
 		info, err = c.plan.Keys.Describe(ctx, pinnedKey)
 		return 0, err
 	})
@@ -121,16 +123,19 @@ func (c *keyUse) describe(field string, key seal.Key, algorithm string) (info Ke
 
 // ask calls a method of the store of keys with the version of the key that this call uses. f returns the version that the
 // store has used, or 0.
-func (c *keyUse) ask(field string, key seal.Key, f func(ctx context.Context, pinnedKey seal.Key) (version int, err error)) {
+func (c *keyUse) ask(field string, key view.Key, f func(ctx context.Context, pinnedKey view.Key) (version int, err error)) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.plan.ExchangeTime)
 	defer cancel()
-	pinnedKey := seal.Key{Name: key.Name, Version: cmp.Or(c.versions[key], key.Version)}
+	pinnedKey := view.Key{Name: key.Name, Version: cmp.Or(c.versions[key], key.Version)}
 	var version int
 	var err error
 	wait := func() {
 		spanCtx, span := c.plan.Events.Start(ctx, event.Span{Name: event.Key, Field: field})
 		began := c.plan.Clock()
 		version, err = f(spanCtx, pinnedKey)
+		if err != nil && !errors.Is(err, ErrKeyNotFound) && !errors.Is(err, ErrKeyRefused) {
+			err = Passing(err)
+		}
 		c.KeyTime += c.plan.Clock().Sub(began)
 		span.End(event.End{Err: err})
 	}
@@ -153,15 +158,15 @@ func (c *keyUse) ask(field string, key seal.Key, f func(ctx context.Context, pin
 	}
 }
 
-func (c *keyUse) useVersion(key seal.Key, version int) {
+func (c *keyUse) useVersion(key view.Key, version int) {
 	if c.versions == nil {
-		c.versions = map[seal.Key]int{}
+		c.versions = map[view.Key]int{}
 	}
 	c.versions[key] = version
 }
 
 // keyName returns a key for errors.
-func keyName(key seal.Key) string {
+func keyName(key view.Key) string {
 	if key.Version != 0 {
 		return fmt.Sprintf("%q, version %d", key.Name, key.Version)
 	}
@@ -169,7 +174,7 @@ func keyName(key seal.Key) string {
 }
 
 // storeJWK returns the public half of a key of the store of keys as a JWK. The call's signatures are of the same version.
-func (c *keyUse) storeJWK(field string, key seal.Key, algorithm string) string {
+func (c *keyUse) storeJWK(field string, key view.Key, algorithm string) string {
 	if isMAC(algorithm) {
 		c.endField(StageSign, field, "%w", &signing.KeyError{Algorithm: algorithm, Problem: "is a shared secret, which has no public half"})
 	}
@@ -196,7 +201,7 @@ func (c *keyUse) explainedPublic(f *Field, form string) string {
 
 // storeMAC returns an HMAC of the store of keys over data with its sealed values put in, and a value for what is made from
 // the data. The values count towards maxStoreData as they do elsewhere, and the body with its length.
-func (c *keyUse) storeMAC(algorithm string, key seal.Key, data string) ([]byte, seal.Value) {
+func (c *keyUse) storeMAC(algorithm string, key view.Key, data string) ([]byte, seal.Value) {
 	c.detach(Restart{Keys: true})
 	if signing.SignatureSize(algorithm, nil) == 0 || !isMAC(algorithm) {
 		c.end(StageSign, signing.ErrMACAlgorithm)
@@ -207,9 +212,9 @@ func (c *keyUse) storeMAC(algorithm string, key seal.Key, data string) ([]byte, 
 }
 
 // fieldOf returns the name of the field that names a key of the store of keys.
-func (c *keyUse) fieldOf(key seal.Key) string {
+func (c *keyUse) fieldOf(key view.Key) string {
 	for _, name := range slices.Sorted(maps.Keys(c.plan.Fields)) {
-		if f := c.plan.Fields[name]; f.Text != nil && f.Text.Key() != nil && seal.Key(*f.Text.Key()) == key {
+		if f := c.plan.Fields[name]; f.Text != nil && f.Text.Key() != nil && view.Key(*f.Text.Key()) == key {
 			return name
 		}
 	}

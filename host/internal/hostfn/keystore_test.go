@@ -8,16 +8,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/signing"
+	"github.com/keywright/keywright/host/view"
 )
 
 // storeOfHMACs is a store of keys that returns the same HMAC for all data, and counts the signatures.
 type storeOfHMACs struct{ signed int }
 
-func (s *storeOfHMACs) Describe(context.Context, seal.Key) (KeyInfo, error) { return KeyInfo{}, nil }
+func (s *storeOfHMACs) Describe(context.Context, view.Key) (view.KeyInfo, error) {
+	return view.KeyInfo{}, nil
+}
 
-func (s *storeOfHMACs) Sign(context.Context, seal.Key, string, []byte) ([]byte, int, error) {
+func (s *storeOfHMACs) Sign(context.Context, view.Key, string, []byte) ([]byte, int, error) {
 	s.signed++
 	return []byte("thirty-two bytes of a signature."), 1, nil
 }
@@ -33,7 +35,7 @@ func TestLimitOfDataForTheStore(t *testing.T) {
 		for _, mode := range []Mode{Detached, Explaining} {
 			store := &storeOfHMACs{}
 			c := withStore(store, mode)
-			err := c.try(func() { c.storeSigns("key", seal.Key{Name: "k"}, "HS256", make([]byte, n)) })
+			err := c.try(func() { c.storeSigns("key", view.Key{Name: "k"}, "HS256", make([]byte, n)) })
 			if fits != (err == nil) || err != nil && !errors.Is(err, errTooMuch) || (store.signed > 0) != (fits && mode == Detached) {
 				t.Errorf("%d bytes in mode %d: %v after %d signatures", n, mode, err, store.signed)
 			}
@@ -47,7 +49,7 @@ func TestStoreMAC_threats_105(t *testing.T) {
 	for algorithm, fits := range map[string]bool{"HS256": true, "HS999": false, "EdDSA": false, "ES256": false, "RS256": false, "none": false, "": false} {
 		store := &storeOfHMACs{}
 		c := withStore(store, Detached)
-		err := c.try(func() { c.storeMAC(algorithm, seal.Key{Name: "k"}, "data") })
+		err := c.try(func() { c.storeMAC(algorithm, view.Key{Name: "k"}, "data") })
 		if fits != (err == nil) || err != nil && !errors.Is(err, signing.ErrMACAlgorithm) || (store.signed > 0) != fits {
 			t.Errorf("%q: %v after %d signatures", algorithm, err, store.signed)
 		}

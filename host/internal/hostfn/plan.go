@@ -8,7 +8,7 @@ package hostfn
 
 import (
 	"context"
-	"crypto"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -24,6 +24,7 @@ import (
 	"github.com/keywright/keywright/host/internal/template"
 	"github.com/keywright/keywright/host/internal/tokencache"
 	"github.com/keywright/keywright/host/internal/tokens"
+	"github.com/keywright/keywright/host/view"
 	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/expr"
@@ -318,17 +319,14 @@ type Turn interface {
 	End(ctx context.Context)
 }
 
-// Keys is the store of keys of a host, see host.Keys. An error that may pass is marked with Passing.
+// Keys has the methods of host.Keys.
 type Keys interface {
-	// Describe returns what is known about a key.
-	Describe(ctx context.Context, key seal.Key) (KeyInfo, error)
-	// Sign returns a signature, or an HMAC, and the version of the key that made it.
-	Sign(ctx context.Context, key seal.Key, algorithm string, data []byte) (signature []byte, version int, err error)
+	Describe(ctx context.Context, key view.Key) (view.KeyInfo, error)
+	Sign(ctx context.Context, key view.Key, algorithm string, data []byte) (signature []byte, version int, err error)
 }
 
-// KeyInfo describes a key of a store. It has the fields of host.KeyInfo.
-type KeyInfo struct {
-	Type    string
-	Version int
-	Public  crypto.PublicKey
-}
+// The errors of Keys that a person has to fix, see host.ErrKeyNotFound. Any other one may pass.
+var (
+	ErrKeyNotFound = errors.New("the key is not found")
+	ErrKeyRefused  = errors.New("the key may not be used")
+)

@@ -15,7 +15,6 @@ import (
 	"github.com/keywright/keywright/host/view"
 	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/printable"
-	"github.com/keywright/keywright/internal/wellknown"
 )
 
 // report has the log lines and the steps of a call.
@@ -142,7 +141,7 @@ type exchangeLog struct {
 	// ExchangeTime is the time that token endpoints took.
 	ExchangeTime time.Duration
 	// TokenError is the last answer of a token endpoint if that was an error, and nil otherwise.
-	TokenError *TokenError
+	TokenError *view.TokenError
 	// OtherType is set if the type of the last token from a token endpoint was not bearer (RFC 6749 section 7.1).
 	OtherType bool
 }
@@ -186,43 +185,6 @@ func (e *FieldError) Unwrap() error { return e.Err }
 func FieldErrorf(field, format string, args ...any) error {
 	return &FieldError{Field: field, Err: fmt.Errorf(format, args...)}
 }
-
-// TokenError is an answer of a token endpoint without a token (RFC 6749 section 5.2). Its fields are those of host.TokenError.
-type TokenError struct {
-	Status     int
-	Code       string
-	Problem    string
-	RetryAfter time.Duration
-	Offset     time.Duration
-	Remembered bool
-	Age        time.Duration
-}
-
-func (e *TokenError) Error() string {
-	text := fmt.Sprintf("the token endpoint answered %d", e.Status)
-	if e.Problem != "" {
-		text += " " + e.Problem
-	}
-	switch e.Code {
-	case "":
-	case "other":
-		text += " (an error code that is not registered)"
-	default:
-		text += fmt.Sprintf(" (%s)", e.Code)
-	}
-	if e.RetryAfter > 0 {
-		text += fmt.Sprintf("; it is asked again in %v", (e.RetryAfter + time.Second - 1).Truncate(time.Second))
-	}
-	return text
-}
-
-// Passing reports whether the answer is a failure of the endpoint, or asks for another try. Then the same request may succeed later.
-func (e *TokenError) Passing() bool {
-	return wellknown.Again(e.Status) || slices.Contains(retryCodes, e.Code)
-}
-
-// retryCodes holds the error codes that ask for another try: RFC 8628 section 3.5, RFC 9449 section 8, RFC 6749 section 4.1.2.1.
-var retryCodes = []string{"authorization_pending", "slow_down", "use_dpop_nonce", "server_error", "temporarily_unavailable"}
 
 // passing is a temporary error: the same call may succeed later, with nothing changed.
 type passing struct{ error }

@@ -15,6 +15,7 @@ import (
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/signing"
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/host/view"
 	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/jws"
 )
@@ -177,7 +178,7 @@ type signingKey struct {
 	field string
 	// text is the key. It is empty if stored is not nil: then the key is in the store of keys.
 	text      string
-	storedKey *seal.Key
+	storedKey *view.Key
 	algorithm string
 }
 
@@ -298,7 +299,7 @@ func (c *keyUse) CheckKey(f *Field) *Failure {
 		if f.Kind == abi.KindKey {
 			algorithm = c.algorithm(f)
 		}
-		c.describe(f.Name, seal.Key(*f.Text.Key()), algorithm)
+		c.describe(f.Name, view.Key(*f.Text.Key()), algorithm)
 	})
 }
 

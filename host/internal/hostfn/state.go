@@ -17,6 +17,7 @@ import (
 	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/host/view"
 	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/printable"
 )
@@ -188,7 +189,7 @@ func (c *grantUse) unsettled(err error, a *answer.Reply) {
 }
 
 // settle settles the turn by an answer. refusal is its error, or nil.
-func (c *grantUse) settle(a *answer.Reply, refusal *TokenError) {
+func (c *grantUse) settle(a *answer.Reply, refusal *view.TokenError) {
 	if c.fate != inFlight {
 		return
 	}
@@ -213,11 +214,11 @@ func (c *grantUse) settle(a *answer.Reply, refusal *TokenError) {
 		c.turn.NotRedeemed(c.ctx)
 	default:
 		c.fate = doubtful
-		if a.Status < http.StatusBadRequest && (!complete || code != "" && !slices.Contains(retryCodes, code)) {
+		if a.Status < http.StatusBadRequest && (!complete || code != "" && !(&view.TokenError{Code: code}).Retryable()) {
 			c.fate = unkept
 		}
 		if refusal == nil { // a redirect, or a state that cannot be kept
-			refusal = &TokenError{Status: a.Status, Problem: "without a state that can be kept"}
+			refusal = &view.TokenError{Status: a.Status, Problem: "without a state that can be kept"}
 		}
 		c.endGrant(a.Header, refusal)
 	}

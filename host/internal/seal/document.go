@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/host/view"
 	"github.com/keywright/keywright/internal/contract"
 )
 
@@ -24,14 +25,14 @@ type pieceDocument struct {
 
 type valueDocument struct {
 	// Text may be any bytes.
-	Text     []byte   `json:"text,omitempty"`
-	Sinks    []string `json:"sinks,omitempty"`
-	Derived  []string `json:"derived,omitempty"`
-	Mask     string   `json:"mask,omitempty"`
-	Size     int      `json:"size,omitempty"`
-	Raw      bool     `json:"raw,omitempty"`
-	Encoding string   `json:"encoding,omitempty"`
-	Key      *Key     `json:"key,omitempty"`
+	Text     []byte    `json:"text,omitempty"`
+	Sinks    []string  `json:"sinks,omitempty"`
+	Derived  []string  `json:"derived,omitempty"`
+	Mask     string    `json:"mask,omitempty"`
+	Size     int       `json:"size,omitempty"`
+	Raw      bool      `json:"raw,omitempty"`
+	Encoding string    `json:"encoding,omitempty"`
+	Key      *view.Key `json:"key,omitempty"`
 }
 
 // listedToken is the name of the sink Listed alone.

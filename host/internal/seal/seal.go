@@ -16,6 +16,7 @@ import (
 	"unsafe"
 
 	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/host/view"
 	"github.com/keywright/keywright/internal/contract"
 )
 
@@ -125,16 +126,9 @@ type Value struct {
 	// Stream is set for a value that is not secret, but large: the body of a request. Text is empty then, and the only sink is Digest.
 	Stream Stream
 	// Key is set for a key that stays in a store of keys. Text is empty then, and there is no sink but Sign.
-	Key *Key
+	Key *view.Key
 	// From holds the cache entries that the value came from. A 401 drops them.
 	From *Origins
-}
-
-// Key names a key of a store of keys.
-type Key struct {
-	Name string
-	// Version is the version of the key. 0 is the newest one.
-	Version int
 }
 
 // A Stream returns a new reader of a text, which is read when it is needed.

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/keywright/keywright/host/internal/seal"
+	"github.com/keywright/keywright/host/view"
 	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/testworld"
 )
@@ -81,7 +82,7 @@ func TestPiecesInAStore(t *testing.T) {
 			Encoding: rapid.SampledFrom([]string{"", "base64"}).Draw(t, "encoding"),
 		}
 		if rapid.Bool().Draw(t, "key") {
-			v.Key = &seal.Key{Name: "k", Version: rapid.IntRange(0, 9).Draw(t, "version")}
+			v.Key = &view.Key{Name: "k", Version: rapid.IntRange(0, 9).Draw(t, "version")}
 		}
 		return seal.Piece{Sealed: true, Value: v}
 	})
