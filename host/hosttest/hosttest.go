@@ -2,11 +2,9 @@ package hosttest
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
-	randv2 "math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +16,7 @@ import (
 	"github.com/keywright/keywright/host/internal/sandbox"
 	"github.com/keywright/keywright/host/internal/testhook"
 	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/internal/lockedreader"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/plugins"
 )
@@ -68,6 +67,8 @@ type Harness struct {
 }
 
 func newHarness(tb TB, name string, plugin host.Plugin, builtIn bool) *Harness {
+	random := &lockedreader.Reader{}
+	random.Seed(name)
 	h := &Harness{
 		tb: tb, builtIn: builtIn, clock: testworld.NewClock(time.Date(2026, time.January, 2, 3, 4, 5, 0, time.UTC)),
 		secrets: map[string]string{}, endpoints: map[string]*[]Answer{}, api: []Answer{JSON(200, `{}`)},
@@ -76,7 +77,7 @@ func newHarness(tb TB, name string, plugin host.Plugin, builtIn bool) *Harness {
 	h.config = host.Config{
 		Secrets: secrets{h}, Identities: secrets{h}, Variables: map[string]string{},
 		BuiltIns: []host.Plugin{}, Plugins: []host.Plugin{plugin}, // the plugin may be a built-in one
-		Clock: h.Now, Random: &locked{reader: randv2.NewChaCha8(sha256.Sum256([]byte(name)))},
+		Clock: h.Now, Random: random,
 		Logger: slog.New(&logger{harness: h}), Base: testworld.Answer(h.tokenEndpoint), Observe: h.observe,
 	}
 	tb.Cleanup(h.finish)
@@ -365,7 +366,7 @@ func init() {
 
 // trial returns what package conform does with a harness. In each request, guests get the same random bytes.
 func (h *Harness) trial() testworld.Trial {
-	random, secrets := h.config.Random.(*locked), 0
+	random, secrets := h.config.Random.(*lockedreader.Reader), 0
 	h.random = func(bytes int64) string { return strings.Repeat("5a", int(bytes)) }
 	return testworld.Trial{
 		HideSecret: func(name, value string) {
@@ -374,12 +375,8 @@ func (h *Harness) trial() testworld.Trial {
 			h.evidence.secret(fmt.Sprintf("secret %q", name), lines[len(lines)/2])
 			secrets = len(h.evidence.needles)
 		},
-		Begin: func(connection string) { h.set(func() { h.connection = connection }) },
-		Reseed: func(seed string) {
-			random.mu.Lock()
-			defer random.mu.Unlock()
-			random.reader = randv2.NewChaCha8(sha256.Sum256([]byte(seed)))
-		},
+		Begin:   func(connection string) { h.set(func() { h.connection = connection }) },
+		Reseed:  random.Seed,
 		Dropped: func(err error) bool { return errors.Is(err, hostfn.ErrDropped) },
 		End: func() []string {
 			h.mu.Lock()

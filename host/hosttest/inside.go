@@ -14,7 +14,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"testing/iotest"
 
 	"github.com/keywright/keywright/host"
@@ -41,17 +40,6 @@ func (s secrets) Hosts(string, string) []string { return s.harness.config.UserTo
 // Identity implements host.Identities.
 func (s secrets) Identity(ctx context.Context, r host.IdentityRequest) (string, error) {
 	return s.Secret(ctx, r.Name)
-}
-
-type locked struct {
-	mu     sync.Mutex
-	reader io.Reader
-}
-
-func (l *locked) Read(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.reader.Read(p)
 }
 
 type logger struct {

@@ -14,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/tetratelabs/wazero"
@@ -24,6 +23,7 @@ import (
 
 	"github.com/keywright/keywright/internal/admission"
 	"github.com/keywright/keywright/internal/contract"
+	"github.com/keywright/keywright/internal/lockedreader"
 )
 
 // Guest runs exports of the contract against a contract.Env. A *Module does, and a native plugin of package hosttest.
@@ -172,19 +172,7 @@ func moduleConfig(clock func() time.Time, random io.Reader) wazero.ModuleConfig 
 		}, sys.ClockResolution(time.Microsecond)).
 		WithNanotime(func() int64 { return clock().UnixNano() }, sys.ClockResolution(time.Microsecond)).
 		WithNanosleep(func(int64) {}).
-		WithRandSource(&locked{reader: random})
-}
-
-// locked is a reader that is safe for concurrent use.
-type locked struct {
-	mu     sync.Mutex
-	reader io.Reader
-}
-
-func (l *locked) Read(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.reader.Read(p)
+		WithRandSource(lockedreader.New(random))
 }
 
 // slots is a semaphore that bounds the number of guests that run at once. A guest that holds a slot has sent an element.

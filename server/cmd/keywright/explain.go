@@ -2,19 +2,17 @@ package main
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
 	"github.com/keywright/keywright/host"
+	"github.com/keywright/keywright/internal/lockedreader"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/internal/operate/difference"
 	"github.com/keywright/keywright/server/internal/operate/explain"
@@ -175,8 +173,8 @@ func writeMembers(b *strings.Builder, s terminal.Style, members []difference.Mem
 // requests explains the requests of the connectors of a file, by permalink. An explanation is a list of lines. Those of one file do
 // not depend on others in it, and the time is the same for all.
 func (a *app) requests(c *cobra.Command, f *requestFlags, now time.Time, args []string) (*connectors.Set, map[string][]string, error) {
-	random := &seeded{}
-	random.seed("") // for the host itself
+	random := &lockedreader.Reader{}
+	random.Seed("") // for the host itself
 	set, err := a.load(c, &f.configFlags, func(o *connectors.Options) {
 		o.Conceal = true
 		o.Host.Clock, o.Host.Random = func() time.Time { return now }, random
@@ -193,7 +191,7 @@ func (a *app) requests(c *cobra.Command, f *requestFlags, now time.Time, args []
 			}
 			path = args[1]
 		}
-		random.seed(permalink)
+		random.Seed(permalink)
 		var doc *explain.Document
 		_, request, err := a.outgoing(c, f, set, true, []string{permalink, path})
 		if err == nil {
@@ -218,22 +216,4 @@ func changedLines(oldLines, newLines []string) (lines []string) {
 		}
 	}
 	return lines
-}
-
-// seeded is a source of random bytes that are the same after each seed, so that they are no difference.
-type seeded struct {
-	mu     sync.Mutex
-	random *rand.ChaCha8
-}
-
-func (r *seeded) seed(text string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.random = rand.NewChaCha8(sha256.Sum256([]byte(text)))
-}
-
-func (r *seeded) Read(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.random.Read(p)
 }
