@@ -64,8 +64,7 @@ type Host struct {
 // A full disk or a damaged file in CodeCache is not an error: New then compiles all plugins without it and logs a warning.
 func New(ctx context.Context, c Config) (*Host, error) {
 	h, err := tryHost(ctx, c)
-	var refusedErr *sandbox.RefusedError
-	if c.CodeCache == "" || !errors.As(err, &refusedErr) || !refusedErr.Compiler {
+	if c.CodeCache == "" || !errors.Is(err, sandbox.ErrCompiler) {
 		return h, err
 	}
 	dir := c.CodeCache

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/keywright/keywright/host/internal/sandbox"
+	"github.com/keywright/keywright/internal/admission"
 	"github.com/keywright/keywright/internal/contract"
 )
 
@@ -93,7 +94,7 @@ func TestRefusedModules(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRuntime(t, limits(nil))
 			_, err := r.Load(context.Background(), assemble(t, c.wat))
-			var refused *sandbox.RefusedError
+			var refused *admission.RefusedError
 			if !errors.As(err, &refused) {
 				t.Fatalf("not refused: %v", err)
 			}
@@ -101,7 +102,7 @@ func TestRefusedModules(t *testing.T) {
 				t.Fatalf("%d reasons, want %d: %v", len(refused.Reasons), len(c.reasons), err)
 			}
 			for i, want := range c.reasons {
-				if !strings.Contains(refused.Reasons[i], want) {
+				if !strings.Contains(refused.Reasons[i].String(), want) {
 					t.Errorf("reason %q, want one with %q", refused.Reasons[i], want)
 				}
 			}
@@ -117,7 +118,7 @@ func TestOtherBytes(t *testing.T) {
 		"cut short": {"\x00asm\x01\x00\x00\x00\x02\x7f", "in the middle"},
 		"too large": {strings.Repeat("x", 101), "101 bytes, and 100 are allowed"},
 	} {
-		var refused *sandbox.RefusedError
+		var refused *admission.RefusedError
 		if _, err := r.Load(context.Background(), []byte(c.wasm)); !errors.As(err, &refused) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: err = %v", name, err)
 		}
@@ -170,7 +171,7 @@ const (
 func TestBombs(t *testing.T) {
 	r := newRuntime(t, limits(nil))
 	for name, wasm := range bombs {
-		var refused *sandbox.RefusedError
+		var refused *admission.RefusedError
 		if _, err := r.Load(context.Background(), []byte(wasm)); !errors.As(err, &refused) {
 			t.Errorf("billions of %s: error %v", name, err)
 		}
@@ -201,7 +202,7 @@ func FuzzLoad(f *testing.F) {
 	f.Fuzz(func(t *testing.T, wasm []byte) {
 		r := newRuntime(t, limits(func(l *sandbox.Limits) { l.ModuleBytes = 8 << 10 }))
 		_, err := r.Load(context.Background(), wasm)
-		var refused *sandbox.RefusedError
+		var refused *admission.RefusedError
 		if err != nil && (!errors.As(err, &refused) || len(refused.Reasons) == 0) {
 			t.Errorf("error %v", err)
 		}

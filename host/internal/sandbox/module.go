@@ -3,7 +3,6 @@ package sandbox
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,23 +39,16 @@ type Module struct {
 }
 
 // Load checks a module against the contract and limits, compiles it, and finds out whether its instances can be
-// reused. If the module is refused, the error is a *RefusedError with all reasons. Load does not keep wasm. The limit of
+// reused. If the module is refused, the error is an *admission.RefusedError, or ErrCompiler. Load does not keep wasm. The limit of
 // guests that run at the same time is that of the runtime.
 func (r *Runtime) Load(ctx context.Context, wasm []byte, limits Limits) (*Module, error) {
 	admitted, err := admission.Admit(wasm, admission.Limits{ModuleBytes: limits.ModuleBytes, MemoryBytes: limits.MemoryBytes, Fuel: limits.Fuel})
-	switch refusal, ok := errors.AsType[*admission.RefusedError](err); {
-	case ok:
-		reasons := make([]string, len(refusal.Reasons))
-		for i, reason := range refusal.Reasons {
-			reasons[i] = reason.String()
-		}
-		return nil, &RefusedError{Reasons: reasons}
-	case err != nil:
+	if err != nil {
 		return nil, err
 	}
 	compiled, err := r.compile(ctx, admitted.Wasm)
 	if err != nil {
-		return nil, &RefusedError{Reasons: []string{"it cannot be compiled: " + cut(err.Error())}, Compiler: true}
+		return nil, fmt.Errorf("%w: %s", ErrCompiler, cut(err.Error()))
 	}
 	var first []string
 	if admitted.Start != "" {

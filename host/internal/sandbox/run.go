@@ -273,17 +273,8 @@ func stopped(cause error, where string) *Error {
 	return &Error{Kind: ErrTime, Detail: where, cause: cause}
 }
 
-// RefusedError is the error of Load for a module that is not loaded.
-type RefusedError struct {
-	// Reasons has everything that is wrong, with what to do about it.
-	Reasons []string
-	// Compiler is set if the compiler failed, perhaps because of its cache.
-	Compiler bool
-}
-
-func (e *RefusedError) Error() string {
-	return "the module is refused: " + strings.Join(e.Reasons, "; ")
-}
+// ErrCompiler is the error of Load if the compiler failed, perhaps because of its cache.
+var ErrCompiler = errors.New("the module is refused: it cannot be compiled")
 
 // explain returns an *Error for an error of wazero. Of wazero's text, it uses only that of the innermost error, because
 // the rest is a stack trace with names that the guest chose.
