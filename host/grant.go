@@ -199,7 +199,7 @@ func (c *Connector) Connection(ctx context.Context) (Connection, error) {
 	if err != nil {
 		return Connection{}, c.stateFailure("the connection cannot be read", err)
 	}
-	condition := conditions[found.Standing]
+	condition := Condition(found.Standing)
 	if condition == ConditionUncertain && c.config.NeverResend {
 		condition = ConditionLost
 	}

@@ -93,18 +93,13 @@ type Connection struct {
 	Age time.Duration
 }
 
-// conditions has the conditions of grants, by their standing in the store.
-var conditions = map[lease.Standing]Condition{
-	lease.None: ConditionNotConnected, lease.Good: ConditionConnected, lease.Uncertain: ConditionUncertain, lease.Lost: ConditionLost, lease.Refused: ConditionRefused,
-}
-
 // Grants returns the numbers of grants in the store by their condition. None of them is [ConditionNotConnected]. An error is that of the
 // store, or of ctx, and the numbers are those of what was read before.
 func (s *State) Grants(ctx context.Context) (map[Condition]int, error) {
 	found, err := s.node.Standings(ctx)
 	all := map[Condition]int{}
 	for standing, n := range found {
-		all[conditions[standing]] = n
+		all[Condition(standing)] = n
 	}
 	return all, err
 }

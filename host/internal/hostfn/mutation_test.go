@@ -88,12 +88,12 @@ func TestAnAddressRepeatsACredentialOfThePath_threats_88(t *testing.T) {
 // The user's token is a secret like those of the secret store: texts that people read do not have it (threats.md 97).
 func TestUserTokenSecrecy_threats_97(t *testing.T) {
 	for token, want := range map[string][]string{"": {"secret-of-store"}, "token-of-user": {"secret-of-store", "token-of-user"}} {
-		in := &Inputs{Secrets: []string{"secret-of-store"}, User: template.User{Token: token}}
+		in := &Inputs{Secrets: []string{"secret-of-store"}, Subject: Subject{User: template.User{Token: token}}}
 		if got := in.secrets(); !slices.Equal(got, want) {
 			t.Errorf("with the token %q: %q", token, got)
 		}
 	}
-	in := &Inputs{Secrets: []string{"secret-of-store"}, User: template.User{Token: "token-of-user"}}
+	in := &Inputs{Secrets: []string{"secret-of-store"}, Subject: Subject{User: template.User{Token: "token-of-user"}}}
 	c := New(context.Background(), &Plan{Random: rand.Reader}, in, Inline)
 	if got := c.Scrub("secret-of-store token-of-user"); got != "<sealed> <sealed>" {
 		t.Errorf("the text is %q", got)
@@ -103,7 +103,7 @@ func TestUserTokenSecrecy_threats_97(t *testing.T) {
 // The credentials of a request are the secrets of its fields and the user's token, also if a template has encoded them. A secret
 // that no field names is none, although it occurs in another.
 func TestSecretsInAMutation(t *testing.T) {
-	in := &Inputs{Secrets: []string{"alice:wonderland", "bob:builder"}, User: template.User{Token: "carol:christmas"}}
+	in := &Inputs{Secrets: []string{"alice:wonderland", "bob:builder"}, Subject: Subject{User: template.User{Token: "carol:christmas"}}}
 	plan := &Plan{Random: rand.Reader, Limits: Limits{Mutations: 1}, SecretSinks: map[string]seal.Sinks{"a": seal.All}}
 	plan.Names.Secrets = []string{"a", "b"}
 	c := New(context.Background(), plan, in, Inline)

@@ -8,6 +8,7 @@ package hostfn
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -191,6 +192,25 @@ func (p *Plan) ServerOffset(tenant string) *answer.Offset {
 	return &p.Offset
 }
 
+// Subject has the fields of the user that the templates name.
+type Subject struct {
+	User     template.User
+	TenantID string
+	// TokenExpires is the time at which User.Token expires. If it is the zero time, the time is not known.
+	TokenExpires time.Time
+	// Grant is the name of the user's grant if the auth type has consent.
+	Grant string
+}
+
+// Key returns a Subject that is equal for users with the same fields. It has a hash of the token: thousands may be kept.
+func (s Subject) Key() Subject {
+	if s.TokenExpires = (time.Time{}); s.User.Token != "" {
+		sum := sha256.Sum256([]byte(s.User.Token))
+		s.User.Token = string(sum[:])
+	}
+	return s
+}
+
 // Inputs holds the values for one request that the templates name. They are read before the guest runs. So a call sees
 // each value in one state, and no guest occupies a sandbox while a secret store answers.
 type Inputs struct {
@@ -201,12 +221,7 @@ type Inputs struct {
 	// Identities holds the tokens of Plan.Names.Identities, in the same order.
 	Identities []string
 	Variables  map[string]string
-	User       template.User
-	TenantID   string
-	// TokenExpires is the time at which User.Token expires. If it is the zero time, the time is not known.
-	TokenExpires time.Time
-	// Grant is the name of the user's grant if the auth type has consent.
-	Grant string
+	Subject
 	// Request is nil if there is no request.
 	Request *http.Request
 	// Code is set in a run of connect, and nil otherwise.

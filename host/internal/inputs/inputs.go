@@ -3,7 +3,6 @@ package inputs
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -44,22 +43,21 @@ type Reader struct {
 
 // Inputs returns the inputs of a call: the values that the connector's templates name, and the request, or nil. values are those of
 // Read, or of ReadSecrets for a call that needs no endpoint.
-func (r *Reader) Inputs(values []string, s Subject, request *http.Request) *hostfn.Inputs {
+func (r *Reader) Inputs(values []string, s hostfn.Subject, request *http.Request) *hostfn.Inputs {
 	all := slices.Clone(values) // another variable, so that values stays on the stack of each request
 	secrets := len(r.Plan.Names.Secrets)
 	discovered := min(secrets+len(r.Plan.Names.Discovered), len(all))
 	identities := min(discovered+len(r.Plan.Names.Identities), len(all))
 	return &hostfn.Inputs{
 		Secrets: all[:secrets:secrets], Discovered: all[secrets:discovered:discovered], Identities: all[discovered:identities:identities],
-		Variables: WithOwned(r.Variables, r.Plan.Names.Variables, all[identities:], s.TenantID), User: s.User, TenantID: s.TenantID,
-		TokenExpires: s.TokenExpires, Grant: s.Grant, Request: request,
+		Variables: WithOwned(r.Variables, r.Plan.Names.Variables, all[identities:], s.TenantID), Subject: s, Request: request,
 	}
 }
 
 // Subject returns the fields of the context's user that the templates name.
-func (r *Reader) Subject(ctx context.Context) (s Subject) {
+func (r *Reader) Subject(ctx context.Context) (s hostfn.Subject) {
 	if !r.Plan.Personal() {
-		return Subject{}
+		return hostfn.Subject{}
 	}
 	u, _ := UserFrom(ctx)
 	if r.Plan.Names.Tenant {
@@ -100,7 +98,7 @@ func (r *Reader) ReadSecrets(ctx context.Context, values []string) ([]string, *h
 
 // Read appends the value of each secret, of each endpoint that the connector's templates discover, of each identity, and of each variable of
 // the tenant, to values. It takes no longer for the endpoints than an exchange. It adds to stats.
-func (r *Reader) Read(ctx context.Context, s *Subject, values []string, stats *event.Attempt) ([]string, *hostfn.Failure) {
+func (r *Reader) Read(ctx context.Context, s *hostfn.Subject, values []string, stats *event.Attempt) ([]string, *hostfn.Failure) {
 	values, failure := r.ReadSecrets(ctx, values)
 	if failure == nil && len(r.Plan.Names.Discovered) > 0 {
 		values, failure = r.discover(ctx, s, values, stats)
@@ -223,7 +221,7 @@ func (r *Reader) ReadAll(ctx context.Context, request *http.Request, stats *even
 }
 
 // discover appends to values, which are those of the secrets, the value of each call of discover in the connector's templates.
-func (r *Reader) discover(ctx context.Context, s *Subject, values []string, stats *event.Attempt) ([]string, *hostfn.Failure) {
+func (r *Reader) discover(ctx context.Context, s *hostfn.Subject, values []string, stats *event.Attempt) ([]string, *hostfn.Failure) {
 	var in *hostfn.Inputs
 	if r.Plan.ClientOf != nil {
 		in = r.Inputs(values, *s, nil)
@@ -355,25 +353,6 @@ func WithUser(ctx context.Context, u User) context.Context {
 func UserFrom(ctx context.Context) (User, bool) {
 	u, ok := ctx.Value(userKey{}).(User)
 	return u, ok
-}
-
-// Subject has the fields of the user that a connector's templates name.
-type Subject struct {
-	User     template.User
-	TenantID string
-	// TokenExpires is the time at which User.Token expires.
-	TokenExpires time.Time
-	// Grant is the name of the user's grant if the auth type has consent.
-	Grant string
-}
-
-// Key returns a Subject that is equal for users with the same fields. It has a hash of the token: thousands may be kept.
-func (s Subject) Key() Subject {
-	if s.TokenExpires = (time.Time{}); s.User.Token != "" {
-		sum := sha256.Sum256([]byte(s.User.Token))
-		s.User.Token = string(sum[:])
-	}
-	return s
 }
 
 // Secrets is a store of secrets, see host.Secrets.

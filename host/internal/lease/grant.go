@@ -115,16 +115,16 @@ func (n *Node) replace(ctx context.Context, key Key, token []byte) (previous []b
 	}
 }
 
-// Standing says whether the token of a grant may be sent.
-type Standing byte
+// Standing says whether the token of a grant may be sent. It is the text of a host.Condition.
+type Standing string
 
 // The standings.
 const (
-	None      Standing = iota // there is no grant
-	Good                      // the token may be sent
-	Uncertain                 // nobody knows whether the token was redeemed; it may be sent again
-	Lost                      // the token may have been redeemed without an answer, and is not sent again
-	Refused                   // the server refused the token
+	None      Standing = "not connected" // there is no grant
+	Good      Standing = "connected"     // the token may be sent
+	Uncertain Standing = "uncertain"     // nobody knows whether the token was redeemed; it may be sent again
+	Lost      Standing = "lost"          // the token may have been redeemed without an answer, and is not sent again
+	Refused   Standing = "refused"       // the server refused the token
 )
 
 // Condition is the condition of a grant.

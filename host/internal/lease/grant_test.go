@@ -61,7 +61,7 @@ func TestConsent(t *testing.T) {
 		now = now.Add(time.Minute)
 		later, _ := other.Look(ctx, grantKey)
 		if err != nil || got.Standing != want || want != lease.None && later.Age-got.Age != time.Minute {
-			t.Errorf("the condition is %+v, and %+v a minute later, %v: want %d", got, later, err, want)
+			t.Errorf("the condition is %+v, and %+v a minute later, %v: want %s", got, later, err, want)
 		}
 		now = now.Add(-time.Minute)
 	}

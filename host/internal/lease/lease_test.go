@@ -74,7 +74,7 @@ func refuses(t *testing.T, node *lease.Node, key lease.Key, seed string, want er
 func stands(t *testing.T, node *lease.Node, key lease.Key, want lease.Standing) {
 	t.Helper()
 	if c, err := node.Look(t.Context(), key); err != nil || c.Standing != want {
-		t.Errorf("the condition is %+v, %v, want %d", c, err, want)
+		t.Errorf("the condition is %+v, %v, want %s", c, err, want)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/keywright/keywright/host/internal/fairlru"
 	"github.com/keywright/keywright/host/internal/hostfn"
-	"github.com/keywright/keywright/host/internal/inputs"
 	"github.com/keywright/keywright/host/internal/leakscan"
 	"github.com/keywright/keywright/host/internal/tokencache"
 	"github.com/keywright/keywright/host/internal/tokens"
@@ -48,14 +47,14 @@ func NewReuse(mutationBytes, scannerBytes int) *Reuse {
 }
 
 // mutation returns the kept mutation of a subject, or nil.
-func (r *Reuse) mutation(rn *Runner, s *inputs.Subject) *cachedMutation {
+func (r *Reuse) mutation(rn *Runner, s *hostfn.Subject) *cachedMutation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m, _ := r.mutations.Get(rn.Plan.Owner, mutationKey{rn.Plan.Plan, s.Key()})
 	return m
 }
 
-func (r *Reuse) keep(m *cachedMutation, s inputs.Subject, size int) {
+func (r *Reuse) keep(m *cachedMutation, s hostfn.Subject, size int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m.outcome.reusable = true
@@ -97,11 +96,11 @@ type mutationKey struct {
 	// plan identifies the connector, since no two connectors share a plan.
 	plan *hostfn.Plan
 	// subject is the result of Subject.Key.
-	subject inputs.Subject
+	subject hostfn.Subject
 }
 
 // lookup returns the outcome of an earlier call with the same inputs whose cache entries are all there, or nil.
-func (rn *Runner) lookup(values []string, subject *inputs.Subject) *Outcome {
+func (rn *Runner) lookup(values []string, subject *hostfn.Subject) *Outcome {
 	var earlier *cachedMutation
 	if rn.Plan.Personal() {
 		earlier = rn.Reuse.mutation(rn, subject)
@@ -123,7 +122,7 @@ func (rn *Runner) lookup(values []string, subject *inputs.Subject) *Outcome {
 }
 
 // store keeps the outcome of a call for later requests, if it is not too large and the same inputs would have the same outcome.
-func (rn *Runner) store(values []string, subject inputs.Subject, call *hostfn.Call, out *Outcome) {
+func (rn *Runner) store(values []string, subject hostfn.Subject, call *hostfn.Call, out *Outcome) {
 	if out.Err != nil || !rn.reuses() { // what a mutation may not hold is checked when the plugin runs
 		return
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
-	"github.com/keywright/keywright/host/internal/inputs"
 	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/host/internal/request"
 	"github.com/keywright/keywright/host/internal/tokencache"
@@ -252,7 +251,7 @@ func (rn *Runner) slotOwners(ctx context.Context) []string {
 
 // refreshAhead begins to replace an entry that the outcome's mutation contains, if it is time and no other call has begun. It does not
 // wait. An entry is not replaced if the user's token ends no later: the next one would end with that, too.
-func (rn *Runner) refreshAhead(ctx context.Context, out *Outcome, values []string, subject *inputs.Subject) {
+func (rn *Runner) refreshAhead(ctx context.Context, out *Outcome, values []string, subject *hostfn.Subject) {
 	for _, old := range out.Entries {
 		remaining, ending := rn.Tokens.Ending(old, rn.RefreshAhead)
 		switch {
