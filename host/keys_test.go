@@ -179,10 +179,10 @@ func TestThumbprintOfACertificate(t *testing.T) {
 		"one":               {text, ""},
 		"with its key":      {"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n" + text, ""},
 		"on one line":       {strings.ReplaceAll(text, "\n", `\n`), ""},
-		"no certificate":    {"hunter2hunter2", "is no certificate in PEM"},
-		"damaged":           {strings.Replace(text, "MII", "MIJ", 1), "is damaged"},
+		"no certificate":    {"hunter2hunter2", "has no certificate in PEM"},
+		"damaged":           {strings.Replace(text, "MII", "MIJ", 1), "certificate 1 in it cannot be parsed"},
 		"none at all":       {"", "is not set"},
-		"not the right PEM": {"-----BEGIN X-----\nAAAA\n-----END X-----", "is no certificate in PEM"},
+		"not the right PEM": {"-----BEGIN X-----\nAAAA\n-----END X-----", "has no certificate in PEM"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, chain := "", ""

@@ -149,7 +149,7 @@ func TestCertificateAndAudienceOfTheAssertion(t *testing.T) {
 				t.Errorf("the header is %v, the claims are %v", header, claims)
 			}
 		}
-		for want, text := range map[string]string{"certificate is no certificate in PEM": "a certificate"} {
+		for want, text := range map[string]string{"certificate has no certificate in PEM": "a certificate"} {
 			plugintest.Refuses(t, h, assertionConfig("certificate", text), get(), host.StageSign, want)
 		}
 	})

@@ -2,12 +2,9 @@ package connect
 
 import (
 	"crypto/fips140"
-	"crypto/x509"
-	"errors"
 	"slices"
 	"strings"
 
-	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/signing"
 	"github.com/keywright/keywright/host/internal/template"
 	"github.com/keywright/keywright/internal/problem"
@@ -121,33 +118,9 @@ func (k *checker) pem(path, text string) *template.Template {
 		return nil
 	}
 	if literal, ok := compiled.Literal(); ok && (path == "tls.certificate" || path == "tls.ca") {
-		if _, err := ParseCertificates(path, literal); err != nil {
-			k.Wrong(path, "%v", errors.Unwrap(err))
+		if _, err := signing.Certificates(literal); err != nil {
+			k.Wrong(path, "%v", err)
 		}
 	}
 	return compiled
-}
-
-// ParseCertificates returns the certificates in a PEM text, at least one. Blocks of other kinds are ignored, such as a key in
-// the same file. The error names the member of the connector that has the text, and nothing of the text.
-func ParseCertificates(path, text string) (all []*x509.Certificate, err error) {
-	blocks, problem := signing.PEM(text)
-	if problem != "" {
-		return nil, hostfn.FieldErrorf(path, "%s", problem)
-	}
-	for _, block := range blocks {
-		if block.Type != "CERTIFICATE" {
-			continue
-		}
-		one, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, hostfn.FieldErrorf(path, "certificate %d in it cannot be parsed: copy the whole file again", len(all)+1)
-		}
-		all = append(all, one)
-	}
-	if len(all) > 0 {
-		return all, nil
-	}
-	return nil, hostfn.FieldErrorf(path, "has no certificate in PEM, which begins with -----BEGIN CERTIFICATE-----: "+
-		"take it from a secret, as in {{ get_secret('client_certificate') }}")
 }

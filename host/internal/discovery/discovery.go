@@ -49,8 +49,6 @@ type Asker struct {
 	Mutual bool
 	// HTTP reports whether an endpoint may be of plain http.
 	HTTP func(*url.URL) bool
-	// Failure returns an error of Client with a text that may be shown.
-	Failure func(error) error
 	// AcquireSlot waits for the right to send requests, and returns a function that ends it.
 	AcquireSlot func(context.Context) (free func(), err error)
 	// Go runs a task on a goroutine of its own, or returns why it does not.

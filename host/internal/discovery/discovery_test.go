@@ -44,7 +44,6 @@ func newWorld(t *testing.T, answer testworld.Answer) *world {
 		AcquireSlot: func(context.Context) (func(), error) { return func() {}, nil },
 		Client:      &http.Client{Transport: w.server, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 		Time:        time.Minute, Bytes: 64 << 10,
-		Failure: func(err error) error { return err },
 		Go: func(task func()) error {
 			w.tasks.Go(task)
 			return nil

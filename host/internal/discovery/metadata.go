@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 
+	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/view"
 	"github.com/keywright/keywright/internal/answers"
@@ -71,7 +71,7 @@ func (a *Asker) get(ctx context.Context, issuer, location string) (body []byte, 
 	r.Header.Set("User-Agent", a.UserAgent)
 	response, err := answers.Final(a.Client.Do(r))
 	if err != nil {
-		return failed("cannot be reached", true, a.cause(err))
+		return failed("cannot be reached", true, egress.ClientFailure(a.Client.Transport, err))
 	}
 	defer response.Body.Close()
 	status = response.StatusCode
@@ -88,19 +88,11 @@ func (a *Asker) get(ctx context.Context, issuer, location string) (body []byte, 
 	case errors.Is(err, answers.ErrCoding):
 		return failed("cannot be read", false, err)
 	case err != nil:
-		return failed("broke off", true, a.cause(err))
+		return failed("broke off", true, egress.ClientFailure(a.Client.Transport, err))
 	case len(body) > a.Bytes:
 		return failed(fmt.Sprintf("has more than %d bytes", a.Bytes), false, nil)
 	}
 	return body, status, nil
-}
-
-// cause returns an error of the client without the URL.
-func (a *Asker) cause(err error) error {
-	if u, ok := errors.AsType[*url.Error](err); ok {
-		err = u.Err
-	}
-	return a.Failure(err)
 }
 
 // parse checks a document and returns its endpoints (RFC 8414 section 3.3). The errors quote nothing of it.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -19,6 +20,18 @@ import (
 
 // ErrCertificate is found in the result of [Failure] if the certificate of a server could not be verified.
 var ErrCertificate = errors.New("the certificate of the server cannot be verified")
+
+// ClientFailure returns an error of a client, or of its transport, without the URL, which may have a secret. For an *http.Transport,
+// its text is that of [Failure].
+func ClientFailure(transport http.RoundTripper, err error) error {
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err
+	}
+	if _, plain := transport.(*http.Transport); plain {
+		return Failure(err)
+	}
+	return err
+}
 
 // Failure returns an error of net/http with a text that may be shown. The original texts quote status lines and headers
 // of the server, which has just received a credential and may send it back. So only errors of the connection keep their

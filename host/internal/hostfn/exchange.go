@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -199,7 +198,7 @@ func (c *exchanging) send(client *http.Client, r *http.Request, a *answer.Reply)
 	}
 	response, err := answers.Final(client.Do(r))
 	if err != nil {
-		return Passing(fmt.Errorf("the token endpoint cannot be reached: %w", c.transportError(client, err)))
+		return Passing(fmt.Errorf("the token endpoint cannot be reached: %w", c.ScrubError(egress.ClientFailure(client.Transport, err))))
 	}
 	defer response.Body.Close()
 	limit := c.plan.Limits.TokenBytes
@@ -209,24 +208,12 @@ func (c *exchanging) send(client *http.Client, r *http.Request, a *answer.Reply)
 	case errors.Is(err, answers.ErrCoding):
 		return fmt.Errorf("the token endpoint answered %d: %w", response.StatusCode, err)
 	case err != nil:
-		return Passing(fmt.Errorf("the token endpoint's answer broke off: %w", c.transportError(client, err)))
+		return Passing(fmt.Errorf("the token endpoint's answer broke off: %w", c.ScrubError(egress.ClientFailure(client.Transport, err))))
 	}
 	if a.TooLong = len(a.Body) > limit; a.TooLong && !a.Success() {
 		return fmt.Errorf("the token endpoint answered %d with more than %d bytes", response.StatusCode, limit)
 	}
 	return nil
-}
-
-// transportError returns an error of the HTTP client without the URL, which may contain a secret. For an *http.Transport,
-// it also removes text that the endpoint sent. It scrubs the rest.
-func (c *exchanging) transportError(client *http.Client, err error) error {
-	if u, ok := errors.AsType[*url.Error](err); ok {
-		err = u.Err
-	}
-	if _, plain := client.Transport.(*http.Transport); plain {
-		err = egress.Failure(err)
-	}
-	return c.ScrubError(err)
 }
 
 // checkIDToken ends a run of connect if the answer of an exchange has an ID token without the nonce of the authorization

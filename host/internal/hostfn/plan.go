@@ -46,6 +46,8 @@ const (
 	maxChallenge     = 1 << 10      // length of a sealed answer of an API
 	maxCodeParameter = 64           // length of the name of the parameter that has the code
 	maxForm          = 64 << 10     // length of a form that BodyForm returns
+	maxChain         = 64 << 10     // length of the text of a field of kind certificate
+	maxCertificates  = 16           // certificates of it that a JWT can have
 	maxLogLine       = 4 << 10      // length of a log line: a longer one is cut
 	maxSignature     = 1 << 10      // length of a signature in a JWT, approximately
 	maxStoreData     = seal.MaxText // length of data that a store of keys signs

@@ -388,10 +388,15 @@ func (c *keyUse) certificate(field, form string) string {
 	case c.inputs.MadeUp:
 		return c.explainedPublic(f, form)
 	}
-	chain, err := signing.Certificates(c.plainText(f))
+	text := c.plainText(f)
+	if len(text) > maxChain {
+		c.endf(StageSign, "%s is longer than %d bytes", f.Name, maxChain)
+	}
+	chain, err := signing.Certificates(text)
 	if err != nil {
 		c.endf(StageSign, "%s %w", f.Name, err)
 	}
+	chain = chain[:min(len(chain), maxCertificates)]
 	if form == contract.PublicX5T {
 		sum := sha256.Sum256(chain[0].Raw)
 		return base64.RawURLEncoding.EncodeToString(sum[:])

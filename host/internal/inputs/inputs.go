@@ -14,7 +14,6 @@ import (
 
 	"github.com/keywright/keywright/host/internal/connect"
 	"github.com/keywright/keywright/host/internal/discovery"
-	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/event"
 	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/template"
@@ -304,12 +303,6 @@ func (r *Reader) find(ctx context.Context, key discovery.Key, member string, in 
 		if asker.Client, failure = r.Plan.ClientOf(ctx, in); failure != nil {
 			return "", failure
 		}
-	}
-	asker.Failure = func(err error) error {
-		if _, plain := asker.Client.Transport.(*http.Transport); plain {
-			return egress.Failure(err)
-		}
-		return err
 	}
 	begin := event.Span{Name: event.Discover}
 	if issuer, err := url.Parse(key.Issuer); err == nil {

@@ -106,7 +106,9 @@ func (t *TLS) parse(texts pemTexts) (id egress.Identity, certificate *Certificat
 	}
 	if err == nil && t.Plan.TLS.Templates[connect.CA] != nil {
 		var authorities []*x509.Certificate
-		authorities, err = connect.ParseCertificates("tls.ca", texts[connect.CA])
+		if authorities, err = signing.Certificates(texts[connect.CA]); err != nil {
+			err = hostfn.FieldErrorf("tls.ca", "%w", err)
+		}
 		id.Roots = x509.NewCertPool()
 		for _, authority := range authorities {
 			id.Roots.AddCert(authority)
@@ -260,9 +262,9 @@ const maxPKCS12 = 64 << 10 // bytes of a file of TLS.PKCS12
 
 // parsePair parses certificates, of which the first is the client's own, and its key. The error has nothing of either.
 func parsePair(certificates, text string) (*tls.Certificate, error) {
-	chain, err := connect.ParseCertificates("tls.certificate", certificates)
+	chain, err := signing.Certificates(certificates)
 	if err != nil {
-		return nil, err
+		return nil, hostfn.FieldErrorf("tls.certificate", "%w", err)
 	}
 	key, _, wrong := signing.ParsePrivate(text, "")
 	if wrong != "" {

@@ -113,30 +113,25 @@ func SignatureSize(algorithm string, public crypto.PublicKey) int {
 	return 0
 }
 
-// Certificates returns the certificates in a PEM text, in order. Its error describes the text, and does not quote it. There
-// is at least one certificate, and at most 16.
-func Certificates(text string) ([]*x509.Certificate, error) {
-	const maxCertificates = 16 // the maximum number of certificates that are read from a text
-	if len(text) > 4*maxPEM {
-		return nil, fmt.Errorf("is longer than %d bytes", 4*maxPEM)
-	}
+// Certificates returns the certificates in a PEM text, at least one, in order. Its error describes the text, and does not quote it.
+func Certificates(text string) (all []*x509.Certificate, err error) {
 	blocks, problem := PEM(text)
 	if problem != "" {
 		return nil, errors.New(problem)
 	}
-	var all []*x509.Certificate
 	for _, block := range blocks {
-		if block.Type != "CERTIFICATE" || len(all) == maxCertificates {
+		if block.Type != "CERTIFICATE" {
 			continue // a file may have the key as well
 		}
-		certificate, err := x509.ParseCertificate(block.Bytes)
+		one, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return nil, errors.New("has a certificate that is damaged")
+			return nil, fmt.Errorf("certificate %d in it cannot be parsed: copy the whole file again", len(all)+1)
 		}
-		all = append(all, certificate)
+		all = append(all, one)
 	}
-	if len(all) == 0 {
-		return nil, errors.New("is no certificate in PEM: it must have its lines -----BEGIN CERTIFICATE-----")
+	if all == nil {
+		return nil, errors.New("has no certificate in PEM, which begins with -----BEGIN CERTIFICATE-----: " +
+			"take it from a secret, as in {{ get_secret('client_certificate') }}")
 	}
 	return all, nil
 }
