@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/keywright/keywright/host/internal/run"
 	"github.com/keywright/keywright/host/internal/send"
 	"github.com/keywright/keywright/host/internal/strictjson"
+	"github.com/keywright/keywright/host/internal/template"
 )
 
 // ConnectorConfig configures a connector: a named external API and how requests to it are authenticated.
@@ -132,24 +132,19 @@ func (c *Connector) Config() ConnectorConfig { return c.config }
 
 // Secrets returns the names of the secrets that the connector's templates name, sorted. In the name of a secret of a tenant or
 // a user, a star stands for the ID, as in tenants/*/crm; see [SecretName].
-func (c *Connector) Secrets() []string {
-	var names []string
-	for _, e := range c.elements {
-		names = append(names, e.plan.Names.Secrets...)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
+func (c *Connector) Secrets() []string { return namesIn(c.elements).Secrets }
 
 // Variables returns the names of the variables that the connector's templates name, sorted. One of a tenant is named as in
 // tenants/*/region.
-func (c *Connector) Variables() []string {
-	var names []string
-	for _, e := range c.elements {
-		names = append(names, e.plan.Names.Variables...)
+func (c *Connector) Variables() []string { return namesIn(c.elements).Variables }
+
+// namesIn returns the names in the templates of all elements.
+func namesIn(elements []*Connector) template.Names {
+	all := make([]template.Names, len(elements))
+	for i, e := range elements {
+		all[i] = e.plan.Names
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return template.Merged(all...)
 }
 
 // FieldSecrets returns the names of the secrets in each field of the connector's auth, as [Connector.Secrets] has them, sorted. The

@@ -82,24 +82,12 @@ func (t *Template) render(ctx context.Context, render func(template.Values) ([]t
 	if t.host.shared.Gate.Closed() {
 		return Text{}, ErrClosed
 	}
-	in := &hostfn.Inputs{Variables: t.host.config.Variables}
-	if u, ok := UserFrom(ctx); ok {
-		in.User = template.User{ID: u.ID, Email: u.Email, Username: u.Username, FirstName: u.FirstName, LastName: u.LastName}
-		in.TenantID = u.TenantID
-	}
-	owned, err := inputs.ReadOwned(ctx, in.Variables, t.host.config.OwnedVariables, t.names.Variables, in.TenantID)
+	config := &t.host.config
+	in, err := inputs.OfTemplate(ctx, &t.names, config.Secrets, config.OwnedVariables, config.Variables)
 	if err != nil {
 		return Text{}, err
 	}
-	in.Variables = inputs.WithOwned(in.Variables, t.names.Variables, owned, in.TenantID)
-	for _, name := range t.names.Secrets {
-		value, err := inputs.ReadSecret(ctx, t.host.config.Secrets, &t.names, name)
-		if err != nil {
-			return Text{}, err
-		}
-		in.Secrets = append(in.Secrets, value)
-	}
-	plan := &hostfn.Plan{Names: t.names, Clock: t.host.config.Clock, Random: t.host.config.Random}
+	plan := &hostfn.Plan{Names: t.names, Clock: config.Clock, Random: config.Random}
 	parts, err := render(hostfn.New(ctx, plan, in, hostfn.Inline).Values())
 	if err != nil {
 		return Text{}, err

@@ -18,6 +18,8 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/host/internal/answer"
+	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/inputs"
 	"github.com/keywright/keywright/host/internal/template"
 	"github.com/keywright/keywright/internal/testworld"
 )
@@ -71,47 +73,29 @@ func (h *Harness) Render(text string) (string, error) {
 		return "", wrong[0]
 	}
 	h.mu.Lock()
-	v := values{h, maps.Clone(h.config.Variables), h.user}
+	user, variables := h.user, maps.Clone(h.config.Variables)
 	h.mu.Unlock()
-	parts, err := compiled.Render(v)
+	names, ctx := compiled.Names(), host.WithUser(context.Background(), user)
+	if len(names.Discovered) > 0 {
+		return "", errors.New("an expected text cannot be discovered: write it")
+	}
+	in, err := inputs.OfTemplate(ctx, &names, secrets{h}, nil, variables)
+	if err != nil {
+		return "", err
+	}
+	for _, i := range names.Identities {
+		token, err := secrets{h}.Secret(ctx, i.Name)
+		if err != nil {
+			return "", err
+		}
+		in.Identities = append(in.Identities, token)
+	}
+	random := iotest.ErrReader(errors.New("an expected text cannot be random: use {matches: …}"))
+	parts, err := compiled.Render(hostfn.New(ctx, &hostfn.Plan{Names: names, Clock: h.Now, Random: random}, in, hostfn.Inline).Values())
 	if err != nil {
 		return "", err
 	}
 	return template.Join(parts), nil
-}
-
-type values struct {
-	harness   *Harness
-	variables map[string]string
-	user      host.User
-}
-
-func (v values) Secret(name string) (string, error) {
-	return secrets{v.harness}.Secret(context.Background(), name)
-}
-
-func (v values) Variable(name string) (string, bool) {
-	value, ok := v.variables[name]
-	return value, ok
-}
-
-func (v values) User() *template.User {
-	u := v.user
-	return &template.User{ID: u.ID, Email: u.Email, Username: u.Username, FirstName: u.FirstName, LastName: u.LastName, Token: u.Token}
-}
-
-func (v values) TenantID() string { return v.user.TenantID }
-
-func (v values) Now() int64 { return v.harness.Now().Unix() }
-
-func (v values) Identity(i template.Identity) (string, error) { return v.Secret(i.Name) }
-
-func (values) Discovered(template.Discovery) (string, error) {
-	return "", errors.New("an expected text cannot be discovered: write it")
-}
-
-func (values) UUID() (string, error) {
-	return "", errors.New("an expected text cannot be random: use {matches: …}")
 }
 
 // Answer returns the answer of a token endpoint or the API to a request. An error stands for an error of the network.

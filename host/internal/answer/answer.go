@@ -14,6 +14,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
@@ -69,9 +71,11 @@ func ParseSource(text string) (s Source, err error) {
 		}
 	case s.From == contract.FromJSON:
 		s.Name = ""
-		if s.Pointer, err = pointerTokens(rest); err != nil {
-			return Source{}, err
+		pointer := jsontext.Pointer(rest) // RFC 6901
+		if !pointer.IsValid() {
+			return Source{}, errors.New("a JSON pointer begins with /, as in json:/data/token, and a ~ in it is written as ~0, a / in a name as ~1")
 		}
+		s.Pointer = slices.Collect(pointer.Tokens())
 	case s.From == contract.FromXML:
 		s.Name, s.Pointer = "", strings.Split(rest, "/")[1:]
 		if rest[0] != '/' || slices.ContainsFunc(s.Pointer, func(name string) bool { return name == "" || strings.ContainsAny(name, ": ") }) {
@@ -104,24 +108,6 @@ func (s *Source) InBody() bool {
 }
 
 var errSource = errors.New("is no place in an answer: write json:/POINTER, xml:/ELEMENT/ELEMENT, text:, form:NAME, header:NAME, cookie:NAME, auth:SCHEME/PARAMETER or info:PARAMETER")
-
-// pointerTokens returns the tokens of a JSON pointer (RFC 6901 section 4). The empty pointer is that of the whole document.
-func pointerTokens(pointer string) ([]string, error) {
-	if pointer == "" {
-		return nil, nil
-	}
-	if !strings.HasPrefix(pointer, "/") {
-		return nil, errors.New("a JSON pointer begins with /, as in json:/data/token")
-	}
-	tokens := strings.Split(pointer[1:], "/")
-	for i, token := range tokens {
-		if strings.Contains(strings.NewReplacer("~0", "", "~1", "").Replace(token), "~") {
-			return nil, errors.New("a ~ in a JSON pointer is written as ~0, and a / in a name as ~1")
-		}
-		tokens[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
-	}
-	return tokens, nil
-}
 
 // Read returns the value of a part as the guest gets it, except that it is not sealed. raw is a string, a json.Number or a bool.
 func (a *Part) Read(raw any, longest int) (value string, ok bool) {

@@ -359,6 +359,26 @@ var ErrSecretNotFound = errors.New("the secret is not found")
 // ErrOwnedRemoved is the error for a text that was removed, see host.ErrOwnedRemoved.
 var ErrOwnedRemoved = errors.New("it was removed, and has to be given again")
 
+// OfTemplate returns the inputs for a text of an embedder, for the user of the context, without tokens of identities.
+func OfTemplate(ctx context.Context, names *template.Names, store, ownedVariables Secrets, variables map[string]string) (*hostfn.Inputs, error) {
+	u, _ := UserFrom(ctx)
+	user := template.User{ID: u.ID, Email: u.Email, Username: u.Username, FirstName: u.FirstName, LastName: u.LastName, Token: u.Token}
+	in := &hostfn.Inputs{Subject: hostfn.Subject{User: user, TenantID: u.TenantID}}
+	owned, err := ReadOwned(ctx, variables, ownedVariables, names.Variables, u.TenantID)
+	if err != nil {
+		return nil, err
+	}
+	in.Variables = WithOwned(variables, names.Variables, owned, u.TenantID)
+	for _, name := range names.Secrets {
+		value, err := ReadSecret(ctx, store, names, name)
+		if err != nil {
+			return nil, err
+		}
+		in.Secrets = append(in.Secrets, value)
+	}
+	return in, nil
+}
+
 // ReadSecret returns the value of a secret of names, for the user of the context. A blank value is an error. An error of a store
 // other than ErrSecretNotFound is marked as passing, see [hostfn.Passing].
 func ReadSecret(ctx context.Context, store Secrets, names *template.Names, name string) (string, error) {
