@@ -17,6 +17,7 @@ import (
 	"github.com/keywright/keywright/host/internal/send"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/internal/template"
+	"github.com/keywright/keywright/internal/expr"
 )
 
 // ConnectorConfig configures a connector: a named external API and how requests to it are authenticated.
@@ -144,7 +145,7 @@ func namesIn(elements []*Connector) template.Names {
 	for i, e := range elements {
 		all[i] = e.plan.Names
 	}
-	return template.Merged(all...)
+	return expr.Merged(all...)
 }
 
 // FieldSecrets returns the names of the secrets in each field of the connector's auth, as [Connector.Secrets] has them, sorted. The

@@ -13,21 +13,15 @@ import (
 
 // Expression is a compiled expression. It is safe for concurrent use.
 type Expression struct {
+	// Names are in the order of the source, with repetitions. A secret of a tenant or a user adds the one with its id.
+	Names
 	// Kind is the kind of the expression's value.
 	Kind Kind
 	// Column is the column of the operator or name that is evaluated last. Start is the column of the first token.
 	Column, Start int
-	// Secrets and Variables are the names in get_secret and get_variable. One of a tenant is named tenants/*/NAME, and the secret
-	// of a user users/*/NAME. Subject are the fields of user ("user.email") and tenant_id; a secret of a tenant or a user
-	// adds the one with its id. Each is in the order of the source, with repetitions.
-	Secrets, Variables, Subject []string
-	// Discovered are the calls of discover.
-	Discovered []Discovery
 	// Key is the key that the expression names, if it is a call of get_key. It is nil otherwise. Such an expression has no
 	// value, so it must not be evaluated.
 	Key *Key
-	// Identity is the identity whose token is the value, if the expression is a call of identity. It is nil otherwise.
-	Identity *Identity
 	// Secret reports whether the expression names a secret, the user's token or an identity.
 	Secret bool
 

@@ -56,6 +56,15 @@ func (b *builder) group(n ast.Node) (path string, ok bool) {
 	return "", false
 }
 
+// person records that the expression names a field of the user, or the tenant if field is "".
+func (b *builder) person(field string) {
+	if field == "" {
+		b.Tenant = true
+	} else {
+		b.User = append(b.User, field)
+	}
+}
+
 // input compiles a name whose value the run provides.
 func (b *builder) input(n ast.Node, group, name string, optional bool) operand {
 	if get, missing := subject(group, name); get != nil {
@@ -65,7 +74,7 @@ func (b *builder) input(n ast.Node, group, name string, optional bool) operand {
 			}
 			b.Secret = true
 		}
-		b.Subject = append(b.Subject, strings.TrimPrefix(group+"."+name, "."))
+		b.person(strings.TrimPrefix(name, "tenant_id"))
 		return b.lookup(n, name, func(r *Run) (string, error) {
 			value := get(r)
 			if value == "" && !optional {

@@ -2,6 +2,7 @@ package expr
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/keywright/keywright/internal/problem"
@@ -89,7 +90,8 @@ func TestUsedNames(t *testing.T) {
 	for _, c := range []struct{ what, got, want string }{
 		{"secrets", literal(Texts(e.Secrets)), "['b', 'a', 'b']"},
 		{"variables", literal(Texts(e.Variables)), "['v', 'w']"},
-		{"subject", literal(Texts(e.Subject)), "['user.id', 'tenant_id', 'user.email']"},
+		{"fields of the user", literal(Texts(e.User)), "['id', 'email']"},
+		{"tenant", fmt.Sprint(e.Tenant), "true"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %s, want %s", c.what, c.got, c.want)

@@ -37,7 +37,7 @@ func (b *builder) literalName(n *ast.CallNode) (name string, ok bool) {
 	return "", false
 }
 
-// ownedName returns the name of a secret or a variable as in [Expression].Secrets. The second argument may be one of ofWhom.
+// ownedName returns the name of a secret or a variable as in [Names].Secrets. The second argument may be one of ofWhom.
 func (b *builder) ownedName(n *ast.CallNode, what string, ofWhom ...string) (name string, ok bool) {
 	name, ok = b.literalName(n)
 	if !ok || len(n.Arguments) == 1 {
@@ -49,7 +49,7 @@ func (b *builder) ownedName(n *ast.CallNode, what string, ofWhom ...string) (nam
 		return "", false
 	}
 	o := owners[argument.Value]
-	b.Subject = append(b.Subject, o.subject)
+	b.person(o.field)
 	return o.directory + anyone + "/" + name, true
 }
 
@@ -58,7 +58,7 @@ func (b *builder) secret(n *ast.CallNode) operand {
 	if !ok {
 		return operand{}
 	}
-	b.Secrets, b.Secret = append(b.Secrets, name), true
+	b.Secrets, b.Secret, b.Owned = append(b.Secrets, name), true, b.Owned || Owned(name)
 	called := SecretCall(name)
 	return b.lookup(n, called, func(r *Run) (string, error) {
 		value, err := r.Values.Secret(name)
@@ -162,7 +162,7 @@ func (b *builder) identity(n *ast.CallNode) operand {
 		return b.fail(audience, "the audience must be 1 to 1024 ASCII characters without blanks, quotes and backslashes")
 	}
 	i := Identity{name, audience.Value}
-	b.Identity, b.Secret = &i, true
+	b.Identities, b.Secret = []Identity{i}, true
 	return b.lookup(n, i.String(), func(r *Run) (string, error) { return r.Values.Identity(i) })
 }
 
@@ -207,15 +207,15 @@ const (
 
 // owner is a tenant or a user, as the second argument of get_secret.
 type owner struct {
-	// directory begins the names of its secrets, and subject is the name in Expression.Subject that has its id.
-	directory, subject string
+	// directory begins the names of its secrets, and field is the field of the user with its id, or "".
+	directory, field string
 	// missing and invalid are errors of [StoredSecret]. They do not quote the id, which is not for all who see an error.
 	missing, invalid error
 }
 
 var owners = map[string]owner{
-	"tenant": {tenants, "tenant_id", errors.New("the request has no tenant"), errors.New("the id of the tenant " + noPart)},
-	"user":   {users, "user.id", errors.New("the request has no user with an id"), errors.New("the id of the user " + noPart)},
+	"tenant": {tenants, "", errors.New("the request has no tenant"), errors.New("the id of the tenant " + noPart)},
+	"user":   {users, "id", errors.New("the request has no user with an id"), errors.New("the id of the user " + noPart)},
 }
 
 const noPart = "cannot be part of a secret's name: it must be 1 to 128 lower-case letters, digits, '_' or '-', and begin with a letter or digit"
@@ -238,10 +238,10 @@ func validID(id string) bool {
 	return 0 < len(id) && len(id) <= 128 && strings.IndexByte(first, id[0]) >= 0 && strings.Trim(id, first+"-_") == ""
 }
 
-// Owned reports whether a name in [Expression].Secrets is one of a tenant or a user.
+// Owned reports whether a name in [Names].Secrets is one of a tenant or a user.
 func Owned(name string) bool { return strings.Contains(name, anyone) }
 
-// OfUser reports whether a name in [Expression].Secrets is one of a user.
+// OfUser reports whether a name in [Names].Secrets is one of a user.
 func OfUser(name string) bool { return strings.HasPrefix(name, users+anyone) }
 
 // EnvName returns the environment variable of a secret: KEYWRIGHT_SECRET_ and the name in capitals, with - and . replaced by _.
@@ -249,7 +249,7 @@ func EnvName(name string) string {
 	return "KEYWRIGHT_SECRET_" + strings.NewReplacer("-", "_", ".", "_").Replace(strings.ToUpper(name))
 }
 
-// StoredSecret returns the name under which stores have a secret of [Expression].Secrets, for a tenant and a user with these ids. It
+// StoredSecret returns the name under which stores have a secret of [Names].Secrets, for a tenant and a user with these ids. It
 // returns an error if the id is missing or cannot be part of a name. It never changes an id, so no two ids have the same name.
 func StoredSecret(name, tenantID, userID string) (string, error) {
 	directory, last, owned := strings.Cut(name, anyone)
@@ -269,7 +269,7 @@ func StoredSecret(name, tenantID, userID string) (string, error) {
 	return directory + id + last, nil
 }
 
-// SecretCall returns the call of get_secret with a name of [Expression].Secrets.
+// SecretCall returns the call of get_secret with a name of [Names].Secrets.
 func SecretCall(name string) string {
 	for argument, o := range owners {
 		if last, ok := strings.CutPrefix(name, o.directory+anyone+"/"); ok {

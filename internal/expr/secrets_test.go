@@ -103,18 +103,19 @@ func TestSecretOwner(t *testing.T) {
 	for _, tt := range []struct {
 		source  string
 		secrets []string
-		subject []string
+		tenant  bool
+		user    []string
 		called  string
 	}{
-		{"get_secret('crm')", []string{"crm"}, nil, "get_secret('crm')"},
-		{`get_secret("crm", "tenant")`, []string{"tenants/*/crm"}, []string{"tenant_id"}, "get_secret('crm', 'tenant')"},
-		{"'crm' | get_secret('user')", []string{"users/*/crm"}, []string{"user.id"}, "get_secret('crm', 'user')"},
+		{"get_secret('crm')", []string{"crm"}, false, nil, "get_secret('crm')"},
+		{`get_secret("crm", "tenant")`, []string{"tenants/*/crm"}, true, nil, "get_secret('crm', 'tenant')"},
+		{"'crm' | get_secret('user')", []string{"users/*/crm"}, false, []string{"id"}, "get_secret('crm', 'user')"},
 	} {
 		e := mustCompile(t, tt.source, ofTemplates)
-		if !slices.Equal(e.Secrets, tt.secrets) || !slices.Equal(e.Subject, tt.subject) || !e.Secret {
-			t.Errorf("%s names the secrets %q and the subject %q", tt.source, e.Secrets, e.Subject)
+		if !slices.Equal(e.Secrets, tt.secrets) || e.Tenant != tt.tenant || !slices.Equal(e.User, tt.user) || !e.Secret {
+			t.Errorf("%s names the secrets %q, the tenant %t and the user's %q", tt.source, e.Secrets, e.Tenant, e.User)
 		}
-		if got := SecretCall(e.Secrets[0]); got != tt.called || Owned(e.Secrets[0]) != (tt.subject != nil) {
+		if got := SecretCall(e.Secrets[0]); got != tt.called || e.Owned != (tt.tenant || tt.user != nil) {
 			t.Errorf("%s is shown as %s", tt.source, got)
 		}
 	}

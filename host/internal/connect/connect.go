@@ -16,6 +16,7 @@ import (
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/template"
 	"github.com/keywright/keywright/internal/contract"
+	"github.com/keywright/keywright/internal/expr"
 	"github.com/keywright/keywright/internal/printable"
 	"github.com/keywright/keywright/internal/problem"
 )
@@ -213,14 +214,14 @@ func (k *checker) auth(ctx context.Context) {
 	// The names of TLS become part of the partition, so that a token that is bound to a certificate (RFC 8705 section 3) is not used with
 	// another one. They have no sinks, so that no plugin can ask for them.
 	k.plan.tlsNames(func(path string, names template.Names) {
-		k.plan.Names = template.Merged(k.plan.Names, names)
+		k.plan.Names = expr.Merged(k.plan.Names, names)
 		k.plan.addSecrets(path, names)
 	})
 	k.listedTokens()
 	k.answers()
 	k.states()
 	if k.plan.consent { // each user has a grant, and what was got with it is nobody else's
-		k.plan.Names = template.Merged(k.plan.Names, template.Names{User: []string{"id"}, Tenant: true})
+		k.plan.Names = expr.Merged(k.plan.Names, template.Names{User: []string{"id"}, Tenant: true})
 	}
 	k.openHosts()
 	k.validate(ctx)

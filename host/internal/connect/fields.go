@@ -240,7 +240,7 @@ var filePath = regexp.MustCompile(`^(?:file:|\.{1,2}/|~/|/run/secrets/|[A-Za-z]:
 // names adds the names in a field's templates to the plan: for the cache partition, for secret_get, and for errors.
 func (k *checker) names(f *hostfn.Field, names template.Names) {
 	plan := k.plan
-	plan.Names = template.Merged(plan.Names, names)
+	plan.Names = expr.Merged(plan.Names, names)
 	for _, d := range names.Discovered {
 		if err := k.in.CheckURL(d.Issuer); err != nil {
 			k.wrongField(f, "the issuer of discover %v", err)

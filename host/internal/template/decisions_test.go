@@ -257,14 +257,14 @@ func TestABackslashBeforeAnExpression(t *testing.T) {
 // A connector names the tenant, or secrets of an owner, if any of its templates does.
 func TestMergedNamesOfTheTenantAndOfOwners(t *testing.T) {
 	for _, all := range [][]Names{{{Tenant: true, Owned: true}, {}}, {{}, {Tenant: true, Owned: true}}} {
-		if n := Merged(all...); !n.Tenant || !n.Owned {
+		if n := expr.Merged(all...); !n.Tenant || !n.Owned {
 			t.Errorf("of %+v there is %+v", all, n)
 		}
 	}
-	if n := Merged(Names{Tenant: true}, Names{Owned: true}); !n.Tenant || !n.Owned {
+	if n := expr.Merged(Names{Tenant: true}, Names{Owned: true}); !n.Tenant || !n.Owned {
 		t.Errorf("of two templates there is %+v", n)
 	}
-	if n := Merged(Names{}, Names{}); n.Tenant || n.Owned {
+	if n := expr.Merged(Names{}, Names{}); n.Tenant || n.Owned {
 		t.Errorf("of nothing there is %+v", n)
 	}
 }

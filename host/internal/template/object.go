@@ -44,12 +44,12 @@ func CompileObject(v any, special string) (*Object, []*Error) {
 	if len(c.errs) > 0 {
 		return nil, c.errs
 	}
-	c.object.names = Merged(c.names...)
+	c.object.names = expr.Merged(c.names...)
 	return c.object, nil
 }
 
 // Names returns the names that the object's expressions use.
-func (o *Object) Names() Names { return Merged(o.names) }
+func (o *Object) Names() Names { return expr.Merged(o.names) }
 
 // Literal reports whether no string of the object has an expression.
 func (o *Object) Literal() bool { return o.literal }

@@ -3,7 +3,6 @@
 package template
 
 import (
-	"cmp"
 	"net/url"
 	"slices"
 	"strconv"
@@ -85,7 +84,7 @@ func CompileEscaped(source, special string) (*Template, []*Error) {
 	if problem != nil {
 		errs = append(errs, problem)
 	}
-	var expressions []*expr.Expression
+	var names []Names
 	for _, p := range pieces {
 		if !p.Expression {
 			t.segments = append(t.segments, segment{text: p.Text})
@@ -99,13 +98,13 @@ func CompileEscaped(source, special string) (*Template, []*Error) {
 			errs = append(errs, &Error{Column: e.Column, Message: "an expression gives a text, a number or a boolean"})
 		}
 		t.segments = append(t.segments, segment{text: "{{" + p.Text + "}}", value: e, column: p.Start})
-		expressions = append(expressions, e)
+		names = append(names, e.Names)
 	}
 	errs = append(errs, t.check()...)
 	if len(errs) > 0 {
 		return nil, expr.Sorted(errs)
 	}
-	t.names = namesOf(expressions)
+	t.names = expr.Merged(names...)
 	return t, nil
 }
 
@@ -117,7 +116,7 @@ func (t *Template) check() (errs []*Error) {
 		}
 		switch {
 		case s.value == nil:
-		case s.value.Identity != nil && len(t.segments) > 1:
+		case len(s.value.Identities) > 0 && len(t.segments) > 1:
 			errs = append(errs, &Error{Column: s.column, Message: "identity must stand alone, with no text around it: its token goes to a token endpoint as it is"})
 		case s.value.Key == nil:
 		case len(t.segments) > 1:
@@ -151,7 +150,7 @@ func (t *Template) Literal() (text string, ok bool) {
 }
 
 // Names returns the names that the template's expressions use.
-func (t *Template) Names() Names { return Merged(t.names) }
+func (t *Template) Names() Names { return expr.Merged(t.names) }
 
 // Secret reports whether an expression of the template uses a secret, the user's token or an identity.
 func (t *Template) Secret() bool { return len(t.names.Secrets) > 0 || t.names.Listed() }
@@ -274,6 +273,8 @@ type (
 	Identity = expr.Identity
 	// User is the person on whose behalf a request is made.
 	User = expr.User
+	// Names holds the names that the expressions of a template use.
+	Names = expr.Names
 )
 
 // Lists of the known names, for errors about unknown ones. A test compares them with the language.
@@ -304,76 +305,8 @@ var language = &expr.Language{
 	CheckDiscovery:  checkDiscovery,
 }
 
-// Names holds the names that the expressions of a template use, including those in branches that are never evaluated. Names are literals in
-// the source, so they are known before a template is rendered. Each list is sorted and has no duplicates.
-type Names struct {
-	// Secrets are the names in get_secret. The secret of a tenant is named tenants/*/NAME, and that of a user users/*/NAME.
-	// Owned is set if there is one of these.
-	Secrets []string
-	Owned   bool
-	// Variables are the arguments of get_variable.
-	Variables []string
-	// Discovered are the calls of discover.
-	Discovered []Discovery
-	// Identities are the calls of identity.
-	Identities []Identity
-	// User are the fields of user: "email", "first_name", "id", "last_name", "token", "username". The id is one of them if a
-	// secret of a user is named.
-	User []string
-	// Tenant is set if tenant_id is used, or a secret of a tenant is named.
-	Tenant bool
-}
-
 // UserToken is the expression for the token of the user's session.
 const UserToken = "user." + expr.UserToken
-
-// UserToken reports whether the user's token is among the names.
-func (n *Names) UserToken() bool { return slices.Contains(n.User, expr.UserToken) }
-
-// Listed reports whether a token is among the names that goes to listed hosts only: the user's, or that of an identity.
-func (n *Names) Listed() bool { return n.UserToken() || len(n.Identities) > 0 }
-
-// Merged returns the names that are in any of all. It makes new slices, and changes none of theirs.
-func Merged(all ...Names) (n Names) {
-	for _, names := range all {
-		n.Secrets, n.Variables, n.User = append(n.Secrets, names.Secrets...), append(n.Variables, names.Variables...), append(n.User, names.User...)
-		n.Discovered = append(n.Discovered, names.Discovered...)
-		n.Identities = append(n.Identities, names.Identities...)
-		n.Tenant, n.Owned = n.Tenant || names.Tenant, n.Owned || names.Owned
-	}
-	for _, list := range []*[]string{&n.Secrets, &n.Variables, &n.User} {
-		slices.Sort(*list)
-		*list = slices.Compact(*list)
-	}
-	slices.SortFunc(n.Discovered, func(a, b Discovery) int {
-		return cmp.Or(cmp.Compare(a.Issuer, b.Issuer), cmp.Compare(a.Member, b.Member))
-	})
-	n.Discovered = slices.Compact(n.Discovered)
-	slices.SortFunc(n.Identities, func(a, b Identity) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Audience, b.Audience))
-	})
-	n.Identities = slices.Compact(n.Identities)
-	return n
-}
-
-func namesOf(all []*expr.Expression) (n Names) {
-	for _, e := range all {
-		n.Secrets, n.Variables = append(n.Secrets, e.Secrets...), append(n.Variables, e.Variables...)
-		n.Discovered = append(n.Discovered, e.Discovered...)
-		if e.Identity != nil {
-			n.Identities = append(n.Identities, *e.Identity)
-		}
-		for _, name := range e.Subject {
-			field, isUser := strings.CutPrefix(name, "user.")
-			if isUser {
-				n.User = append(n.User, field)
-			}
-			n.Tenant = n.Tenant || !isUser
-		}
-	}
-	n.Owned = slices.ContainsFunc(n.Secrets, expr.Owned)
-	return Merged(n)
-}
 
 // endpoints are the members of an authorization server's metadata that discover returns: RFC 8414 section 2, RFC 8628 section 4,
 // RFC 9126 section 5, OpenID Connect Discovery section 3. Each is the URL of an endpoint.

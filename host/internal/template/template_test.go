@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/keywright/keywright/internal/expr"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -188,7 +189,7 @@ func TestNames(t *testing.T) {
 		t.Errorf("a caller changed the template's names: %s", diff)
 	}
 
-	merged := Merged(Names{Secrets: []string{"a", "c"}}, want)
+	merged := expr.Merged(Names{Secrets: []string{"a", "c"}}, want)
 	if diff := cmp.Diff([]string{"a", "b", "c"}, merged.Secrets); diff != "" {
 		t.Error(diff)
 	}
