@@ -239,10 +239,10 @@ func TestFormInAList_threats_490(t *testing.T) {
 func TestNameOfAParameterInAList_threats_490(t *testing.T) {
 	view := ""
 	w, connector := listWorld(t, func(env contract.Env) []abi.Pair {
-		view = string(env.Input()) + env.Compose("{query} {query_param:k7}", nil)
+		view = string(env.Input()) + env.Compose("{query} {query_param:K7}", nil)
 		return []abi.Pair{{Name: "X-Hash", Value: env.Encode("hex", env.Digest("sha256", env.Compose("{query}", nil)))}}
 	}, host.Auth{Type: "api_key", Config: config{"key": "{{ get_secret('name') }}", "value": "{{ get_secret('k') }}", "in": "query"}})
-	for _, name := range []string{"k7", "a b:a longer one"} {
+	for _, name := range []string{"K7", "a b:a longer one"} {
 		w.setSecret("name", name)
 		r := get(t.Context())
 		r.URL.RawQuery = "mine=1"
