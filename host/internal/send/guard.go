@@ -164,10 +164,8 @@ func (g *guard) checkAnswer(r *http.Response) error {
 	case r.Request.Method == http.MethodConnect:
 		return errors.New("a tunnel could not be searched for the credential")
 	}
-	for _, location := range r.Header["Location"] {
-		if g.scanner.Holds(location) {
-			return fmt.Errorf("a redirect, in Location: %w", echoed(r.StatusCode))
-		}
+	if slices.ContainsFunc(r.Header["Location"], g.scanner.Holds) {
+		return fmt.Errorf("a redirect, in Location: %w", echoed(r.StatusCode))
 	}
 	return nil
 }
