@@ -3,6 +3,7 @@ package connectors
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"net/url"
 	"path"
 	"regexp"
@@ -28,8 +29,8 @@ type Problem struct {
 	Path string `json:"path,omitempty"`
 	// Message says what is wrong and how to correct it.
 	Message string `json:"message"`
-	// Hidden is the number of characters from Column on that are a credential, which no output may show. They may go on in the next
-	// lines, of which each counts one character more. It is 0 for most problems.
+	// Hidden is the number of lines from Line on that may have a part of a credential, which no output may show. It is 0 for most problems,
+	// and more than the file has if the end of the credential is unknown.
 	Hidden int `json:"-"`
 }
 
@@ -153,11 +154,10 @@ func (l *loader) warnOfText(n *node, from, to int, path, message string) {
 		return // to find a place takes time
 	}
 	where, ok := l.source.character(n, from+1)
-	end, endOK := l.source.character(n, to+1)
-	hidden := end.Column - where.Column
+	_, endOK := l.source.character(n, to+1)
+	hidden := 1
 	if !ok || !endOK { // a text of several lines, or with an escape
-		where = n.Place
-		hidden = l.source.length(where)
+		where, hidden = n.Place, math.MaxInt
 	}
 	found := problemAt(where, path, "%s", message)
 	found.Hidden = hidden

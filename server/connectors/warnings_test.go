@@ -80,7 +80,7 @@ func TestFrequentMistakes(t *testing.T) {
 	}
 }
 
-// A warning of a credential in the file has its place and its length, so that a program that shows the line can hide it. Neither a
+// A warning of a credential in the file has its place and the number of its lines, so that a program that shows one can hide it. Neither a
 // warning nor a problem has the credential (threats.md 250, specification.md "a credential in the file").
 func TestCredentialsInTheFile(t *testing.T) {
 	const canary = "c4n4ry0x9c4n4ry0x9"
@@ -90,7 +90,7 @@ func TestCredentialsInTheFile(t *testing.T) {
 	bearer := `{type: bearer, config: {token: "{{ get_secret('a') }}"}}`
 	tests := map[string]struct {
 		text string
-		// path is that of the warning, and hidden what it hides. For hidden "", it hides all lines of the value.
+		// path is that of the warning, and hidden the text at its place, of one line. For "|", it hides all lines of the value.
 		path, hidden string
 	}{
 		"in a sealed field":             {connector("{type: bearer, config: {token: "+canary+"}}", ""), "auth.config.token", canary},
@@ -98,7 +98,7 @@ func TestCredentialsInTheFile(t *testing.T) {
 		"of a few letters":              {connector("{type: basic, config: {username: me, password: xyz}}", ""), "auth.config.password", "xyz"},
 		"by an alias":                   {connector("{type: apikey, config: {key: X-Key, in: header, value: "+canary+"}}", ""), "auth.config.value", canary},
 		"as a key":                      {connector("{type: jwt, config: {algorithm: HS256, private_key: "+canary+", claims: {sub: a}}}", ""), "auth.config.private_key", canary},
-		"as a key of several lines":     {connector("\n      type: jwt\n      config:\n        claims: {sub: a}\n        private_key: |\n          -----BEGIN PRIVATE KEY-----\n          "+canary, ""), "auth.config.private_key", ""},
+		"as a key of several lines":     {connector("\n      type: jwt\n      config:\n        claims: {sub: a}\n        private_key: |\n          -----BEGIN PRIVATE KEY-----\n          "+canary, ""), "auth.config.private_key", "|"},
 		"beside an expression":          {connector(`{type: bearer, config: {token: "`+canary+`{{ user.id }}"}}`, ""), "auth.config.token", canary},
 		"in an expression":              {connector(`{type: bearer, config: {token: "{{ '`+"sk_"+"live_"+canary+`' }}"}}`, ""), "auth.config.token", "sk_" + "live_" + canary},
 		"in a header Authorization":     {connector("{type: none}", "    headers: [{name: Authorization, value: Bearer "+canary+"}]\n"), "headers[0].value", "Bearer " + canary},
@@ -120,10 +120,10 @@ func TestCredentialsInTheFile(t *testing.T) {
 				t.Fatalf("there is no warning of %s:\n%s", tt.path, all)
 			}
 			p := warnings[found]
-			rest := []rune(strings.Join(strings.Split(tt.text, "\n")[p.Line-1:], "\n"))
-			hidden := string(rest[p.Column-1 : p.Column-1+p.Hidden])
-			if tt.hidden == "" && (!strings.HasPrefix(hidden, "|") || !strings.HasSuffix(hidden, canary)) || tt.hidden != "" && hidden != tt.hidden {
-				t.Errorf("hidden is %q", hidden)
+			all = strings.Join(strings.Split(tt.text, "\n")[p.Line-1:], "\n")
+			last := max(0, strings.LastIndex(all, canary))
+			if text := all[p.Column-1:]; !strings.HasPrefix(text, tt.hidden) || strings.Count(all[:last], "\n") >= p.Hidden || (p.Hidden == 1) != (tt.hidden != "|") {
+				t.Errorf("%d lines are hidden from %q", p.Hidden, text)
 			}
 		})
 	}
@@ -167,7 +167,7 @@ func TestLineEnds(t *testing.T) {
 func TestHiddenPlaceholder(t *testing.T) {
 	const text = "connectors:\n  - {name: a, url: https://api.example.com, auth: {type: basic, config: {username: your-name, password: your-c4n4ry}}}\n"
 	_, warnings := inspect(t, text, connectors.Options{})
-	if len(warnings) != 2 || warnings[0].Hidden != 0 || warnings[1].Hidden != len("your-c4n4ry") || !strings.HasPrefix(warnings[1].Message, "has a placeholder: ") {
+	if len(warnings) != 2 || warnings[0].Hidden != 0 || warnings[1].Hidden != 1 || !strings.HasPrefix(warnings[1].Message, "has a placeholder: ") {
 		t.Errorf("warnings = %+v", warnings)
 	}
 	if all := strings.Join(lines(warnings), ""); strings.Contains(all, "c4n4ry") {

@@ -208,24 +208,20 @@ func shortList(names []string) string {
 type excerpts struct {
 	style terminal.Style
 	width int
-	// lines has the lines of each file, without the credentials that the warnings found.
-	lines map[string][][]rune
-	// unread has the files that are no YAML, so that nobody knows which of their texts are credentials.
-	unread map[string]bool
+	// lines has the lines of each file.
+	lines map[string][]string
+	// found has all problems and warnings.
+	found []connectors.Problem
 }
 
-// excerptsFor returns the excerpts of a file and those that it names, with stars in place of the credentials that warnings found
-// (threats.md 250), and in place of those that a line shows by itself (threats.md 280). The lines of a file that is no YAML have no values.
-// There are none if the command does not write to a terminal, if the file cannot be read again, or if there are more warnings than are listed.
+// excerptsFor returns the excerpts of a file and those that it names. There are none if the command does not write to a terminal, if the
+// file cannot be read again, or if there are more warnings than are listed.
 func (a *app) excerptsFor(file string, problems, warnings []connectors.Problem) excerpts {
-	e := excerpts{a.out.Style, a.out.Columns(), map[string][][]rune{}, map[string]bool{}}
+	e := excerpts{a.out.Style, a.out.Columns(), map[string][]string{}, slices.Concat(problems, warnings)}
 	if e.width == 0 || slices.ContainsFunc(warnings, func(p connectors.Problem) bool { return p.Line == 0 }) {
 		return e
 	}
-	for _, p := range slices.Concat(problems, warnings) {
-		if p.Path == "" && p.Line > 0 { // a problem of the text, and not of a member
-			e.unread[p.File] = true
-		}
+	for _, p := range e.found {
 		if _, ok := e.lines[p.File]; ok {
 			continue
 		}
@@ -233,41 +229,32 @@ func (a *app) excerptsFor(file string, problems, warnings []connectors.Problem) 
 		if name := cmp.Or(p.File, file); name != stdinName {
 			text, _ = os.ReadFile(name) // without it, there is no line
 		}
-		e.lines[p.File] = nil
-		for line := range strings.SplitSeq(strings.TrimPrefix(string(text), "\ufeff"), "\n") {
-			e.lines[p.File] = append(e.lines[p.File], []rune(strings.Map(visible, connectors.Conceal(strings.TrimRight(line, "\r")))))
-		}
-	}
-	for _, p := range warnings {
-		e.hide(p)
+		e.lines[p.File] = strings.Split(strings.TrimPrefix(string(text), "\ufeff"), "\n")
 	}
 	return e
 }
 
-// hide puts stars in place of the credential that a warning has found.
-func (e excerpts) hide(p connectors.Problem) {
-	lines, from, hidden := e.lines[p.File], max(p.Column-1, 0), p.Hidden
-	for row := max(p.Line-1, 0); hidden > 0 && row < len(lines); row++ {
-		for i := from; i < min(from+hidden, len(lines[row])); i++ {
-			lines[row][i] = '*'
-		}
-		hidden -= max(len(lines[row])-from, 0) + 1 // and the end of the line
-		from = 0
-	}
+// hides reports whether a line has a part of a credential that a warning has found (threats.md 250) or that the line shows by itself
+// (threats.md 280), or whether the file is no YAML, so that nobody knows which of its texts are credentials.
+func (e excerpts) hides(file string, line int) bool {
+	return !connectors.Harmless(e.lines[file][line-1]) || slices.ContainsFunc(e.found, func(p connectors.Problem) bool {
+		ofText := p.Path == "" && p.Line > 0 // and not of a member
+		return p.File == file && (ofText || p.Line <= line && line-p.Line < p.Hidden)
+	})
 }
 
-// render returns the line of a problem with its number, and a caret below the character, or "". If the line is wider than the terminal, render
-// returns the part of it around the character.
+// render returns the line of a problem with its number, and a caret below the character, or "". A line with a credential has no values. If
+// the line is wider than the terminal, render returns the part of it around the character.
 func (e excerpts) render(p connectors.Problem, caret string) string {
 	lines := e.lines[p.File]
 	if p.Line < 1 || p.Line > len(lines) || p.Column < 1 {
 		return ""
 	}
-	line, column := lines[p.Line-1], p.Column-1
-	if e.unread[p.File] {
-		shape, where := problem.WithoutValues(string(line), column)
-		line, column = []rune(shape), where
+	text, column := strings.TrimRight(lines[p.Line-1], "\r"), p.Column-1
+	if e.hides(p.File, p.Line) {
+		text, column = problem.WithoutValues(text, column)
 	}
+	line := []rune(strings.Map(visible, text))
 	prefix := fmt.Sprintf("%5d | ", p.Line)
 	room := max(20, e.width-len(prefix))
 	offset := min(column, len(line))

@@ -55,12 +55,22 @@ func TestWidth(t *testing.T) {
 	}
 }
 
-// In a terminal, check shows the line of each problem and warning with a caret below the character, in the width of the terminal, and
-// stars in place of the credential on it (threats.md 250). Elsewhere it does not show the line.
+// In a terminal, check shows the line of each problem and warning with a caret below the character, in the width of the terminal. A line
+// with a credential on it has no values (threats.md 250). Elsewhere it does not show the line.
 func TestCheckShowsTheLine(t *testing.T) {
-	const line = "connectors: [{name: \"\u00e9\",\t" + `url: 'htps://a.example', auth: {type: jwt, config: {algorithm: RS255, claims: {}, private_key: hunter2}}}]`
-	file := testworld.File(t, "c.yaml", "# é\n"+line+"\r\n")
-	for _, width := range []int{60, 200} {
+	const begin = "connectors: [{name: \"\u00e9\",\t" + `url: 'htps://a.example', auth: {type: jwt, config: {algorithm: RS255, claims: {}, private_key: `
+	write := func(key string) string { return testworld.File(t, "c.yaml", "# é\n"+begin+key+"}}}]\r\n") }
+	for width, want := range map[int]struct {
+		key    string
+		carets int
+		below  *regexp.Regexp
+	}{
+		60:  {`"{{ get_secret('a') }}"`, 2, regexp.MustCompile("^('htps:|RS255)")},
+		201: {`"{{ get_secret('a') }}"`, 2, regexp.MustCompile("^('htps:|RS255)")},
+		61:  {"hunter2", 3, regexp.MustCompile("^…[,}]")},
+		200: {"hunter2", 3, regexp.MustCompile("^…[,}]")},
+	} {
+		file := write(want.key)
 		shown := strings.Split(colours.ReplaceAllString(inTerminal(t, width, "check", "-c", file), ""), "\n")
 		carets := 0
 		for i, text := range shown {
@@ -71,15 +81,15 @@ func TestCheckShowsTheLine(t *testing.T) {
 			carets++
 			above := []rune(strings.TrimRight(shown[i-1], "\r"))
 			wrong := string(above[len([]rune(caret))-1:])
-			if len(above) > width || !strings.HasPrefix(string(above), "    2 | ") || !strings.HasPrefix(wrong, "'htps:") && !strings.HasPrefix(wrong, "RS255") && !strings.HasPrefix(wrong, "*******}") {
+			if len(above) > width || !strings.HasPrefix(string(above), "    2 | ") || !want.below.MatchString(wrong) {
 				t.Errorf("at %d columns, the caret is below %q in %q", width, wrong, string(above))
 			}
 		}
-		if text := strings.Join(shown, "\n"); carets != 3 || strings.Contains(text, "hunter2") {
+		if text := strings.Join(shown, "\n"); carets != want.carets || strings.Contains(text, "hunter2") {
 			t.Errorf("at %d columns, %d carets:\n%s", width, carets, text)
 		}
 	}
-	if _, stdout, _ := keywright(t.Context(), "check", "-c", file); strings.Contains(stdout, "hunter2") || strings.Contains(stdout, "^") {
+	if _, stdout, _ := keywright(t.Context(), "check", "-c", write("hunter2")); strings.Contains(stdout, "hunter2") || strings.Contains(stdout, "^") {
 		t.Errorf("elsewhere than in a terminal: %s", stdout)
 	}
 }
