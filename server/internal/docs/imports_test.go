@@ -106,7 +106,7 @@ var rules = []rule{
 
 	{packages: "server/internal/serve/metrics", others: []string{"github.com/prometheus/client_golang"}},
 	{packages: "server/internal/callers", ours: []string{"server/content/httpapi", "host", "server/identity", "server/internal/secretstore"}},
-	{packages: "server/internal/operate/login", ours: []string{"internal/files", "server/identity"}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/time"}},
+	{packages: "server/internal/operate/login", ours: []string{"internal/files", "server/identity", "server/internal/operate/records", "server/statedb"}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/time"}},
 	{packages: "internal/jws", others: []string{"github.com/golang-jwt/jwt/v5"}},
 	{packages: "internal/answers", ours: []string{"internal/files"}, others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "internal/files"},

@@ -23,6 +23,7 @@ import (
 
 	"github.com/keywright/keywright/internal/files"
 	"github.com/keywright/keywright/server/identity"
+	"github.com/keywright/keywright/server/internal/operate/records"
 )
 
 // Config configures a [Login]. It must have a TokenFile, a TokensDir or a Claim.
@@ -45,7 +46,7 @@ type Config struct {
 	// Logger logs logins, and tokens that are refused.
 	Logger *slog.Logger
 	// Sessions, if not nil, keeps the sessions of all nodes. Without it, a session is one of this process.
-	Sessions Sessions
+	Sessions *records.Store
 	// Acted, if not nil, is called after a login, a refused one and a logout, with who it was, or "" if nobody knows.
 	Acted func(r *http.Request, who, act string, ok bool)
 }

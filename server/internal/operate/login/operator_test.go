@@ -13,9 +13,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/internal/operate/login"
+	"github.com/keywright/keywright/server/internal/operate/records"
+	"github.com/keywright/keywright/server/statedb"
+	"github.com/keywright/keywright/server/statedb/sqlite"
 )
 
 func hashOf(token string) string { return fmt.Sprintf("sha256:%x\n", sha256.Sum256([]byte(token))) }
@@ -93,37 +98,52 @@ func TestNamedTokens(t *testing.T) {
 	}
 }
 
-// sharedSessions is a store of sessions that may fail.
-type sharedSessions struct {
-	all  map[string]string
+// fragileRecords are those of a store that may fail.
+type fragileRecords struct {
+	statedb.Records
 	down bool
 }
 
-func (s *sharedSessions) Session(_ context.Context, id string) (string, bool, error) {
-	if s.down {
-		return "", false, errors.New("down")
+func (f *fragileRecords) Record(ctx context.Context, name statedb.RecordName) (statedb.Record, bool, error) {
+	if f.down {
+		return statedb.Record{}, false, errors.New("down")
 	}
-	token, ok := s.all[id]
-	return token, ok, nil
+	return f.Records.Record(ctx, name)
 }
 
-func (s *sharedSessions) PutSession(_ context.Context, id, token string) error {
-	s.all[id] = token
-	return nil
-}
-
-func (s *sharedSessions) DeleteSession(_ context.Context, id string) error {
-	if s.down {
+func (f *fragileRecords) DeleteRecord(ctx context.Context, name statedb.RecordName) error {
+	if f.down {
 		return errors.New("down")
 	}
-	delete(s.all, id)
-	return nil
+	return f.Records.DeleteRecord(ctx, name)
+}
+
+// shareSessions returns a store, and an option that lets it have the sessions.
+func shareSessions(t *testing.T) (*fragileRecords, func(*guard, *login.Config)) {
+	db := testworld.Must(sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "state.db"), sqlite.Options{}))(t)
+	state := testworld.Must(host.NewState(t.Context(), host.StateConfig{Store: db, Keys: [][]byte{[]byte("a state key of 32 bytes, for all")}}))(t)
+	t.Cleanup(func() { _ = errors.Join(state.Close(context.Background()), db.Close()) })
+	shared := &fragileRecords{Records: db}
+	return shared, func(_ *guard, c *login.Config) { c.Sessions = &records.Store{Records: shared, State: state} }
+}
+
+// A session of all nodes ends at its time, also if somebody has made its row longer (threats.md 594).
+func TestSessionEnd(t *testing.T) {
+	shared, with := shareSessions(t)
+	first := newGuard(t, with)
+	second := newGuard(t, with, func(_ *guard, c *login.Config) { c.TokenFile = first.file })
+	session := first.logIn()
+	row := testworld.Must(shared.ListRecords(t.Context(), statedb.List{Kind: statedb.KindSession, Limit: 1}))(t)[0]
+	row.Lifetime = 1000 * time.Hour
+	testworld.Check(t, shared.PutRecords(t.Context(), row))
+	second.gets("a session", http.StatusOK, cookie(session))
+	second.now = second.now.Add(8 * time.Hour)
+	second.gets("a session after its end", http.StatusUnauthorized, cookie(session))
 }
 
 // A session of one node is one of all nodes with a store, until it ends at any of them. While the store fails, its own node knows it.
 func TestSessionOfAllNodes(t *testing.T) {
-	shared := &sharedSessions{all: map[string]string{}}
-	with := func(_ *guard, c *login.Config) { c.Sessions = shared }
+	shared, with := shareSessions(t)
 	first := newGuard(t, with)
 	second := newGuard(t, with, func(_ *guard, c *login.Config) { c.TokenFile = first.file })
 	session := first.logIn()

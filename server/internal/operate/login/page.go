@@ -2,7 +2,6 @@ package login
 
 import (
 	"bytes"
-	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	_ "embed" // for the page
@@ -17,6 +16,9 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/keywright/keywright/server/internal/operate/records"
+	"github.com/keywright/keywright/server/statedb"
 )
 
 // page is the content of the page for those who have not logged in. It has no script.
@@ -155,22 +157,23 @@ func local(to string) string {
 	return to
 }
 
-// Sessions keeps sessions for all nodes. A token is the hash of that of the login.
-type Sessions interface {
-	// Session returns the token of the session with an ID. ok reports whether there is one.
-	Session(ctx context.Context, id string) (token string, ok bool, err error)
-	// PutSession keeps a session for [SessionTime].
-	PutSession(ctx context.Context, id, token string) error
-	DeleteSession(ctx context.Context, id string) error
+const sessionTime = 8 * time.Hour
+
+// A sharedSession is a session of all nodes. Its end is under the seal, too: who can write to the store makes none longer.
+type sharedSession struct {
+	// ID and Token are the digests of the cookie and of the token of the login.
+	ID, Token string
+	End       time.Time
 }
 
-// SessionTime is the time for which a login counts.
-const SessionTime = 8 * time.Hour
+var sharedSessions = &records.Table[sharedSession]{
+	Kind: statedb.KindSession, Lifetime: sessionTime, Key: func(s sharedSession) []string { return []string{s.ID} },
+}
 
 // sessions has the sessions of browsers in memory, so that they end with the process, and in shared, if there is that.
 type sessions struct {
 	clock  func() time.Time
-	shared Sessions
+	shared *records.Store
 	// all has the sessions by the digest of the cookie, so that the cookie is not in memory. The one that began first, and so ends first,
 	// is dropped first.
 	all *lru.Cache[digest, session]
@@ -202,11 +205,12 @@ func cookie(r *http.Request, value string, maxAge time.Duration) *http.Cookie {
 func (s *sessions) begin(r *http.Request, token digest) *http.Cookie {
 	value := rand.Text()
 	id := digestOf(value)
-	s.all.Add(id, session{end: s.clock().Add(SessionTime), token: token})
+	end := s.clock().Add(sessionTime)
+	s.all.Add(id, session{end: end, token: token})
 	if s.shared != nil {
-		_ = s.shared.PutSession(r.Context(), id.text(), token.text()) // without it, it is a session of this process
+		_ = sharedSessions.Put(r.Context(), s.shared, sharedSession{id.text(), token.text(), end}) // without it, it is a session of this process
 	}
-	return cookie(r, value, SessionTime)
+	return cookie(r, value, sessionTime)
 }
 
 // find returns the token with which the session of a request began, and reports whether it has one. A session that ended at another node has
@@ -218,9 +222,9 @@ func (s *sessions) find(r *http.Request) (token digest, there bool) {
 	}
 	id := digestOf(c.Value)
 	if s.shared != nil {
-		text, ok, err := s.shared.Session(r.Context(), id.text())
-		if sum, bad := hex.DecodeString(text); err == nil && bad == nil {
-			return digest(append(sum, make([]byte, sha256.Size)...)[:sha256.Size]), ok
+		found, ok, err := sharedSessions.Get(r.Context(), s.shared, id.text())
+		if sum, bad := hex.DecodeString(found.Value.Token); err == nil && bad == nil {
+			return digest(append(sum, make([]byte, sha256.Size)...)[:sha256.Size]), ok && s.clock().Before(found.Value.End)
 		}
 	}
 	found, there := s.all.Peek(id) // which leaves the order as it is
@@ -233,7 +237,7 @@ func (s *sessions) end(r *http.Request) (removal *http.Cookie, err error) {
 		id := digestOf(c.Value)
 		s.all.Remove(id)
 		if s.shared != nil {
-			err = s.shared.DeleteSession(r.Context(), id.text())
+			err = sharedSessions.Delete(r.Context(), s.shared, id.text())
 		}
 	}
 	return cookie(r, "", -time.Second), err

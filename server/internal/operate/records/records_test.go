@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
@@ -78,23 +77,6 @@ func TestTable(t *testing.T) {
 	testworld.Check(t, visits.Delete(t.Context(), s, "3"))
 	if _, ok, err := visits.Get(t.Context(), s, "3"); err != nil || ok {
 		t.Errorf("a deleted record: %t, %v", ok, err)
-	}
-}
-
-// A session ends at its time, also if somebody has made its row longer (threats.md 594).
-func TestSessionEnd(t *testing.T) {
-	s, now := open(t, filepath.Join(t.TempDir(), "state.db"), oneKey), time.Now()
-	sessions := records.Sessions{Store: s, Lifetime: time.Hour, Clock: func() time.Time { return now }}
-	testworld.Check(t, sessions.PutSession(t.Context(), "id", "token"))
-	row := testworld.Must(s.Records.ListRecords(t.Context(), statedb.List{Kind: statedb.KindSession, Limit: 1}))(t)[0]
-	row.Lifetime = 1000 * time.Hour
-	testworld.Check(t, s.Records.PutRecords(t.Context(), row))
-	if token, ok, err := sessions.Session(t.Context(), "id"); token != "token" || !ok || err != nil {
-		t.Errorf("a session: %q, %t, %v", token, ok, err)
-	}
-	now = now.Add(time.Hour)
-	if _, ok, err := sessions.Session(t.Context(), "id"); ok || err != nil {
-		t.Errorf("after its end: %t, %v", ok, err)
 	}
 }
 

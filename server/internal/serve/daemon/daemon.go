@@ -26,7 +26,6 @@ import (
 	"github.com/keywright/keywright/server/internal/operate/api"
 	"github.com/keywright/keywright/server/internal/operate/console"
 	"github.com/keywright/keywright/server/internal/operate/login"
-	"github.com/keywright/keywright/server/internal/operate/records"
 	"github.com/keywright/keywright/server/internal/serve/httpserver"
 )
 
@@ -263,8 +262,7 @@ func (d *daemon) login() (func(http.Handler) http.Handler, error) {
 	if c.TokenFile == "" && c.Claim == "" && c.TokensDir == "" {
 		return nil, nil
 	}
-	c.Clock, c.Logger = d.clock, d.config.Logger
-	c.Acted, c.Sessions = d.people.acted, &records.Sessions{Store: d.people.store, Lifetime: login.SessionTime, Clock: d.clock}
+	c.Clock, c.Logger, c.Acted, c.Sessions = d.clock, d.config.Logger, d.people.acted, d.people.store
 	c.Claims = func(r *http.Request) (map[string]any, error) { return d.current().sessions.Claims(r) }
 	l, err := login.New(c)
 	if err != nil {
