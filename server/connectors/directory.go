@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/keywright/keywright/internal/files"
 	"github.com/keywright/keywright/internal/problem"
-	"github.com/keywright/keywright/server/gateway"
 )
 
 // A PluginRef is a plugin of a file that comes from a registry.
@@ -170,51 +168,22 @@ type Layout struct {
 	Listed bool
 }
 
-// LayoutOf returns the layout of the file name, whose text it gets. It looks at nothing else of the file, and of files of the directory
-// that cannot be read.
+// LayoutOf returns the layout of the file name, whose text it gets. It leaves out what is wrong in it, and files of the directory that cannot
+// be read.
 func LayoutOf(ctx context.Context, name string, text []byte) (Layout, error) {
 	root, err := rootOf(ctx, text)
 	if err != nil {
 		return Layout{}, err
 	}
-	layout := Layout{Files: map[string]string{}}
-	if m := root.get("connectors"); m != nil {
-		layout.Listed = true
-		layout.add(name, m.value)
-	}
-	dir, ok := stringOf(root.get("connectors_dir"))
-	if !ok || strings.TrimSpace(dir) == "" {
-		return layout, nil
-	}
-	if layout.Dir = dir; !filepath.IsAbs(dir) {
-		layout.Dir = filepath.Join(filepath.Dir(name), dir)
-	}
-	if _, err := os.Stat(layout.Dir); errors.Is(err, fs.ErrNotExist) {
-		return layout, nil
-	}
 	l := newLoader(name, text, Options{})
-	parts, err := l.readParts(layout.Dir)
-	if err != nil {
-		return Layout{}, fmt.Errorf("connectors_dir %w", err)
-	}
-	for _, p := range parts {
-		if n := l.part(ctx, p); n != nil && n.get("connectors") != nil {
-			layout.add(p.name, n.get("connectors").value)
+	definitions, _ := l.document(ctx, root)
+	layout := Layout{Files: map[string]string{}, Dir: l.file.ConnectorsDir, Listed: root.get("connectors") != nil}
+	for _, c := range definitions {
+		if file, _ := locatePart(l.parts, c.member.Line); layout.Files[c.permalink] == "" {
+			layout.Files[c.permalink] = cmp.Or(file, name)
 		}
 	}
 	return layout, nil
-}
-
-func (l *Layout) add(file string, list *node) {
-	for _, item := range list.items {
-		permalink, ok := stringOf(item.get("permalink"))
-		if name, _ := stringOf(item.get("name")); !ok {
-			permalink = gateway.Permalink(name)
-		}
-		if l.Files[permalink] == "" {
-			l.Files[permalink] = file
-		}
-	}
 }
 
 const maxFiles = 1000
