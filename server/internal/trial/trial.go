@@ -249,8 +249,13 @@ type Step struct {
 	Milliseconds float64 `json:"milliseconds"`
 	// Failed reports whether the request ended here, and Skipped whether it did not come to this.
 	Failed  bool `json:"failed,omitempty"`
-	Skipped bool `json:"-"`
+	Skipped bool `json:"skipped,omitempty"`
+	// Note says more, such as the fuel, or is "".
+	Note string `json:"note,omitempty"`
 }
+
+// Time returns the time of the step.
+func (s Step) Time() time.Duration { return time.Duration(s.Milliseconds * float64(time.Millisecond)) }
 
 // The steps of a request, in order.
 const (

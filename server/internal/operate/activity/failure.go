@@ -46,18 +46,8 @@ type Failure struct {
 	Until      time.Time `json:"until,omitzero"`
 }
 
-// Step is a part of the way of a request, with a note, such as the fuel.
-type Step struct {
-	Name         string  `json:"name"`
-	Milliseconds float64 `json:"milliseconds"`
-	// Failed reports whether the request ended here, and Skipped whether it did not come to this.
-	Failed  bool   `json:"failed,omitempty"`
-	Skipped bool   `json:"skipped,omitempty"`
-	Note    string `json:"note,omitempty"`
-}
-
-// Time returns the time of the step.
-func (s Step) Time() time.Duration { return time.Duration(s.Milliseconds * float64(time.Millisecond)) }
+// A Step is a part of the way of a request.
+type Step = trial.Step
 
 // Took returns a short duration for people, such as 1.2 ms.
 func Took(d time.Duration) string {
@@ -132,7 +122,6 @@ func lasting(err error) string {
 func Way(e *gateway.Event) (way []Step) {
 	stage := cmp.Or(e.Stage, e.FailedAt())
 	for _, step := range trial.Way(e) {
-		entry := Step{Name: step.Name, Milliseconds: step.Milliseconds, Failed: step.Failed, Skipped: step.Skipped}
 		switch step.Name {
 		case trial.StepAuthentication:
 			var notes []string
@@ -144,24 +133,24 @@ func Way(e *gateway.Event) (way []Step) {
 			if e.Attempt.Cached && e.Attempt.Exchanges == 0 && !step.Failed {
 				notes = append(notes, "token from the cache")
 			}
-			entry.Note = strings.Join(notes, ", ")
+			step.Note = strings.Join(notes, ", ")
 		case trial.StepKey:
-			entry.Note = fmt.Sprintf("%d uses of keys of the store", e.Attempt.KeyRequests)
+			step.Note = fmt.Sprintf("%d uses of keys of the store", e.Attempt.KeyRequests)
 		case trial.StepToken:
 			if e.Attempt.Exchanges == 1 {
-				entry.Note = "1 request to the token endpoint"
+				step.Note = "1 request to the token endpoint"
 			} else if e.Attempt.Exchanges > 1 {
-				entry.Note = fmt.Sprintf("%d requests to the token endpoint", e.Attempt.Exchanges)
+				step.Note = fmt.Sprintf("%d requests to the token endpoint", e.Attempt.Exchanges)
 			}
 		case trial.StepAPI:
 			if e.UpstreamStatus != 0 {
-				entry.Note = fmt.Sprintf("%d %s", e.UpstreamStatus, http.StatusText(e.UpstreamStatus))
+				step.Note = fmt.Sprintf("%d %s", e.UpstreamStatus, http.StatusText(e.UpstreamStatus))
 			}
 		}
 		if step.Failed && !strings.EqualFold(stage, step.Name) && stage != "" {
-			entry.Name += " (" + stage + ")"
+			step.Name += " (" + stage + ")"
 		}
-		way = append(way, entry)
+		way = append(way, step)
 	}
 	return way
 }
