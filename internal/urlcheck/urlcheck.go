@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"net/url"
 	"regexp"
@@ -87,6 +88,20 @@ func Names(text string, u *url.URL) bool {
 	host, port := url.URL{Host: text}, u.Port()
 	port = cmp.Or(port, map[string]string{"http": "80", "https": "443"}[u.Scheme])
 	return strings.EqualFold(host.Hostname(), u.Hostname()) && (host.Port() == "" || host.Port() == port)
+}
+
+// Loopback reports whether a host, with or without a port, is localhost or a loopback address.
+func Loopback(host string) bool {
+	name := (&url.URL{Host: host}).Hostname()
+	return name == "localhost" || net.ParseIP(name).IsLoopback()
+}
+
+// Range parses a range of addresses, or a single one.
+func Range(text string) (netip.Prefix, error) {
+	if single, err := netip.ParseAddr(text); err == nil && single.Zone() == "" {
+		return netip.PrefixFrom(single, single.BitLen()), nil
+	}
+	return netip.ParsePrefix(text)
 }
 
 // CheckPort returns an error unless port is "" or a number from 1 to 65535.

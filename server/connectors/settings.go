@@ -201,10 +201,7 @@ func (d *definer) changeEgress(n *node, f *egressFile, path string, e *host.Egre
 
 // parseRange parses an address, or a range of addresses in the form of CIDR.
 func parseRange(text string) (netip.Prefix, error) {
-	prefix, err := netip.ParsePrefix(text)
-	if addr, single := netip.ParseAddr(text); single == nil && addr.Zone() == "" {
-		prefix, err = netip.PrefixFrom(addr, addr.BitLen()), nil
-	}
+	prefix, err := urlcheck.Range(text)
 	switch {
 	case err != nil:
 		return netip.Prefix{}, errors.New(texts["range"].wrong() + ": the address that is dialled is checked, not a name")

@@ -61,7 +61,7 @@ func (c *Consent) Check(allowHTTP bool) (all []host.Problem) {
 		switch {
 		case err != nil:
 			all = append(all, host.Problem{Path: m.path, Message: err.Error()})
-		case u.Scheme == "http" && !allowHTTP && !c.PlainHTTP && !isLoopback(withoutPort(u.Host)):
+		case u.Scheme == "http" && !allowHTTP && !c.PlainHTTP && !urlcheck.Loopback(u.Host):
 			all = append(all, host.Problem{Path: m.path, Message: "is plain http, with which anybody on the way can take over what users connect: use https, or plain_http: true"})
 		case m.path == "url" && u.Scheme+"://"+u.Host != m.text:
 			all = append(all, host.Problem{Path: m.path, Message: "is not an origin: scheme and host, without a slash at the end, such as " + m.example})
@@ -98,7 +98,7 @@ func (v *visit) origin() (string, error) {
 	if own := v.generation.Consent.URL; own != "" {
 		return own, nil
 	}
-	if !isLoopback(withoutPort(v.r.Host)) {
+	if !urlcheck.Loopback(v.r.Host) {
 		return "", &httpProblem{
 			status: http.StatusInternalServerError, kind: "no-consent-url", detail: "this gateway is not configured for connecting accounts",
 			cause: errors.New("gateway.consent.url is missing: the URL at which browsers reach the gateway, to which authorization servers send them back"),

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/fairqueue"
+	"github.com/keywright/keywright/internal/urlcheck"
 	"github.com/keywright/keywright/server/internal/trial"
 )
 
@@ -346,16 +346,10 @@ func allowanceOf(u host.User) string {
 
 // isHost reports whether name, the header Host of a request, is one of the gateway's names.
 func (g *generation) isHost(name string) bool {
-	bare := withoutPort(name)
 	if len(g.hosts) > 0 {
-		return g.hosts[strings.ToLower(name)] || g.hosts[strings.ToLower(bare)]
+		return g.hosts[strings.ToLower(name)] || g.hosts[strings.ToLower(withoutPort(name))]
 	}
-	return isLoopback(bare)
-}
-
-// isLoopback reports whether name, without a port, is localhost or a loopback address.
-func isLoopback(name string) bool {
-	return name == "localhost" || net.ParseIP(strings.Trim(name, "[]")).IsLoopback()
+	return urlcheck.Loopback(name)
 }
 
 // withoutPort returns host without its port. It keeps the brackets of an IPv6 address.

@@ -159,10 +159,7 @@ func (k *checker) header(c *Header) {
 var notIdentity = []string{"authorization", "proxy-authorization", "cookie", "host", "connection", "origin", "referer", "user-agent"}
 
 func parseProxy(text string) (netip.Prefix, error) {
-	prefix, err := netip.ParsePrefix(text)
-	if address, single := netip.ParseAddr(text); single == nil && address.Zone() == "" {
-		prefix, err = netip.PrefixFrom(address, address.BitLen()), nil
-	}
+	prefix, err := urlcheck.Range(text)
 	switch {
 	case err != nil:
 		return netip.Prefix{}, errors.New("is not an address or prefix such as 10.1.2.0/24")

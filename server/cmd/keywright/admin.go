@@ -16,6 +16,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/internal/files"
+	"github.com/keywright/keywright/internal/urlcheck"
 	"github.com/keywright/keywright/server/internal/terminal"
 )
 
@@ -43,7 +44,7 @@ func (a *app) ask(c *cobra.Command, f *adminFlags, method string, path []string,
 		}
 		token = strings.TrimSpace(string(text))
 	}
-	if base.Scheme == "http" && !onThisMachine(base.Hostname()) && (token != "" || method == http.MethodPut) {
+	if base.Scheme == "http" && !urlcheck.Loopback(base.Host) && (token != "" || method == http.MethodPut) {
 		return 0, nil, misuse(c, "--admin %s is plain http, and whoever is on the way could read the token: use https", base.Redacted())
 	}
 	text, err := json.Marshal(body)

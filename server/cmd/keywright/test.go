@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -160,11 +159,6 @@ func unreachable(base *url.URL, err error) error {
 		return fmt.Errorf("the certificate of %s is refused: %w; if its authority is your own, name its certificate with --ca-file", base.Redacted(), u.Err)
 	}
 	return fmt.Errorf("no gateway answers at %s: %w; start `keywright serve`, or name the address of its --admin with --admin", base.Redacted(), u.Err)
-}
-
-func onThisMachine(name string) bool {
-	address := net.ParseIP(name)
-	return name == "localhost" || address != nil && address.IsLoopback()
 }
 
 // refusal returns the error for a request that the gateway refused. what is before the gateway's own words.

@@ -139,10 +139,10 @@ var rules = []rule{
 	{packages: "server/internal/operate/activity", ours: []string{"host", "server/gateway", "server/internal/operate/remedy", "server/internal/serve/metrics", "server/internal/trial"}, others: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{packages: "server/internal/operate/api", ours: []string{"host", "host/state", "server/connectors", "server/gateway", "server/internal/operate/activity", "server/internal/operate/acts", "server/internal/operate/connections", "server/internal/operate/difference", "server/internal/operate/login", "server/internal/operate/records", "server/internal/operate/tenants", "server/statedb"}, others: []string{"github.com/danielgtaylor/huma/v2", "github.com/hashicorp/golang-lru/v2"}},
 	{packages: "server/internal/operate/remedy", ours: []string{"host", "host/state"}},
-	{packages: "server/internal/operate/difference", ours: []string{"abi", "host", "server/connectors", "server/gateway", "server/internal/registry/lock"}},
+	{packages: "server/internal/operate/difference", ours: []string{"abi", "host", "internal/urlcheck", "server/connectors", "server/gateway", "server/internal/registry/lock"}},
 	{packages: "server/internal/operate/reach", ours: []string{"host", "server/connectors", "server/internal/registry/lock"}},
 	{packages: "server/internal/onboard/catalogue", ours: []string{"internal/problem"}, others: []string{"go.yaml.in/yaml/v4"}},
-	{packages: "server/internal/registry", ours: []string{"internal/files", "host", "internal/answers", "server/internal/registry/artifact", "server/internal/registry/signature"}, others: []string{
+	{packages: "server/internal/registry", ours: []string{"internal/files", "internal/urlcheck", "host", "internal/answers", "server/internal/registry/artifact", "server/internal/registry/signature"}, others: []string{
 		"github.com/go-json-experiment/json", "github.com/opencontainers/go-digest", "github.com/opencontainers/image-spec", "oras.land/oras-go/v2",
 	}},
 	{packages: "server/internal/registry/lock", ours: []string{"internal/files", "abi", "internal/contract", "host", "server/internal/registry/artifact", "server/internal/registry/signature"}, others: []string{"github.com/go-json-experiment/json", "github.com/gofrs/flock", "golang.org/x/mod"}},

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -27,6 +26,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/internal/files"
+	"github.com/keywright/keywright/internal/urlcheck"
 	"github.com/keywright/keywright/server/internal/registry/artifact"
 )
 
@@ -104,8 +104,8 @@ func ask[T any](ctx context.Context, c *Client, ref Reference, what string, do f
 	if err != nil {
 		return v, err
 	}
-	r.Client, r.PlainHTTP = c.http, ref.local()
-	r.MaxMetadataBytes = artifact.MaxManifest + 1 // oras cuts a longer manifest without an error
+	r.Client, r.PlainHTTP = c.http, urlcheck.Loopback(ref.Registry) // only on this machine is plain http used
+	r.MaxMetadataBytes = artifact.MaxManifest + 1                   // oras cuts a longer manifest without an error
 	r.ReferrerListMaxPages, r.TagListPageSize, r.TagListMaxPages = 4, 400, 16
 	if v, err = do(ctx, r); err == nil {
 		return v, nil
@@ -270,13 +270,3 @@ func (r Reference) String() string { return oras.Reference(r).String() }
 
 // Name returns the registry and the repository.
 func (r Reference) Name() string { return r.Registry + "/" + r.Repository }
-
-// local reports whether the registry is on this machine. Only there is plain http used.
-func (r Reference) local() bool {
-	host, _, err := net.SplitHostPort(r.Registry)
-	if err != nil {
-		host = r.Registry
-	}
-	ip := net.ParseIP(strings.Trim(host, "[]"))
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}

@@ -2,11 +2,12 @@ package difference
 
 import (
 	"cmp"
-	"net/netip"
 	"path"
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/keywright/keywright/internal/urlcheck"
 )
 
 // A rule says of members whether a change allows more.
@@ -114,17 +115,9 @@ func below(from, to string) bool {
 
 // subset reports whether a range of addresses has all addresses of another one.
 func subset(from, to string) bool {
-	was, is := prefix(from), prefix(to)
+	was, _ := urlcheck.Range(from) // files have been checked
+	is, _ := urlcheck.Range(to)
 	return from == to || is.IsValid() && was.Bits() <= is.Bits() && was.Contains(is.Addr())
-}
-
-// prefix returns the range that a text describes, which may be a single address.
-func prefix(text string) netip.Prefix {
-	if one, err := netip.ParseAddr(text); err == nil {
-		return netip.PrefixFrom(one, one.BitLen())
-	}
-	p, _ := netip.ParsePrefix(text) // files have been checked
-	return p
 }
 
 // enabled returns a rule for members that are allowed while they are true.
