@@ -9,6 +9,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -53,12 +54,12 @@ type Config struct {
 
 // A Login decides which requests are those of operators. It is safe for concurrent use.
 type Login struct {
-	config         Config
-	token, metrics *tokenFile
-	// tokens is "" if there are none with names.
-	tokens   tokensDir
-	sessions *sessions
-	guesses  *guesses
+	config Config
+	// operators and metrics have the tokens.
+	operators []*source
+	metrics   *source
+	sessions  *sessions
+	guesses   *guesses
 }
 
 // New returns a Login. It returns an error if a file has no token that can be used, or if nobody could log in.
@@ -74,20 +75,23 @@ func New(c Config) (*Login, error) {
 	}
 	peers, _ := lru.New[netip.Prefix, *rate.Limiter](10_000) // the only error is for sizes below one
 	all, _ := lru.New[digest, session](1000)
-	l := &Login{config: c, tokens: tokensDir(c.TokensDir), sessions: &sessions{clock: c.Clock, all: all, shared: c.Sessions}, guesses: &guesses{clock: c.Clock, peers: peers}}
-	var operators, metrics digest
-	var err error
-	if l.token, operators, err = newTokenFile(c.TokenFile, c.Logger); err != nil {
-		return nil, err
+	l := &Login{
+		config: c, sessions: &sessions{clock: c.Clock, all: all, shared: c.Sessions}, guesses: &guesses{clock: c.Clock, peers: peers},
+		operators: []*source{{path: c.TokenFile, read: readToken}, {path: c.TokensDir, read: readTokens}},
+		metrics:   &source{path: c.MetricsTokenFile, read: readToken},
 	}
-	if l.metrics, metrics, err = newTokenFile(c.MetricsTokenFile, c.Logger); err != nil {
-		return nil, err
+	metrics, err := l.metrics.tokens()
+	for _, s := range l.operators {
+		operators, unread := s.tokens()
+		err = errors.Join(err, unread)
+		for _, o := range operators {
+			if len(metrics) > 0 && o.token.equals(metrics[0].token) {
+				return nil, fmt.Errorf("%s and %s have the same token: make another one for the metrics, because operators may do more", s.path, c.MetricsTokenFile)
+			}
+		}
 	}
-	if _, err := l.tokens.read(); err != nil {
+	if err != nil {
 		return nil, err
-	}
-	if l.token != nil && l.metrics != nil && operators.equals(metrics) {
-		return nil, fmt.Errorf("%s and %s have the same token: make another one for the metrics, because operators may do more", c.TokenFile, c.MetricsTokenFile)
 	}
 	return l, nil
 }
@@ -144,8 +148,8 @@ func (l *Login) admit(r *http.Request) (*Operator, *refusal) {
 			right()
 			return operator, nil
 		}
-	} else if l.token != nil && !there {
-		_, unread = l.token.expected(r.Context())
+	} else if !there {
+		_, unread = l.operator(r.Context(), digest{}) // which nobody has
 	}
 	who, denial := l.byClaim(r)
 	switch {
@@ -168,21 +172,13 @@ func (l *Login) admit(r *http.Request) (*Operator, *refusal) {
 // operator returns the operator with a token, or nil if nobody has it.
 func (l *Login) operator(ctx context.Context, token digest) (*Operator, error) {
 	var unread error
-	if l.token != nil {
-		expected, err := l.token.expected(ctx)
-		if err == nil && token.equals(expected) {
-			return &Operator{Name: "token", Everything: true}, nil
-		}
-		unread = err
-	}
-	all, err := l.tokens.read()
-	if err != nil {
-		l.config.Logger.LogAttrs(ctx, slog.LevelError, "the tokens of operators cannot be read, and nobody gets in with one of them", slog.Any("error", err))
-		return nil, err
-	}
-	for i := range all {
-		if token.equals(all[i].token) {
-			return &all[i].Operator, nil
+	for _, s := range l.operators {
+		all, err := s.news(ctx, l.config.Logger)
+		unread = errors.Join(unread, err)
+		for i := range all {
+			if token.equals(all[i].token) {
+				return &all[i].Operator, nil
+			}
 		}
 	}
 	return nil, unread
@@ -190,11 +186,11 @@ func (l *Login) operator(ctx context.Context, token digest) (*Operator, error) {
 
 // forMetrics reports whether a request is one for the metrics, with the token for these.
 func (l *Login) forMetrics(r *http.Request, token digest) bool {
-	if l.metrics == nil || r.URL.Path != "/metrics" || r.Method != http.MethodGet {
+	if r.URL.Path != "/metrics" || r.Method != http.MethodGet {
 		return false
 	}
-	expected, err := l.metrics.expected(r.Context())
-	return err == nil && token.equals(expected)
+	all, _ := l.metrics.news(r.Context(), l.config.Logger)
+	return len(all) > 0 && token.equals(all[0].token)
 }
 
 // byClaim returns the subject of the session of a request, or a refusal if the session has not the claim of operators.
@@ -327,66 +323,68 @@ func networkOf(remote string) netip.Prefix {
 // Limits of a token, in bytes. A shorter one could be guessed by trying.
 const minToken, maxToken = 16, 4 << 10
 
-// tokenFile is a file with a token. It is read each time, which costs little and finds every change.
-type tokenFile struct {
-	path   string
-	logger *slog.Logger
-	mu     sync.Mutex
-	// failure is the last error that was logged. It is empty if the file could be read.
+// A source is a file with a token, or a directory of such files. It is read each time, which costs little and finds every change.
+type source struct {
+	// path is "" if there are no tokens.
+	path string
+	read func(path string) ([]namedToken, error)
+	mu   sync.Mutex
+	// failure is the last error that was logged. It is empty if the tokens could be read.
 	failure string
 }
 
-// newTokenFile returns the file at a path with the digest of its token, or nil without a path.
-func newTokenFile(path string, logger *slog.Logger) (*tokenFile, digest, error) {
-	if path == "" {
-		return nil, digest{}, nil
+func (s *source) tokens() ([]namedToken, error) {
+	if s.path == "" {
+		return nil, nil
 	}
-	f := &tokenFile{path: path, logger: logger}
-	d, err := f.read()
-	return f, d, err
+	return s.read(s.path)
 }
 
-// expected returns the digest of the token. It logs an error that is not the one of the last time, so that nobody fills the log.
-func (f *tokenFile) expected(ctx context.Context) (digest, error) {
-	d, err := f.read()
+// news returns the tokens. It logs an error that is not the one of the last time, so that nobody fills the log.
+func (s *source) news(ctx context.Context, logger *slog.Logger) ([]namedToken, error) {
+	all, err := s.tokens()
 	failure := ""
 	if err != nil {
 		failure = err.Error()
 	}
-	f.mu.Lock()
-	news := failure != f.failure
-	f.failure = failure
-	f.mu.Unlock()
+	s.mu.Lock()
+	isNew := failure != s.failure
+	s.failure = failure
+	s.mu.Unlock()
 	switch {
-	case news && err != nil:
-		f.logger.LogAttrs(ctx, slog.LevelError, "the token of a login cannot be read, and nobody gets in with it", slog.Any("error", err))
-	case news:
-		f.logger.LogAttrs(ctx, slog.LevelInfo, "the token of a login was read", slog.String("file", f.path))
+	case isNew && err != nil:
+		logger.LogAttrs(ctx, slog.LevelError, "the tokens of a login cannot be read, and nobody gets in with one of them", slog.Any("error", err))
+	case isNew:
+		logger.LogAttrs(ctx, slog.LevelInfo, "the tokens of a login were read", slog.String("file", s.path))
 	}
-	return d, err
+	return all, err
 }
 
-// read returns the digest of the token. Its errors do not have the token.
-func (f *tokenFile) read() (digest, error) {
+// readToken reads a file with a token, for operators who may do everything. Its errors do not have the token.
+func readToken(path string) ([]namedToken, error) {
 	const worldBits = 0o007 // the mode bits of everybody on the machine
-	info, err := os.Stat(f.path)
-	switch {
-	case err != nil:
-		return digest{}, err
-	case !info.Mode().IsRegular(): // opening a pipe would block until something writes to it
-		return digest{}, fmt.Errorf("%s is no regular file: put a token there", f.path)
-	case info.Mode().Perm()&worldBits != 0 && runtime.GOOS != "windows": // Windows has no such modes
-		return digest{}, fmt.Errorf("%s is open to everybody on this machine (its mode is %04o): chmod o= it, and make a new token", f.path, info.Mode().Perm())
-	}
-	content, err := files.Read(f.path, maxToken)
+	content, err := readFile(path, worldBits, "%s is open to everybody on this machine (its mode is %04o): chmod o= it, and make a new token")
 	if err != nil {
-		return digest{}, err
+		return nil, err
 	}
-	token := strings.TrimSuffix(strings.TrimSuffix(string(content), "\n"), "\r")
+	token := strings.TrimSuffix(strings.TrimSuffix(content, "\n"), "\r")
 	if err := check(token); err != nil {
-		return digest{}, fmt.Errorf("%s: the token %w, such as that of `openssl rand -hex 32`", f.path, err)
+		return nil, fmt.Errorf("%s: the token %w, such as that of `openssl rand -hex 32`", path, err)
 	}
-	return digestOf(token), nil
+	return []namedToken{{Operator{Name: "token", Everything: true}, digestOf(token)}}, nil
+}
+
+// readFile reads a regular file. If it has one of these mode bits, it returns an error with the path and the mode.
+func readFile(path string, bits fs.FileMode, format string) (string, error) {
+	info, err := os.Stat(path)
+	if err == nil && info.Mode().Perm()&bits != 0 && info.Mode().IsRegular() && runtime.GOOS != "windows" { // Windows has no such modes
+		return "", fmt.Errorf(format, path, info.Mode().Perm())
+	}
+	content, err := files.ReadRegular(path, maxToken)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	return string(content), nil
 }
 
 func check(token string) error {

@@ -7,11 +7,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-
-	"github.com/keywright/keywright/internal/files"
 )
 
 // A Right allows operators something.
@@ -87,9 +84,6 @@ func Require(right Right, h http.Handler) http.Handler {
 	})
 }
 
-// tokensDir is the path of a directory with a file for each token. It is read each time, as a tokenFile is.
-type tokensDir string
-
 type namedToken struct {
 	Operator
 	token digest
@@ -97,11 +91,9 @@ type namedToken struct {
 
 const maxTokens = 100 // files
 
-func (d tokensDir) read() (all []namedToken, err error) {
-	if d == "" {
-		return nil, nil
-	}
-	entries, err := os.ReadDir(string(d))
+// readTokens reads a directory with a file for each token.
+func readTokens(dir string) (all []namedToken, err error) {
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -110,9 +102,9 @@ func (d tokensDir) read() (all []namedToken, err error) {
 			continue
 		}
 		if len(all) == maxTokens {
-			return nil, fmt.Errorf("%s has more than %d tokens", string(d), maxTokens)
+			return nil, fmt.Errorf("%s has more than %d tokens", dir, maxTokens)
 		}
-		t, err := readNamed(filepath.Join(string(d), entry.Name()))
+		t, err := readNamed(filepath.Join(dir, entry.Name()))
 		if err != nil {
 			return nil, err
 		}
@@ -124,19 +116,12 @@ func (d tokensDir) read() (all []namedToken, err error) {
 // readNamed reads the file of a token.
 func readNamed(path string) (t namedToken, err error) {
 	const othersWrite = 0o022 // the mode bits of those who could give themselves rights
-	info, err := os.Stat(path)
-	if err == nil && info.Mode().Perm()&othersWrite != 0 && runtime.GOOS != "windows" {
-		err = fmt.Errorf("%s may be written by others (its mode is %04o): chmod go-w it", path, info.Mode().Perm())
-	}
+	content, err := readFile(path, othersWrite, "%s may be written by others (its mode is %04o): chmod go-w it")
 	if err != nil {
 		return t, err
 	}
-	content, err := files.ReadRegular(path, maxToken)
-	if err != nil {
-		return t, fmt.Errorf("%s: %w", path, err)
-	}
 	t.Name = filepath.Base(path)
-	first, rest, _ := strings.Cut(string(content), "\n")
+	first, rest, _ := strings.Cut(content, "\n")
 	sum, found := strings.CutPrefix(strings.TrimSpace(first), "sha256:")
 	hash, err := hex.DecodeString(sum)
 	if err != nil || !found || len(hash) != len(t.token) {

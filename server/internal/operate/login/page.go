@@ -49,7 +49,7 @@ var pagePolicy = func() string {
 }()
 
 // hasForm reports whether operators may log in with a token.
-func (l *Login) hasForm() bool { return l.token != nil || l.tokens != "" }
+func (l *Login) hasForm() bool { return l.config.TokenFile != "" || l.config.TokensDir != "" }
 
 func (l *Login) show(w http.ResponseWriter, status int, p *page) {
 	p.Style = template.CSS(loginCSS) //nolint:gosec // it is part of this program
