@@ -87,8 +87,8 @@ func (l *loader) checkSecrets(ctx context.Context, c *definition, upstream *host
 
 // reportConfig reports the problems of a connector. It returns the host's connector if auth and tls are valid, for the check of secrets.
 func (l *loader) reportConfig(ctx context.Context, c *definition, err error) *host.Connector {
-	var wrong *host.ConfigError
-	if !errors.As(err, &wrong) {
+	wrong, ok := errors.AsType[*host.ConfigError](err)
+	if !ok {
 		l.report(c.member.Place, c.path(), "%v", err)
 		return nil
 	}

@@ -145,8 +145,8 @@ func placeOf(n *yaml.Node) problem.Place { return problem.Place{Line: n.Line, Co
 
 // syntax adds a problem for an error of the parser, whose message contains no values of the file.
 func (p *problems) syntax(text string, err error, deep bool) {
-	var located *yaml.LoadError
-	if !errors.As(err, &located) {
+	located, ok := errors.AsType[*yaml.LoadError](err)
+	if !ok {
 		p.malformed(problem.Place{}, "it cannot be parsed")
 		return
 	}

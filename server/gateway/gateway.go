@@ -225,10 +225,7 @@ func (v *visit) document(read func(context.Context) ([]byte, error)) error {
 	if err != nil {
 		return &httpProblem{status: http.StatusServiceUnavailable, kind: "document-unavailable", detail: "this document cannot be read now", cause: err}
 	}
-	v.w.Header().Set("Content-Type", "application/json")
-	v.w.Header().Set("Cache-Control", "public, max-age=300")
-	v.write(v.w, http.StatusOK, body)
-	return nil
+	return v.file("application/json", noPage[0], string(body))
 }
 
 // admit identifies the user of a request, and waits for nothing: a request over the limits of the connector gets an error. The

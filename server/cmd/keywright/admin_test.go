@@ -50,7 +50,7 @@ func administeredGateway(t *testing.T) (string, *users.Connections) {
 		return c
 	}})
 	server := httptest.NewServer(api.New(api.Config{
-		Clock: time.Now, Set: use, Connections: all, Tenants: tenants.New(tenants.Config{Clock: time.Now, Set: use}),
+		Clock: time.Now, Set: use, Connections: all, Tenants: &tenants.Tenants{Clock: time.Now, Current: use},
 		Acts: acts.New(acts.Config{Clock: time.Now, Logger: discard, Audit: func() *audit.Log { return nil }, Store: store}),
 	}))
 	t.Cleanup(func() {

@@ -103,7 +103,7 @@ func newWorld(t *testing.T) *world {
 			return nil, nil //nolint:nilnil // as nodes.Find
 		},
 		Configuration: func() api.Configuration { return api.Configuration{SHA256: w.set.SHA256, Used: w.now} },
-		Tenants:       tenants.New(tenants.Config{Clock: clock, Set: set}),
+		Tenants:       &tenants.Tenants{Clock: clock, Current: set},
 		Acts:          acts.New(acts.Config{Node: "a", Clock: clock, Logger: logger, Audit: func() *audit.Log { return nil }, Store: w.store}),
 		Connections: connections.New(connections.Config{Clock: clock, Node: "a", Store: w.store, Logger: logger, Connector: func(permalink string) *gateway.Connector {
 			for _, c := range w.set.Connectors {

@@ -112,11 +112,8 @@ func ConditionOf(e *gateway.Event) host.Condition {
 	if e.User == "" || e.Served == nil || !e.Served.Upstream().NeedsConsent() {
 		return ""
 	}
-	if e.Err != nil {
-		var grant *host.GrantError // declared here, so that a request that succeeds allocates nothing
-		if errors.As(e.Err, &grant) {
-			return grant.Condition
-		}
+	if grant, ok := errors.AsType[*host.GrantError](e.Err); ok {
+		return grant.Condition
 	}
 	switch {
 	case e.NotConnected(), e.Use == gateway.UseDisconnect && e.Problem == "" && e.Status < 400:

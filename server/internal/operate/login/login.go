@@ -377,7 +377,10 @@ func readToken(path string) ([]namedToken, error) {
 // readFile reads a regular file. If it has one of these mode bits, it returns an error with the path and the mode.
 func readFile(path string, bits fs.FileMode, format string) (string, error) {
 	info, err := os.Stat(path)
-	if err == nil && info.Mode().Perm()&bits != 0 && info.Mode().IsRegular() && runtime.GOOS != "windows" { // Windows has no such modes
+	switch {
+	case err != nil:
+		return "", err
+	case info.Mode().Perm()&bits != 0 && info.Mode().IsRegular() && runtime.GOOS != "windows": // Windows has no such modes
 		return "", fmt.Errorf(format, path, info.Mode().Perm())
 	}
 	content, err := files.ReadRegular(path, maxToken)

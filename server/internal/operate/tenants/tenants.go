@@ -30,18 +30,12 @@ const (
 // A Text is a secret or a variable that connectors ask of a tenant. Its connectors are permalinks.
 type Text = gateway.TenantText
 
-// Config configures a [Tenants].
-type Config struct {
-	Clock func() time.Time
-	// Set returns the connectors in use.
-	Set func() *connectors.Set
-}
-
 // Tenants has what tenants have given.
-type Tenants struct{ config Config }
-
-// New returns a Tenants.
-func New(c Config) *Tenants { return &Tenants{c} }
+type Tenants struct {
+	Clock func() time.Time
+	// Current returns the connectors in use.
+	Current func() *connectors.Set
+}
 
 // ErrNoStore is the error if the file has no store for what tenants give.
 var ErrNoStore = errors.New("the file has no store for what tenants give: add {type: state} to secrets, above stores that have the same names")
@@ -90,7 +84,7 @@ func describe(t *Text, set *connectors.Set, c *gateway.Connector, fields map[str
 
 // List returns what connectors ask of a tenant, with what the tenant has given. It has no text itself.
 func (t *Tenants) List(ctx context.Context, tenant string) ([]Text, error) {
-	set := t.config.Set()
+	set := t.Current()
 	if set.Owned == nil {
 		return nil, ErrNoStore
 	}
@@ -101,7 +95,7 @@ func (t *Tenants) List(ctx context.Context, tenant string) ([]Text, error) {
 			return nil, err
 		}
 		if all[i].Fingerprint, all[i].Author = info.Fingerprint, info.Author; info.Author != "" {
-			all[i].Changed = t.config.Clock().Add(-info.Age)
+			all[i].Changed = t.Clock().Add(-info.Age)
 		}
 	}
 	return all, nil
@@ -118,7 +112,7 @@ func nameOf(tenant, name string) string { return "tenants/" + tenant + "/" + nam
 
 // find returns what connectors ask of a tenant under a kind and a name.
 func (t *Tenants) find(kind, name string) (*connectors.Set, Text, error) {
-	set := t.config.Set()
+	set := t.Current()
 	if set.Owned == nil {
 		return nil, Text{}, ErrNoStore
 	}
@@ -205,7 +199,7 @@ func (t *Tenants) send(ctx context.Context, c *gateway.Connector) error {
 	}
 	_ = response.Body.Close()
 	if response.StatusCode >= http.StatusBadRequest {
-		text := cmp.Or(trial.Remedy(response, t.config.Clock()), http.StatusText(response.StatusCode))
+		text := cmp.Or(trial.Remedy(response, t.Clock()), http.StatusText(response.StatusCode))
 		return &TryError{d.Permalink, response.StatusCode, fmt.Sprintf("the API answers %d: %s", response.StatusCode, text)}
 	}
 	return nil

@@ -59,7 +59,7 @@ func newWorld(t *testing.T, text string) *world {
 			return nil
 		},
 	}))(t)
-	w.Tenants = tenants.New(tenants.Config{Clock: time.Now, Set: func() *connectors.Set { return w.set }})
+	w.Tenants = &tenants.Tenants{Clock: time.Now, Current: func() *connectors.Set { return w.set }}
 	t.Cleanup(func() { _ = errors.Join(w.set.Close(context.Background()), w.state.Close(context.Background())) })
 	return w
 }

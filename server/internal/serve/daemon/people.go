@@ -78,7 +78,7 @@ func (d *daemon) openPeople(ctx context.Context, first *inUse) error {
 	})
 	p.connections = connections.New(connections.Config{Clock: d.clock, Node: d.node, Store: p.store, Connector: func(permalink string) *gateway.Connector { c, _ := d.current().Find(permalink); return c }, Logger: logger})
 	p.acts = acts.New(acts.Config{Node: d.node, Clock: d.clock, Logger: logger, Audit: func() *audit.Log { return d.audit.log }, Store: p.store})
-	p.tenants = tenants.New(tenants.Config{Clock: d.clock, Set: func() *connectors.Set { return d.current().Set }})
+	p.tenants = &tenants.Tenants{Clock: d.clock, Current: func() *connectors.Set { return d.current().Set }}
 	running, stop := context.WithCancel(context.Background())
 	p.stop = stop
 	p.running.Go(func() { p.nodes.Run(running) })

@@ -272,8 +272,8 @@ func (d *daemon) report(err error) {
 		return
 	}
 	const message = "the configuration is not used, and the one before goes on"
-	var wrong *connectors.Error
-	if !errors.As(err, &wrong) {
+	wrong, ok := errors.AsType[*connectors.Error](err)
+	if !ok {
 		log.Error(message, slog.Any("error", err))
 		return
 	}
