@@ -230,8 +230,9 @@ func (d *definer) directory(ctx context.Context, root *node) {
 	d.source.text, d.parts = text, parts
 	values, bytes := root.size, root.bytes
 	for _, p := range parts {
-		n := d.part(ctx, p)
-		if n == nil {
+		d.before = p.offset
+		n := parse(ctx, p.text, &d.problems)
+		if d.before = 0; n == nil {
 			continue
 		}
 		if values, bytes = values+n.size, bytes+n.bytes; values > maxValues || bytes > 2*maxFile {
@@ -275,39 +276,6 @@ func (d *definer) readParts(dir string) (parts []part, err error) {
 		parts = append(parts, part{name: name, text: strings.TrimPrefix(string(text), "\ufeff")})
 	}
 	return parts, nil
-}
-
-// part parses a part. The places of its values and problems are those in the whole text.
-func (d *definer) part(ctx context.Context, p part) *node {
-	var own problems
-	n := parse(ctx, p.text, &own)
-	for _, found := range own.all {
-		if !d.skip() {
-			found.Line = max(found.Line, 1) + p.offset
-			d.all = append(d.all, found)
-		}
-	}
-	d.more += own.more
-	if n != nil {
-		n.shift(p.offset, map[*node]bool{})
-	}
-	return n
-}
-
-// shift adds lines to the places of a value and of all in it. Aliases share nodes, so done has those that were shifted.
-func (n *node) shift(lines int, done map[*node]bool) {
-	if done[n] {
-		return
-	}
-	done[n] = true
-	n.Line += lines
-	for i := range n.members {
-		n.members[i].key.Line += lines
-		n.members[i].value.shift(lines, done)
-	}
-	for _, item := range n.items {
-		item.shift(lines, done)
-	}
 }
 
 // ofPart adds the connectors of a part to those of the file.

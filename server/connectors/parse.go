@@ -19,7 +19,7 @@ func parse(ctx context.Context, text string, p *problems) *node {
 		return nil
 	case !utf8.ValidString(text):
 		valid := strings.ToValidUTF8(text, "\x00")
-		p.report(problem.Place{Line: 1 + strings.Count(valid[:strings.IndexByte(valid, 0)], "\n"), Column: 1}, "", "is not UTF-8: save it in that encoding")
+		p.report(p.placed(1+strings.Count(valid[:strings.IndexByte(valid, 0)], "\n"), 1), "", "is not UTF-8: save it in that encoding")
 		return nil
 	case json.Valid([]byte(text)):
 		return readJSON(ctx, text, p)
@@ -41,7 +41,7 @@ type jsonReader struct {
 
 // readJSON returns the value of a text in JSON, or nil if it exceeds a limit or ctx ends.
 func readJSON(ctx context.Context, text string, p *problems) *node {
-	r := &jsonReader{grower: grower{problems: p}, ctx: ctx, text: text, next: problem.Place{Line: 1, Column: 1}}
+	r := &jsonReader{grower: grower{problems: p}, ctx: ctx, text: text, next: p.placed(1, 1)}
 	r.decoder = json.NewDecoder(strings.NewReader(text))
 	r.decoder.UseNumber()
 	if n := r.read(nil, 0); !r.full {
@@ -96,7 +96,7 @@ func (r *jsonReader) member(to *node, path *problem.Path, depth int) {
 	name, _ := key.(string)
 	v := r.read(path.Member(name), depth+1)
 	if first := to.get(name); first != nil {
-		r.report(where, path.Member(name).String(), "is there twice, first on line %d: remove one", first.key.Line)
+		r.report(where, path.Member(name).String(), "is there twice, first on line %d: remove one", first.key.Line-r.before)
 		return
 	}
 	to.add(member{name, where, v})

@@ -48,7 +48,7 @@ func (p *yamlPolicy) EndDocument() error { return nil }
 // DefineAnchor stores an anchor, and reports one that exists already.
 func (p *yamlPolicy) DefineAnchor(name string, n *yaml.Node) error {
 	if _, twice := p.anchors[name]; twice {
-		p.report(placeOf(n), "", "an anchor of this name is there before: give one of them another name, or put text that begins with & in quotes")
+		p.report(p.placeOf(n), "", "an anchor of this name is there before: give one of them another name, or put text that begins with & in quotes")
 	}
 	p.anchors[name] = n
 	return nil
@@ -80,15 +80,15 @@ func (r interrupted) Read(p []byte) (int, error) {
 // readYAML returns the value of the only document of a file, or nil if it cannot be parsed or ctx ends.
 func readYAML(ctx context.Context, text string, p *problems) *node {
 	if line := marks(text); line > 0 {
-		p.report(problem.Place{Line: line, Column: 1}, "", "has more than %d marks (brackets, commas, colons, quotes and such, in texts and comments, too): use several gateways", maxMarks)
+		p.report(p.placed(line, 1), "", "has more than %d marks (brackets, commas, colons, quotes and such, in texts and comments, too): use several gateways", maxMarks)
 		return nil
 	}
 	switch directive, end := oddLines(text); {
 	case directive > 0:
-		p.report(problem.Place{Line: directive, Column: 1}, "", "directives are not used here: remove the line")
+		p.report(p.placed(directive, 1), "", "directives are not used here: remove the line")
 		return nil
 	case end > 0:
-		p.report(problem.Place{Line: end, Column: 1}, "", "has a character that ends a line in YAML, and in no editor (U+0085, U+2028, U+2029, or a carriage return alone): remove it")
+		p.report(p.placed(end, 1), "", "has a character that ends a line in YAML, and in no editor (U+0085, U+2028, U+2029, or a carriage return alone): remove it")
 		return nil
 	}
 	root := parseYAML(ctx, text, p)
@@ -120,7 +120,7 @@ func parseYAML(ctx context.Context, text string, p *problems) (root *yaml.Node) 
 		var document yaml.Node
 		switch err := loader.Load(&document); {
 		case errors.Is(err, io.EOF) && root == nil:
-			p.report(problem.Place{Line: 1, Column: 1}, "", "is empty: it needs a list of connectors")
+			p.report(p.placed(1, 1), "", "is empty: it needs a list of connectors")
 			return nil
 		case errors.Is(err, io.EOF):
 			return root
@@ -129,7 +129,7 @@ func parseYAML(ctx context.Context, text string, p *problems) (root *yaml.Node) 
 			return nil
 		case len(document.Content) == 0 || isNothing(document.Content[0]):
 		case root != nil:
-			p.report(placeOf(document.Content[0]), "", "a second document begins here: a file has one")
+			p.report(p.placeOf(document.Content[0]), "", "a second document begins here: a file has one")
 			return root
 		default:
 			root = document.Content[0]
@@ -141,7 +141,7 @@ func isNothing(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && n.Value == "" && n.Style == 0 && n.Anchor == ""
 }
 
-func placeOf(n *yaml.Node) problem.Place { return problem.Place{Line: n.Line, Column: n.Column} }
+func (p *problems) placeOf(n *yaml.Node) problem.Place { return p.placed(n.Line, n.Column) }
 
 // syntax adds a problem for an error of the parser, whose message contains no values of the file.
 func (p *problems) syntax(text string, err error, deep bool) {
@@ -154,14 +154,14 @@ func (p *problems) syntax(text string, err error, deep bool) {
 	if mark.Line >= len(lines) && located.ContextMark.Line > 0 {
 		mark = located.ContextMark // at the end of the file, the place of the unclosed value is more useful
 	}
-	where, message := problem.Place{Line: mark.Line, Column: mark.Column}, located.Message
+	where, message := p.placed(mark.Line, mark.Column), located.Message
 	if located.ContextMsg != "" {
 		message += ", " + located.ContextMsg
 	}
 	switch {
 	case deep:
 		p.report(where, "", "is nested deeper than %d", maxNesting)
-	case where.Line > 0 && where.Line <= len(lines) && bareTemplate(lines[where.Line-1]):
+	case mark.Line > 0 && mark.Line <= len(lines) && bareTemplate(lines[mark.Line-1]):
 		p.report(where, "", `a template has to be in quotes: "{{ … }}"`)
 	default:
 		p.malformed(where, message)
@@ -189,7 +189,7 @@ func (r *yamlReader) read(n *yaml.Node, path *problem.Path, depth int) *node {
 	if n.Kind == yaml.AliasNode {
 		return r.alias(n, path, depth)
 	}
-	result := &node{Place: placeOf(n), kind: scalar, size: 1}
+	result := &node{Place: r.placeOf(n), kind: scalar, size: 1}
 	if !r.grow(result.Place, depth, result) {
 		return result
 	}
@@ -242,7 +242,7 @@ func (r *yamlReader) scalar(to *node, n *yaml.Node, path *problem.Path) {
 
 // alias returns the node of the anchor that n names. No problem has the name, because *NAME may be a password (threats.md 281).
 func (r *yamlReader) alias(n *yaml.Node, path *problem.Path, depth int) *node {
-	where := placeOf(n)
+	where := r.placeOf(n)
 	switch target, ok := r.done[n.Alias]; {
 	case n.Alias == noAnchor:
 		r.report(where, path.String(), "there is no anchor of this name: put text that begins with * in quotes")
@@ -263,15 +263,15 @@ func (r *yamlReader) members(to *node, content []*yaml.Node, path *problem.Path,
 			merged = append(merged, r.merge(key, value, path, depth)...)
 		case key.Kind == yaml.MappingNode && key.Style&yaml.FlowStyle != 0:
 			r.full = true // otherwise the value would be reported as well
-			r.report(placeOf(key), path.String(), `a template has to be in quotes: "{{ … }}"`)
+			r.report(r.placeOf(key), path.String(), `a template has to be in quotes: "{{ … }}"`)
 		case colonMissing(key, value):
-			r.report(placeOf(key), path.String(), "has a member without a value: there is a blank after the colon behind its name")
+			r.report(r.placeOf(key), path.String(), "has a member without a value: there is a blank after the colon behind its name")
 		case !isText(key):
-			r.report(placeOf(key), path.String(), "has a member whose name is not text: put the name in quotes")
+			r.report(r.placeOf(key), path.String(), "has a member whose name is not text: put the name in quotes")
 		case first != nil:
-			r.report(placeOf(key), path.Member(key.Value).String(), "is there twice, first on line %d: remove one", first.key.Line)
+			r.report(r.placeOf(key), path.Member(key.Value).String(), "is there twice, first on line %d: remove one", first.key.Line-r.before)
 		default:
-			to.add(member{key.Value, placeOf(key), r.read(value, path.Member(key.Value), depth+1)})
+			to.add(member{key.Value, r.placeOf(key), r.read(value, path.Member(key.Value), depth+1)})
 		}
 	}
 	for _, from := range merged { // an object's own members have precedence over merged ones
@@ -308,7 +308,7 @@ func (r *yamlReader) merge(key, value *yaml.Node, path *problem.Path, depth int)
 		sources = nil
 	}
 	if len(sources) == 0 && !r.full {
-		r.report(placeOf(key), path.String(), "<< takes an alias of an object, or a list of them")
+		r.report(r.placeOf(key), path.String(), "<< takes an alias of an object, or a list of them")
 	}
 	return sources
 }
