@@ -24,6 +24,8 @@ import (
 	"github.com/keywright/keywright/server/internal/operate/difference"
 )
 
+func init() { pollInterval = 20 * time.Millisecond } //nolint:gochecknoinits // for all tests, also those outside of the package
+
 const file = `connectors:
   - name: Echo
     url: https://api.example.com
