@@ -101,7 +101,7 @@ func TestOutage(t *testing.T) {
 	clock.Advance(20 * time.Second)
 	repair := clock.Now()
 	n.requests(200, good)
-	n.is(t, activity.StateSomeFail, time.Time{})
+	n.is(t, activity.StateSomeFail, first)
 	clock.Advance(50 * time.Second)
 	n.requests(1, good)
 	n.is(t, activity.StateWorksAgain, repair)
@@ -120,12 +120,12 @@ func TestStates(t *testing.T) {
 		want  activity.State
 		since time.Time
 	}{
-		"one of many":             {[]func(node){step(9, good), step(1, refusal), step(1, good)}, activity.StateSomeFail, time.Time{}},
-		"two in a row":            {[]func(node){step(9, good), step(2, refusal)}, activity.StateSomeFail, time.Time{}},
+		"one of many":             {[]func(node){step(9, good), step(1, refusal), step(1, good)}, activity.StateSomeFail, begin},
+		"two in a row":            {[]func(node){step(9, good), step(2, refusal)}, activity.StateSomeFail, begin},
 		"three in a row":          {[]func(node){step(900, good), step(3, refusal)}, activity.StateFailing, begin},
 		"half":                    {[]func(node){step(2, refusal), step(2, good)}, activity.StateFailing, begin},
 		"the only one":            {[]func(node){step(1, broken)}, activity.StateFailing, begin},
-		"none since":              {[]func(node){step(2, good), step(1, broken), minute, minute}, activity.StateSomeFail, time.Time{}},
+		"none since":              {[]func(node){step(2, good), step(1, broken), minute, minute}, activity.StateSomeFail, begin},
 		"three, a while ago":      {[]func(node){step(3, broken), minute, minute}, activity.StateFailing, begin},
 		"a bad minute":            {[]func(node){step(1, broken), minute, step(1, good), step(3, broken)}, activity.StateFailing, begin.Add(time.Minute)},
 		"mistakes of callers":     {[]func(node){step(5, mistake)}, activity.StateWorking, time.Time{}},
@@ -135,7 +135,7 @@ func TestStates(t *testing.T) {
 		"a tenth is slow":         {[]func(node){step(9, good), step(1, slow)}, activity.StateSlow, time.Time{}},
 		"few are slow":            {[]func(node){step(10, good), step(1, slow)}, activity.StateWorking, time.Time{}},
 		"slow a minute ago":       {[]func(node){step(1, slow), minute}, activity.StateWorking, time.Time{}},
-		"slow, and some fail":     {[]func(node){step(9, slow), step(1, refusal)}, activity.StateSomeFail, time.Time{}},
+		"slow, and some fail":     {[]func(node){step(9, slow), step(1, refusal)}, activity.StateSomeFail, begin},
 		"beside the unconnected":  {[]func(node){step(50, unconnected), step(1, good), step(1, refusal)}, activity.StateFailing, begin},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -198,6 +198,22 @@ func TestOneBadNode(t *testing.T) {
 	a.requests(100, good)
 	if s := view(t, a, b).Summary("orders"); s.State != activity.StateSomeFail || !slices.Equal(s.Nodes, []string{"b"}) {
 		t.Errorf("it is %s on %q", s.State, s.Nodes)
+	}
+}
+
+// The clocks are the first thing that is said of failures that one of several nodes has, and nothing of those that several have.
+func TestClocksInRemedies(t *testing.T) {
+	clock := testworld.NewClock(begin)
+	a, b := newNode(clock, "a"), newNode(clock, "b")
+	e := refusal
+	e.Refusal.Offset = time.Hour
+	b.requests(1, e)
+	for _, want := range []bool{true, false} {
+		got := view(t, a, b).Groups()[0].Remedy()
+		if strings.HasPrefix(got, "The clocks differ") != want || strings.Contains(got, "clock") != want || !strings.Contains(got, "is the secret right") {
+			t.Errorf("what to do about failures of b alone, %t: %s", want, got)
+		}
+		a.requests(1, refusal)
 	}
 }
 

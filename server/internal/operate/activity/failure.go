@@ -101,13 +101,13 @@ func failureOf(e *gateway.Event, stage string, end time.Time) *Failure {
 // unreached reports whether it is the host that matters: it did not answer.
 func (f *Failure) unreached() bool { return f.Host != "" && strings.HasPrefix(f.Problem, "upstream-") }
 
-// lasting returns the text of an error without the ID of the user whose grant it is about, and without the time until which a
+// lasting returns the text of an error without the tenant and the user whose grant it is about, and without the time until which a
 // token endpoint is not asked, which would soon be wrong.
 func lasting(err error) string {
 	text := err.Error()
 	if grant, ok := errors.AsType[*host.GrantError](err); ok {
 		nobody := *grant
-		nobody.User = ""
+		nobody.User, nobody.Tenant = "", ""
 		text = strings.ReplaceAll(text, grant.Error(), nobody.Error())
 	}
 	if tokenErr, ok := errors.AsType[*host.TokenError](err); ok {
@@ -171,7 +171,7 @@ func NotFound(id, note string) string {
 	if note != "" {
 		where = "among the last 10,000 failures of this process"
 	}
-	return fmt.Sprintf("there is no failure with this id %s: the request succeeded, the API answered with a status such as 404, which is its answer, or it is older, or more failed than are kept; the log line is request_id=%s", where, host.Printable(id))
+	return fmt.Sprintf("there is no failure with this id %s: the request succeeded, if only slowly or with a 404 of the API, or it is a few seconds old, or older, or more failed than are kept; the log line is request_id=%s", where, host.Printable(id))
 }
 
 // Drain returns the failures since the last call that are to be stored: of each group and minute, the first 20, and others without their

@@ -83,6 +83,8 @@ type Group struct {
 	// minute is the number of the last of Minutes, and queued counts the failures of that minute that are to be stored.
 	minute int64
 	queued int
+	// alone reports whether one of several nodes has the failures.
+	alone bool
 	// remembered counts the remembered refusals since the time reported, at which Remembered of [Config] was called last.
 	remembered uint64
 	reported   time.Time
@@ -101,6 +103,18 @@ func (g *Group) Day() uint64 { return g.Hours.sum() }
 
 // MoreTenants returns the number of tenants that Tenants does not name.
 func (g *Group) MoreTenants() int { return len(g.AllTenants.Hashes) - len(g.Tenants) }
+
+// Remedy says what to do about the failures. What it says of clocks counts unless several nodes have them, and comes first if others do not.
+func (g *Group) Remedy() string {
+	reason, clock, ok := strings.Cut(g.Examples[0].Remedy, " "+remedy.ClocksDiffer)
+	switch {
+	case !ok || len(g.Nodes) > 1:
+		return reason
+	case g.alone:
+		return remedy.ClocksDiffer + clock + " " + reason
+	}
+	return g.Examples[0].Remedy
+}
 
 // groupID returns the ID of the group of a failure. Of a remedy, digits do not count, because it may have a date or a time, nor does what it
 // says of clocks after another reason. A grant that has ended is one cause, whether the token endpoint has just said so or before.

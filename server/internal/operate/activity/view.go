@@ -37,7 +37,7 @@ type View struct {
 // Summary has the figures of a connector, of all nodes.
 type Summary struct {
 	State State
-	// Since is the time since which it is failing, or works again. Otherwise it is zero.
+	// Since is the time since which requests fail, or since which it works again. Otherwise it is zero.
 	Since time.Time
 	// Minute counts the requests of the last minute, Lately those of the last 15 minutes, and Minutes those of each of these, the oldest
 	// first.
@@ -68,14 +68,19 @@ func (v *View) Digests() (all []string) {
 	return slices.Compact(all)
 }
 
-// NodesThatDiffer returns the names of the nodes whose file defines a connector otherwise than that of most nodes.
-func (v *View) NodesThatDiffer(connector string) (names []string) {
+// NodesThatDiffer returns the names of the nodes whose file defines a connector otherwise than that of most nodes, and counts its requests of
+// the last minute on them.
+func (v *View) NodesThatDiffer(connector string) (names []string, requests uint32) {
 	for _, r := range v.Reports {
-		if _, ok := slices.BinarySearch(r.Differences, connector); ok {
-			names = append(names, r.Node)
+		if _, ok := slices.BinarySearch(r.Differences, connector); !ok {
+			continue
+		}
+		names = append(names, r.Node)
+		if i := slices.IndexFunc(r.Connectors, func(c Connector) bool { return c.Name == connector }); i >= 0 {
+			requests += r.Connectors[i].minute().Requests
 		}
 	}
-	return names
+	return names, requests
 }
 
 // Merge returns what reports say together, at a time by the clock of this machine.
@@ -92,6 +97,9 @@ func Merge(reports []*Report, now time.Time) *View {
 	}
 	for _, s := range v.summaries {
 		s.finish(now)
+		for _, g := range s.Groups {
+			g.alone = len(reports) > 1 && len(g.Nodes) == 1
+		}
 	}
 	return v
 }
@@ -224,7 +232,7 @@ func (s *Summary) finish(now time.Time) {
 	case all.Streak >= failingStreak, s.Minute.Failed > 0 && s.Minute.Failed*2 >= connected:
 		s.State, s.Since = StateFailing, instant(all.Trouble)
 	case s.Minute.Failed > 0, all.Repair == 0:
-		s.State = StateSomeFail
+		s.State, s.Since = StateSomeFail, instant(all.Trouble)
 	default:
 		s.State, s.Since = StateWorksAgain, instant(all.Repair)
 	}

@@ -63,7 +63,7 @@ type node struct {
 func (s *server) nodes(ctx context.Context, in *Page) (list[node], error) {
 	view, note := s.view(ctx)
 	return paged(*in, view.Reports, note, func(r *activity.Report) node {
-		return node{r.Node, r.Version, r.SHA256, r.Differences, r.Started, r.Time, r.Offset.Seconds(), r.Store, r.Minute()}
+		return node{r.Node, r.Version, r.SHA256, r.Differences, r.Time.Add(-r.Up()), r.Time, r.Offset.Seconds(), r.Store, r.Minute()}
 	})
 }
 
@@ -101,7 +101,7 @@ func causeOf(g *activity.Group) cause {
 	if len(g.Examples) > 0 {
 		f := g.Examples[0]
 		c.Stage, c.Problem, c.Status, c.Code = f.Stage, f.Problem, f.UpstreamStatus, f.Code // those of all in the group
-		c.Cause, c.Remedy = f.Cause, f.Remedy
+		c.Cause, c.Remedy = f.Cause, g.Remedy()
 	}
 	return c
 }
@@ -191,7 +191,8 @@ func (s *server) connector(ctx context.Context, in *struct {
 	view, _ := s.view(ctx)
 	r, d := row{Connector: c, Summary: view.Summary(in.Permalink)}, c.Definition()
 	state = r.state(len(r.Groups))
-	state.Methods, state.Paths, state.Secrets, state.OtherNodes, state.Timeout = d.Methods, d.Paths, c.Secrets(), view.NodesThatDiffer(in.Permalink), d.Timeout.Seconds()
+	state.Methods, state.Paths, state.Secrets, state.Timeout = d.Methods, d.Paths, c.Secrets(), d.Timeout.Seconds()
+	state.OtherNodes, _ = view.NodesThatDiffer(in.Permalink)
 	if certificate := c.Upstream().LastClientCertificate(); certificate != nil {
 		state.Certificate = certificate.NotAfter
 	}

@@ -29,10 +29,6 @@ type connectorView struct {
 	URL     string
 	Methods []string
 	Paths   string
-	// OtherNodes are those whose file defines the connector otherwise than that of most nodes.
-	OtherNodes []string
-	// Certificate is the client certificate that was needed last, or nil.
-	Certificate *host.ClientCertificate
 	// Causes are the groups of failures that failed last, the newest first, and More is the number of others.
 	Causes []*activity.Group
 	More   int
@@ -95,8 +91,8 @@ func (c *Console) one(s *State, r *http.Request, connector *gateway.Connector, f
 	const maxCauses = 8 // the maximum number of groups on the page. The page of failures has all
 	d := connector.Definition()
 	view := &connectorView{
-		entry: c.entryOf(s, connector), URL: d.URL, Methods: d.Methods, Paths: strings.Join(d.Paths, ", "), OtherNodes: s.view.NodesThatDiffer(d.Permalink),
-		Certificate: connector.Upstream().LastClientCertificate(), Form: form, Example: trial.ExamplePath(d.Paths),
+		entry: c.entryOf(s, connector), URL: d.URL, Methods: d.Methods, Paths: strings.Join(d.Paths, ", "),
+		Form: form, Example: trial.ExamplePath(d.Paths),
 	}
 	view.find(r.Context(), c, s)
 	view.Causes = view.Groups[:min(len(view.Groups), maxCauses)]

@@ -43,7 +43,7 @@ func TestConnectorList(t *testing.T) {
 	w.clock.Advance(5 * time.Second)
 	w.servers.Answer(testworld.Respond(http.StatusUnauthorized, "no"))
 	w.call("orders/1")
-	w.shows("/", "trouble 1 all 1 quiet 0", "◐ some fail orders api_key 3 of 4 good 1 failed", "The API does not take the credential", "1 × · last", "on a")
+	w.shows("/", "trouble 1 all 1 quiet 0", "◐ some fail since 10:20:35 orders api_key 3 of 4 good 1 failed", "The API does not take the credential", "1 × on a · last")
 	for range 2 {
 		w.call("orders/1")
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/operate/activity"
 )
@@ -75,6 +76,12 @@ type entry struct {
 	Mark, Class, Sign string
 	// rank is the place among states, of which the worst is the first.
 	rank int
+	// Certificate is the client certificate that was needed last, or nil. Ends reports whether it ends in two weeks.
+	Certificate *host.ClientCertificate
+	Ends        bool
+	// OtherNodes are those whose file defines the connector otherwise than that of most nodes, and OtherRequests counts its requests there.
+	OtherNodes    []string
+	OtherRequests uint32
 	// Secrets are those that it names, once they were looked for.
 	Secrets []secretState
 }
@@ -102,19 +109,27 @@ var marks = []struct {
 	{activity.StateFailing, "bad", "▲"},
 	{activity.StateSomeFail, "warn", "◐"},
 	{activity.StateSlow, "warn", "◐"},
+	{stateEnds, "warn", "◐"},
 	{activity.StateWorksAgain, "good", "●"},
 	{activity.StateToConnect, "soft", "◇"},
 	{activity.StateWorking, "good", "●"},
 	{activity.StateQuiet, "soft", "○"},
 }
 
-// stateMissing is the state of a connector of which a secret cannot be read.
-const stateMissing activity.State = "secret missing"
+const (
+	// stateMissing is the state of a connector of which a secret cannot be read.
+	stateMissing activity.State = "secret missing"
+	// stateEnds is that of a connector that has no other trouble, and whose client certificate ends soon.
+	stateEnds activity.State = "certificate ends"
+)
 
 func (e *entry) mark() {
 	state := e.State
-	if e.Missing {
+	switch {
+	case e.Missing:
 		state = stateMissing
+	case e.Ends && !slices.Contains([]activity.State{activity.StateFailing, activity.StateSomeFail, activity.StateSlow}, state):
+		state = stateEnds
 	}
 	for i, m := range marks {
 		if m.state == state {
@@ -129,6 +144,11 @@ func (c *Console) entryOf(s *State, connector *gateway.Connector) *entry {
 	if name, ok := s.Set.Sources[d.Permalink]; ok {
 		e.File = filepath.Base(name)
 	}
+	const notice = 14 * 24 * time.Hour
+	if e.Certificate = connector.Upstream().LastClientCertificate(); e.Certificate != nil {
+		e.Ends = e.Certificate.NotAfter.Before(c.config.Clock().Add(notice))
+	}
+	e.OtherNodes, e.OtherRequests = s.view.NodesThatDiffer(d.Permalink)
 	for _, name := range connector.Secrets() {
 		e.Missing = e.Missing || c.missing(name)
 	}

@@ -65,7 +65,7 @@ func TestManyConnectors(t *testing.T) {
 	}
 	for !strings.Contains(plain(w.get("/").body), "trouble 4 all 300") { // the others are looked for with the next pages
 	}
-	w.shows("/", "trouble 4 all 300 quiet 0", "▲ failing since 10:06:30 c0007", "0 of 1 good", "15 × · 15 users · last 00000000… on a")
+	w.shows("/", "trouble 4 all 300 quiet 0", "▲ failing since 10:06:30 c0007", "0 of 1 good", "15 × · 15 users of 1 tenant on a · last 00000000…")
 	rows("/", 4, "c0250")
 	rows("/?show=all", 50, "c0250")
 	rows("/?show=all&sort=name", 50, "c0000")
@@ -153,7 +153,7 @@ func TestCauses(t *testing.T) {
 	}
 	w.shows("/connectors/crm", "70 × 10:20:31 – 10:21:40 at request (plugin) more than 64 users of 9 tenants: tenant-0, tenant-1, tenant-2, tenant-3, tenant-4, tenant-5, tenant-6, tenant-7 and 1 more on a",
 		"3 examples with the way", "1 × 10:20:30 at request (sign)", "The key cannot sign", "24 hours, the present one on the right: 70")
-	w.shows("/failures", "crm 10:21:40 00000000… on a 70 70 more than 64 users of 9 tenants connector \"crm\" (): plugin: fuel", "crm 10:20:30 11111111… on a 1 1")
+	w.shows("/failures", "crm 10:21:40 00000000… 70 70 more than 64 users of 9 tenants on a connector \"crm\" (): plugin: fuel", "crm 10:20:30 11111111… 1 1 on a The key")
 	w.shows("/failures?connector=orders", "None.")
 	w.shows("/failures?show=now", "All times", "crm 10:21:40")
 	w.clock.Advance(20 * time.Minute)
