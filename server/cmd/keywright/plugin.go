@@ -12,6 +12,7 @@ import (
 	"strings"
 	"text/template"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/spf13/cobra"
 
 	"github.com/keywright/keywright/abi"
@@ -22,7 +23,6 @@ import (
 	"github.com/keywright/keywright/plugins"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/internal/registry"
-	"github.com/keywright/keywright/server/internal/registry/artifact"
 	"github.com/keywright/keywright/server/internal/registry/install"
 	"github.com/keywright/keywright/server/internal/registry/lock"
 	"github.com/keywright/keywright/server/internal/terminal"
@@ -293,8 +293,8 @@ func (p *publication) print(a *app) {
 	pair("manifest", p.Manifest)
 	pair("module", fmt.Sprintf("%s, %s", p.Module, kilobytes(int(p.Size))))
 	for _, name := range []string{
-		artifact.AnnotationTitle, artifact.AnnotationVersion, artifact.AnnotationDescription, artifact.AnnotationLicenses,
-		artifact.AnnotationSource, artifact.AnnotationRevision, artifact.AnnotationDocumentation,
+		ocispec.AnnotationTitle, ocispec.AnnotationVersion, ocispec.AnnotationDescription, ocispec.AnnotationLicenses,
+		ocispec.AnnotationSource, ocispec.AnnotationRevision, ocispec.AnnotationDocumentation,
 	} {
 		pair(strings.TrimPrefix(name, "org.opencontainers.image."), p.Annotations[name])
 	}

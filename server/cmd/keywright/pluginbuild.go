@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/spf13/cobra"
 
 	"github.com/keywright/keywright/abi"
@@ -227,9 +228,9 @@ func (f *pushFlags) build(wasm []byte, info host.PluginInfo) (artifact.Made, err
 	}
 	annotations := map[string]string{}
 	for name, value := range map[string]string{
-		artifact.AnnotationTitle: info.Type, artifact.AnnotationDescription: info.Summary, artifact.AnnotationVersion: info.Version,
-		artifact.AnnotationSource: f.source, artifact.AnnotationRevision: f.revision, artifact.AnnotationLicenses: cmp.Or(f.licenses, info.License),
-		artifact.AnnotationDocumentation: f.documentation,
+		ocispec.AnnotationTitle: info.Type, ocispec.AnnotationDescription: info.Summary, ocispec.AnnotationVersion: info.Version,
+		ocispec.AnnotationSource: f.source, ocispec.AnnotationRevision: f.revision, ocispec.AnnotationLicenses: cmp.Or(f.licenses, info.License),
+		ocispec.AnnotationDocumentation: f.documentation,
 	} {
 		if value != "" {
 			annotations[name] = value

@@ -146,7 +146,7 @@ var rules = []rule{
 		"github.com/go-json-experiment/json", "github.com/opencontainers/go-digest", "github.com/opencontainers/image-spec", "oras.land/oras-go/v2",
 	}},
 	{packages: "server/internal/registry/lock", ours: []string{"internal/files", "abi", "internal/contract", "host", "server/internal/registry/artifact", "server/internal/registry/signature"}, others: []string{"github.com/go-json-experiment/json", "github.com/gofrs/flock", "golang.org/x/mod"}},
-	{packages: "server/internal/registry/install", ours: []string{"abi", "internal/contract", "host", "plugins", "server/internal/registry/artifact", "server/internal/registry/lock", "server/internal/registry", "server/internal/registry/signature"}, others: []string{"github.com/go-json-experiment/json"}},
+	{packages: "server/internal/registry/install", ours: []string{"abi", "internal/contract", "host", "plugins", "server/internal/registry/artifact", "server/internal/registry/lock", "server/internal/registry", "server/internal/registry/signature"}, others: []string{"github.com/go-json-experiment/json", "github.com/opencontainers/image-spec"}},
 	{packages: "server/internal/serve/audit", others: []string{"github.com/gofrs/flock"}},
 	{packages: "server/internal/serve/httpserver", ours: []string{"internal/files"}},
 	{packages: "server/internal/onboard/imports", ours: []string{"host", "server/gateway"}, others: []string{"github.com/go-json-experiment/json", "go.yaml.in/yaml/v4", "golang.org/x/net", "mvdan.cc/sh/v3"}},
@@ -155,7 +155,7 @@ var rules = []rule{
 	{packages: "server/internal/identities", ours: []string{"host", "internal/answers", "internal/files", "internal/jws", "internal/tlsfailure"}, others: []string{"github.com/MicahParks/jwkset", "github.com/hashicorp/golang-lru/v2", "golang.org/x/net", "google.golang.org/protobuf"}},
 	{packages: "server/internal/secretstore", ours: []string{"host", "internal/answers", "internal/expr", "internal/files", "internal/problem", "internal/tlsfailure", "internal/urlcheck"}, others: []string{"filippo.io/age", "github.com/MicahParks/jwkset", "github.com/go-json-experiment/json", "golang.org/x/sync"}},
 	{packages: "server/internal/demo", ours: []string{"internal/testworld"}, others: []string{"github.com/golang-jwt/jwt/v5"}},
-	{packages: "server/internal/demo/tour", ours: []string{"host", "server/connectors", "server/gateway", "server/internal/demo", "internal/urlpath", "server/internal/terminal"}},
+	{packages: "server/internal/demo/tour", ours: []string{"host", "server/connectors", "server/gateway", "server/internal/demo", "server/internal/terminal"}},
 	{packages: "server/internal/terminal", others: []string{"golang.org/x/term"}},
 	{packages: "internal/pluginbuild", ours: []string{"internal/files"}},
 	{packages: "server/internal/migrate", others: []string{"github.com/pressly/goose/v3"}},
@@ -163,7 +163,7 @@ var rules = []rule{
 	{packages: "server/internal/sqlitefile"},
 	{packages: "server/internal/postgrestest", ours: []string{"internal/testworld"}, others: []string{"github.com/jackc/pgx/v5"}},
 	{packages: "server/internal/docs"},
-	{packages: "server/cmd/keywright", ours: []string{"abi", "internal/contract", "server/content", "server/content/...", "server/connectors", "server/connectors/statestore", "server/gateway", "server/identity", "host", "host/state", "host/view", "host/hosttest", "internal/conform", "internal/...", "server/internal/...", "plugins", "sdk"}, others: []string{"github.com/lmittmann/tint", "github.com/rogpeppe/go-internal", "github.com/schollz/progressbar/v3", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/crypto/x509roots/fallback", "golang.org/x/mod/semver", "golang.org/x/sync", "golang.org/x/sys", "golang.org/x/term"}},
+	{packages: "server/cmd/keywright", ours: []string{"abi", "internal/contract", "server/content", "server/content/...", "server/connectors", "server/connectors/statestore", "server/gateway", "server/identity", "host", "host/state", "host/view", "host/hosttest", "internal/conform", "internal/...", "server/internal/...", "plugins", "sdk"}, others: []string{"github.com/lmittmann/tint", "github.com/opencontainers/image-spec", "github.com/rogpeppe/go-internal", "github.com/schollz/progressbar/v3", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/crypto/x509roots/fallback", "golang.org/x/mod/semver", "golang.org/x/sync", "golang.org/x/sys", "golang.org/x/term"}},
 	{packages: "tools/plugin", ours: []string{"host", "internal/pluginbuild"}},
 }
 

@@ -23,6 +23,7 @@ import (
 
 	"aead.dev/minisign"
 	fake "github.com/google/go-containerregistry/pkg/registry"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/internal/urlcheck"
@@ -76,7 +77,7 @@ func (w *repository) reference(tag string) Reference {
 
 func made(t *testing.T) artifact.Made {
 	t.Helper()
-	return testworld.Must(artifact.Make([]byte("\x00asm module"), []byte(`{"type":"acme"}`), map[string]string{artifact.AnnotationVersion: "1.2.0"}))(t)
+	return testworld.Must(artifact.Make([]byte("\x00asm module"), []byte(`{"type":"acme"}`), map[string]string{ocispec.AnnotationVersion: "1.2.0"}))(t)
 }
 
 func (w *repository) push() artifact.Made {
@@ -96,7 +97,7 @@ func TestPushAndGet(t *testing.T) {
 		w.asked = nil
 		p := testworld.Must(w.client.Resolve(t.Context(), ref))(t)
 		text, err := w.client.Description(t.Context(), ref, p)
-		if err != nil || string(text) != string(m.Description) || p.Digest != artifact.Digest(m.Manifest) || p.Annotations[artifact.AnnotationVersion] != "1.2.0" {
+		if err != nil || string(text) != string(m.Description) || p.Digest != artifact.Digest(m.Manifest) || p.Annotations[ocispec.AnnotationVersion] != "1.2.0" {
 			t.Errorf("%s: text = %q, err = %v", ref, text, err)
 		}
 		if asked := strings.Join(w.asked, "\n"); strings.Contains(asked, artifact.Digest(m.Module)) {

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/internal/urlpath"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/demo"
@@ -168,14 +167,10 @@ func (t *tour) observe(_ context.Context, attempt host.Attempt) {
 
 func (t *tour) visit(ctx context.Context, c *gateway.Connector, path string) (Result, error) {
 	result := Result{Connector: c.Definition().Name, Type: c.Definition().Auth.Type()}
-	target, err := urlpath.Join(c.BaseURL(), path)
-	if err != nil {
-		return result, err
-	}
 	client := &http.Client{Transport: c.Upstream().Transport(nil)}
 	ctx = host.WithUser(ctx, host.User{Email: User})
 	for range requests {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.BaseURL().JoinPath(path).String(), nil)
 		if err != nil {
 			return result, err
 		}

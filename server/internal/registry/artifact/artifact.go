@@ -21,17 +21,6 @@ const (
 	TypeDescription = "application/vnd.keywright.description.v1+json"
 )
 
-// Annotations of a manifest, by OCI's names.
-const (
-	AnnotationTitle         = "org.opencontainers.image.title"
-	AnnotationDescription   = "org.opencontainers.image.description"
-	AnnotationVersion       = "org.opencontainers.image.version"
-	AnnotationSource        = "org.opencontainers.image.source"
-	AnnotationRevision      = "org.opencontainers.image.revision"
-	AnnotationDocumentation = "org.opencontainers.image.documentation"
-	AnnotationLicenses      = "org.opencontainers.image.licenses"
-)
-
 // Bounds of what comes from a registry, in bytes.
 const (
 	MaxManifest    = 64 << 10

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -15,7 +17,7 @@ const (
 
 // The same plugin is the same manifest each time, and what was made is read again.
 func TestMakeAndParse(t *testing.T) {
-	annotations := map[string]string{AnnotationVersion: "1.2.0", AnnotationTitle: "acme", AnnotationSource: "https://git.example"}
+	annotations := map[string]string{ocispec.AnnotationVersion: "1.2.0", ocispec.AnnotationTitle: "acme", ocispec.AnnotationSource: "https://git.example"}
 	one := testworld.Must(Make([]byte("module"), []byte("description"), annotations))(t)
 	for range 10 {
 		if two, err := Make([]byte("module"), []byte("description"), annotations); err != nil || string(two.Manifest) != string(one.Manifest) || string(two.Config) != string(one.Config) {
@@ -23,7 +25,7 @@ func TestMakeAndParse(t *testing.T) {
 		}
 	}
 	p, err := Parse(one.Manifest, maxModule)
-	if err != nil || p.Module.Digest.String() != Digest([]byte("module")) || p.Module.Size != 6 || p.Description.Digest.String() != Digest([]byte("description")) || p.Annotations[AnnotationVersion] != "1.2.0" {
+	if err != nil || p.Module.Digest.String() != Digest([]byte("module")) || p.Module.Size != 6 || p.Description.Digest.String() != Digest([]byte("description")) || p.Annotations[ocispec.AnnotationVersion] != "1.2.0" {
 		t.Errorf("p = %+v, err = %v", p, err)
 	}
 	if want := `{"architecture":"wasm","os":"wasip1","layerDigests":["` + Digest([]byte("module")) + `","` + Digest([]byte("description")) + `"]}`; string(one.Config) != want || p.Config.Digest.String() != Digest(one.Config) {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
@@ -79,7 +80,7 @@ func Get(ctx context.Context, o Options, name, reference string, previous *lock.
 	}
 	p := lock.Describe(info)
 	p.Name, p.Ref, p.Manifest, p.Signer = name, ref.String(), found.Digest, signer
-	p.Source, p.Revision = annotation(found, artifact.AnnotationSource), annotation(found, artifact.AnnotationRevision)
+	p.Source, p.Revision = annotation(found, ocispec.AnnotationSource), annotation(found, ocispec.AnnotationRevision)
 	r := &Result{Plugin: p, Manifest: found.Text, Module: module}
 	if previous != nil {
 		r.Changes = lock.Compare(*previous, p)
@@ -124,7 +125,7 @@ func honest(info host.PluginInfo, described []byte, annotations map[string]strin
 			return fmt.Errorf("its auth type or alias %q is that of a built-in one", name)
 		}
 	}
-	if version := annotations[artifact.AnnotationVersion]; version != "" && version != info.Version {
+	if version := annotations[ocispec.AnnotationVersion]; version != "" && version != info.Version {
 		return fmt.Errorf("its publisher says that it is version %q, and its module says %q", host.Printable(version), host.Printable(info.Version))
 	}
 	if described == nil {

@@ -20,6 +20,7 @@ import (
 
 	"aead.dev/minisign"
 	fake "github.com/google/go-containerregistry/pkg/registry"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host"
@@ -425,7 +426,7 @@ func (w *repository) publish(tag string, d abi.Description, signer *signature.Si
 func (w *repository) publishModule(tag string, wasm, said []byte, version string, signer *signature.Signer) artifact.Made {
 	w.Helper()
 	made, err := artifact.Make(wasm, said, map[string]string{
-		artifact.AnnotationVersion: version, artifact.AnnotationSource: "https://git.example/acme", artifact.AnnotationRevision: "0123abc",
+		ocispec.AnnotationVersion: version, ocispec.AnnotationSource: "https://git.example/acme", ocispec.AnnotationRevision: "0123abc",
 	})
 	if err == nil {
 		_, err = w.options.Client.Push(w.Context(), w.ref(tag), made)
