@@ -109,9 +109,9 @@ func (r *Resolver) Resolve(ctx context.Context, document string) string {
 	found := r.find(root)
 	embeds := r.embeds(ctx, found)
 	changed := false
-	for _, c := range found {
-		if embed := embeds[c.url]; embed != "" {
-			changed = c.replace(embed) || changed
+	for i, c := range found {
+		if embeds[i] != "" {
+			changed = c.replace(embeds[i]) || changed
 		}
 	}
 	if !changed {
@@ -142,24 +142,16 @@ func (r *Resolver) clean(ctx context.Context, source string) (cleaned string, ok
 	return cleaned, ok
 }
 
-// embeds returns the embeds by URL. An embed is "" if there is none or it did not arrive within documentTime.
-func (r *Resolver) embeds(ctx context.Context, found []candidate) map[string]string {
+// embeds returns the embed of each candidate. It is "" if there is none or it did not arrive within documentTime.
+func (r *Resolver) embeds(ctx context.Context, found []candidate) []string {
 	ctx, cancel := context.WithTimeout(ctx, documentTime)
 	defer cancel()
-	var mu sync.Mutex
-	embeds, urls := map[string]string{}, map[string]bool{}
+	embeds := make([]string, len(found))
 	var all errgroup.Group
 	all.SetLimit(atOnce)
-	for _, c := range found {
-		if urls[c.url] {
-			continue
-		}
-		urls[c.url] = true
+	for i, c := range found {
 		all.Go(func() error {
-			embed := r.embed(ctx, c)
-			mu.Lock()
-			defer mu.Unlock()
-			embeds[c.url] = embed
+			embeds[i] = r.embed(ctx, c)
 			return nil
 		})
 	}

@@ -69,26 +69,14 @@ func write(w http.ResponseWriter, r *http.Request, status int, body []byte) {
 	}
 }
 
-// matches reports whether If-None-Match has a tag, by weak comparison (RFC 9110 section 13.1.2). Tags may have commas.
+// matches reports whether If-None-Match has a tag, which has no comma, by weak comparison (RFC 9110 section 13.1.2).
 func matches(list, tag string) bool {
-	if strings.Trim(list, " \t") == "*" {
-		return true
-	}
-	for {
-		list = strings.TrimLeft(list, " \t,")
-		list = strings.TrimPrefix(list, "W/")
-		if !strings.HasPrefix(list, `"`) {
-			return false // the end of the list, or a malformed list
-		}
-		end := strings.IndexByte(list[1:], '"') + 2
-		if end < 2 {
-			return false
-		}
-		if list[:end] == tag {
+	for entry := range strings.SplitSeq(list, ",") {
+		if entry = strings.TrimSpace(entry); entry == "*" || strings.TrimPrefix(entry, "W/") == tag {
 			return true
 		}
-		list = list[end:]
 	}
+	return false
 }
 
 var compressors = sync.Pool{New: func() any {
