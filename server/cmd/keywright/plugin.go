@@ -54,7 +54,7 @@ func pluginListCommand(a *app) *cobra.Command {
 		list := pluginList{}
 		for _, p := range infos {
 			list = append(list, pluginItem{
-				p.Type, orEmpty(p.Aliases), p.Version, p.Summary, p.Size, p.SHA256, p.BuiltIn, p.Name, orEmpty(p.Grants),
+				p.Type, append([]string{}, p.Aliases...), p.Version, p.Summary, p.Size, p.SHA256, p.BuiltIn, p.Name, append([]string{}, p.Grants...),
 			})
 		}
 		return list, nil
@@ -326,7 +326,7 @@ func pluginDiffCommand(a *app) *cobra.Command {
 		}
 		changes := lock.Compare(versions[0], versions[1])
 		wider := len(lock.Refused(changes)) > 0
-		return comparison{wider, orEmpty(changes)}, reportUnless(!wider)
+		return comparison{wider, append([]lock.Change{}, changes...)}, reportUnless(!wider)
 	})
 }
 
@@ -365,10 +365,3 @@ func listing(values []string) string {
 var yes = map[bool]string{true: "yes"}
 
 func kilobytes(bytes int) string { return fmt.Sprintf("%.1f kB", float64(bytes)/1000) }
-
-func orEmpty[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
-}

@@ -201,7 +201,7 @@ func pluginAuditCommand(a *app) *cobra.Command {
 		if err != nil {
 			return nil, err
 		}
-		return reachList(orEmpty(reach.Of(set))), nil
+		return append(reachList{}, reach.Of(set)...), nil
 	})
 	flags.add(c, "connectors.yaml")
 	return c
