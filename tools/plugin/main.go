@@ -6,7 +6,6 @@
 //
 //	go run ./tools/plugin build [-guest] DIR...
 //	go run ./tools/plugin check [-guest] DIR...
-//	go run ./tools/plugin compiler
 //
 // Command plugin also builds TinyGo in .build, and prints the Debian packages that this needs.
 //
@@ -29,7 +28,7 @@ import (
 
 const (
 	cache = ".build"
-	usage = "usage: plugin build [-guest] DIR... | plugin check [-guest] DIR... | plugin compiler|packages|tinygo"
+	usage = "usage: plugin build [-guest] DIR... | plugin check [-guest] DIR... | plugin packages|tinygo"
 )
 
 func main() {
@@ -51,7 +50,7 @@ func run(ctx context.Context, args []string) error {
 	if guest {
 		dirs = dirs[1:]
 	}
-	if (len(dirs) == 0) != slices.Contains([]string{"compiler", "packages", "tinygo"}, verb) {
+	if (len(dirs) == 0) != slices.Contains([]string{"packages", "tinygo"}, verb) {
 		return errors.New(usage)
 	}
 	switch verb {
@@ -69,9 +68,6 @@ func run(ctx context.Context, args []string) error {
 		compiler.Accept = accept
 	}
 	switch verb {
-	case "compiler":
-		fmt.Println(compiler.Version, "at", compiler.Path)
-		return nil
 	case "build":
 		return pluginbuild.Each(ctx, dirs, func(ctx context.Context, dir string) error { return build(ctx, compiler, dir) })
 	case "check":
