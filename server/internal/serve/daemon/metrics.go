@@ -29,6 +29,8 @@ type gatewayMetrics struct {
 	// sums has a counter for each of attemptSums.
 	sums    []*prometheus.CounterVec
 	plugins *pluginMetrics
+
+	connectors metrics.Memo[string, *connectorMetrics]
 }
 
 // attemptSums are the counters that add up figures of attempts.
@@ -43,6 +45,20 @@ var attemptSums = []struct {
 	{"discoveries_total", "Times that the metadata of an issuer was read.", func(a host.Attempt) float64 { return float64(a.Discoveries) }},
 	{"sandbox_seconds_total", "Time in the sandbox, waits left out.", func(a host.Attempt) float64 { return a.SandboxTime.Seconds() }},
 	{"fuel_total", "Units of fuel that plugins used.", func(a host.Attempt) float64 { return float64(a.Fuel) }},
+}
+
+// connectorMetrics holds the metrics of one connector, because to look them up by labels takes longer than to count.
+type connectorMetrics struct {
+	upstream, total prometheus.Observer
+	// plugin, cache and reuse count authentications by where the result came from.
+	plugin, cache, reuse prometheus.Counter
+	sums                 []prometheus.Counter
+	requests             metrics.Memo[outcome, prometheus.Counter]
+}
+
+type outcome struct {
+	status  int
+	problem string
 }
 
 // Results of a reload.
@@ -122,24 +138,45 @@ func newMetrics(d *daemon) *gatewayMetrics {
 	return m
 }
 
+func (m *gatewayMetrics) ofConnector(connector string) *connectorMetrics {
+	c := &connectorMetrics{
+		upstream: m.upstream.WithLabelValues(connector), total: m.total.WithLabelValues(connector),
+		plugin: m.calls.WithLabelValues(connector, "plugin"), cache: m.calls.WithLabelValues(connector, "cache"), reuse: m.calls.WithLabelValues(connector, "reuse"),
+	}
+	for _, sum := range m.sums {
+		c.sums = append(c.sums, sum.WithLabelValues(connector))
+	}
+	return c
+}
+
 // request counts a request. It is called by gateway.Config.Observe.
 func (m *gatewayMetrics) request(e gateway.Event) {
-	m.requests.WithLabelValues(e.Connector, strconv.Itoa(e.Status), e.Problem).Inc()
 	if e.Connector == "" {
+		m.requests.WithLabelValues("", strconv.Itoa(e.Status), e.Problem).Inc()
 		return
 	}
-	m.total.WithLabelValues(e.Connector).Observe(e.Total.Seconds())
+	c := m.connectors.Of(e.Connector, m.ofConnector)
+	c.requests.Of(outcome{e.Status, e.Problem}, func(how outcome) prometheus.Counter {
+		return m.requests.WithLabelValues(e.Connector, strconv.Itoa(how.status), how.problem)
+	}).Inc()
+	c.total.Observe(e.Total.Seconds())
 	if e.Upstream > 0 {
-		m.upstream.WithLabelValues(e.Connector).Observe(e.Upstream.Seconds())
+		c.upstream.Observe(e.Upstream.Seconds())
 	}
 	if e.Stage != "" && !e.NotConnected() { // a user who has yet to connect is nothing to be mended
 		m.failures.WithLabelValues(e.Connector, e.Stage).Inc()
 	}
 }
 
+func (m *gatewayMetrics) forget(connector string) {
+	m.Forget("connector", connector) // before Remove: after it there may be a new entry, whose metrics count
+	m.connectors.Remove(func(name string) bool { return name == connector })
+}
+
 // attempted counts an attempt to authenticate a request, to replace a token ahead of its end, or a part of a consent.
 func (m *gatewayMetrics) attempted(attempt host.Attempt) {
 	m.plugins.attempted(attempt)
+	c := m.connectors.Of(attempt.Connector, m.ofConnector)
 	switch {
 	case attempt.Consent: // it is for no request
 	case attempt.Ahead && attempt.Err != nil:
@@ -147,15 +184,15 @@ func (m *gatewayMetrics) attempted(attempt host.Attempt) {
 	case attempt.Ahead:
 		m.refreshes.WithLabelValues(attempt.Connector, "done").Inc()
 	case attempt.Cached:
-		m.calls.WithLabelValues(attempt.Connector, "cache").Inc()
+		c.cache.Inc()
 	case attempt.Reused:
-		m.calls.WithLabelValues(attempt.Connector, "reuse").Inc()
+		c.reuse.Inc()
 	default:
-		m.calls.WithLabelValues(attempt.Connector, "plugin").Inc()
+		c.plugin.Inc()
 	}
 	for i, sum := range attemptSums {
 		if n := sum.figure(attempt); n != 0 {
-			m.sums[i].WithLabelValues(attempt.Connector).Add(n)
+			c.sums[i].Add(n)
 		}
 	}
 }
@@ -188,7 +225,9 @@ type pluginMetrics struct {
 }
 
 type typeMetrics struct {
-	fuel prometheus.Histogram
+	calls    prometheus.Counter
+	fuel     prometheus.Histogram
+	failures map[host.PluginFailure]prometheus.Counter
 	// maxFuel is the most fuel of a run.
 	maxFuel atomic.Int64
 }
@@ -197,10 +236,14 @@ var fuelBuckets = []float64{10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1
 
 // ofType makes the metrics of an auth type. A failure of each kind is shown from the start, so that the first one is an increase.
 func (m *pluginMetrics) ofType(authType string) *typeMetrics {
-	for _, reason := range []host.PluginFailure{host.FailureFuel, host.FailureTime, host.FailureMemory, host.FailureTrap, host.FailureAnswer} {
-		m.failures.WithLabelValues(authType, string(reason))
+	t := &typeMetrics{
+		calls: m.calls.WithLabelValues(authType), fuel: m.fuel.WithLabelValues(authType).(prometheus.Histogram), //nolint:forcetypeassert // of a HistogramVec
+		failures: map[host.PluginFailure]prometheus.Counter{},
 	}
-	return &typeMetrics{fuel: m.fuel.WithLabelValues(authType).(prometheus.Histogram)} //nolint:forcetypeassert // of a HistogramVec
+	for _, reason := range []host.PluginFailure{host.FailureFuel, host.FailureTime, host.FailureMemory, host.FailureTrap, host.FailureAnswer} {
+		t.failures[reason] = m.failures.WithLabelValues(authType, string(reason))
+	}
+	return t
 }
 
 // attempted counts an attempt, unless the plugin did not run.
@@ -209,13 +252,13 @@ func (m *pluginMetrics) attempted(attempt host.Attempt) {
 		return
 	}
 	t := m.types.Of(attempt.AuthType, m.ofType)
-	m.calls.WithLabelValues(attempt.AuthType).Inc()
+	t.calls.Inc()
 	t.fuel.Observe(float64(attempt.MostFuel))
 	for maxFuel := t.maxFuel.Load(); attempt.MostFuel > maxFuel && !t.maxFuel.CompareAndSwap(maxFuel, attempt.MostFuel); {
 		maxFuel = t.maxFuel.Load()
 	}
-	if attempt.Failure != "" {
-		m.failures.WithLabelValues(attempt.AuthType, string(attempt.Failure)).Inc()
+	if counter := t.failures[attempt.Failure]; counter != nil {
+		counter.Inc()
 	}
 }
 

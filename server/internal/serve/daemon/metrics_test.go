@@ -70,7 +70,7 @@ func TestMetricsOfRestoredConnector(t *testing.T) {
 	for range 2 {
 		requested()
 		page(t, m, want...)
-		m.Forget("connector", "crm")
+		m.forget("crm")
 		if text := page(t, m); strings.Contains(text, `"crm"`) {
 			t.Errorf("the connector is still on the page:\n%s", text)
 		}

@@ -235,7 +235,7 @@ func (d *daemon) forget(prev *inUse) {
 	d.metrics.plugins.keep(types)
 	for _, c := range prev.Connectors {
 		if permalink := c.Definition().Permalink; !there[permalink] {
-			d.metrics.Forget("connector", permalink)
+			d.metrics.forget(permalink)
 			d.recorder.Forget(permalink)
 		}
 	}

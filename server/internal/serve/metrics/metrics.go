@@ -121,7 +121,8 @@ func (r *Registry) Handler() http.Handler {
 	return promhttp.HandlerFor(r.registry, promhttp.HandlerOpts{})
 }
 
-// Memo holds a value for each key, such as the figures of a connector. The zero value is empty. It is safe for concurrent use.
+// Memo holds a value for each key, such as the metrics of a connector: to look them up by their labels takes longer than to count. The
+// zero value is empty. It is safe for concurrent use.
 type Memo[K comparable, V any] struct {
 	mu     sync.RWMutex
 	values map[K]V
