@@ -191,13 +191,7 @@ func (h *Host) newTransport(c *Connector, d *dialer) *send.Transport {
 		API:       d.api, Warn: c.log.warn,
 	}
 	if c.plan.TLS != nil {
-		t.TLS = &send.TLS{
-			Plan: c.plan, Policy: d.egress.policy(), PKCS12: h.config.PKCS12, Identities: h.identities, Warn: c.log.warn,
-			Ends: func(last *send.Certificate) (soon bool, err error) {
-				certificate, now := (*ClientCertificate)(last), h.config.Clock()
-				return last != nil && certificate.EndsSoon(now), certificate.Ended(now)
-			},
-		}
+		t.TLS = &send.TLS{Plan: c.plan, Policy: d.egress.policy(), PKCS12: h.config.PKCS12, Identities: h.identities, Warn: c.log.warn}
 	}
 	return t
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/keywright/keywright/host/internal/send"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/internal/template"
+	"github.com/keywright/keywright/host/view"
 	"github.com/keywright/keywright/internal/expr"
 )
 
@@ -223,7 +224,7 @@ func (c *Connector) ClientCertificate(ctx context.Context) (*ClientCertificate, 
 	if failure != nil {
 		return nil, c.failure(failure)
 	}
-	return (*ClientCertificate)(certificate), nil
+	return certificate, nil
 }
 
 // LastClientCertificate returns the client certificate that a request needed last, or nil if none has needed one. The
@@ -232,7 +233,7 @@ func (c *Connector) LastClientCertificate() *ClientCertificate {
 	if c.plan == nil || c.plan.TLS == nil {
 		return nil
 	}
-	return (*ClientCertificate)(c.transport.TLS.Last())
+	return c.transport.TLS.Last()
 }
 
 func (c *Connector) fail(stage Stage, err error) *Error {
@@ -240,7 +241,7 @@ func (c *Connector) fail(stage Stage, err error) *Error {
 		stage = StageClosed
 	}
 	failed := &Error{Connector: c.config.Name, AuthType: c.auth.Type, Path: c.path, Stage: stage, Err: err}
-	if field, ok := errors.AsType[*hostfn.FieldError](err); ok {
+	if field, ok := errors.AsType[*view.FieldError](err); ok {
 		failed.Field = field.Field
 	}
 	return failed

@@ -7,10 +7,9 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
-	"time"
 
 	"github.com/keywright/keywright/host/internal/egress"
-	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/view"
 	"github.com/keywright/keywright/internal/urlcheck"
 )
 
@@ -132,33 +131,10 @@ const (
 	TLSForToken = "token"
 )
 
-// ClientCertificate describes the client certificate of a connector.
-type ClientCertificate struct {
-	// Subject is the distinguished name of the subject, RFC 4514.
-	Subject string `json:"subject,omitempty"`
-	// NotAfter is the time at which the certificate ends. From then on, all requests that need it fail.
-	NotAfter time.Time `json:"not_after"`
-	// Path is the path of the member that has the certificate: tls.certificate or tls.pkcs12.
-	Path string `json:"-"`
-}
-
-// EndsSoon reports whether the certificate has ended, or ends within 30 days.
-func (c *ClientCertificate) EndsSoon(now time.Time) bool {
-	return now.Add(30 * 24 * time.Hour).After(c.NotAfter)
-}
-
-// Ended returns the error that requests get if the certificate has ended, and otherwise nil. A certificate that is not valid yet
-// is no error: the clocks of issuer and host may differ by some seconds, and the server decides.
-func (c *ClientCertificate) Ended(now time.Time) error {
-	if c == nil || !now.After(c.NotAfter) {
-		return nil
-	}
-	return hostfn.FieldErrorf(c.Path, "%w", &CertificateError{c.NotAfter})
-}
+// ClientCertificate describes the client certificate of a connector, by its subject and its end: go doc ./host/view.ClientCertificate shows
+// its fields.
+type ClientCertificate = view.ClientCertificate
 
 // CertificateError is the error for a client certificate that has ended. An [Error] of [StageConfig] wraps it; find it with [errors.As].
-type CertificateError struct{ NotAfter time.Time }
-
-func (e *CertificateError) Error() string {
-	return "the certificate ended at " + e.NotAfter.UTC().Format(time.RFC3339) + ": replace the secret by a renewed one"
-}
+// It has that time: go doc ./host/view.CertificateError shows its field.
+type CertificateError = view.CertificateError

@@ -187,11 +187,10 @@ func (c *Connector) explainTLS(ctx context.Context, in *hostfn.Inputs) (*Explain
 	if c.plan.TLS == nil {
 		return nil, nil
 	}
-	read, failure := c.transport.TLS.Read(ctx, in)
+	certificate, failure := c.transport.TLS.Read(ctx, in)
 	if failure != nil {
 		return nil, failure
 	}
-	certificate := (*ClientCertificate)(read)
 	if err := certificate.Ended(c.plan.Clock()); err != nil {
 		return nil, &hostfn.Failure{Stage: hostfn.StageConfig, Err: err}
 	}

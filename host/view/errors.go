@@ -88,3 +88,20 @@ func (e *DiscoveryError) Error() string {
 }
 
 func (e *DiscoveryError) Unwrap() error { return e.Err }
+
+// FieldError is an error about one field of a configuration, or about a member of tls such as tls.key. A host.Error that wraps it has the
+// same Field.
+type FieldError struct {
+	Field string
+	Err   error
+}
+
+func (e *FieldError) Error() string { return e.Field + ": " + e.Err.Error() }
+func (e *FieldError) Unwrap() error { return e.Err }
+
+// CertificateError is the error for a client certificate that has ended. A host.Error of host.StageConfig wraps it; find it with [errors.As].
+type CertificateError struct{ NotAfter time.Time }
+
+func (e *CertificateError) Error() string {
+	return "the certificate ended at " + e.NotAfter.UTC().Format(time.RFC3339) + ": replace the secret by a renewed one"
+}

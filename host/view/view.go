@@ -1,9 +1,9 @@
-// Package view has types of package host that its internal packages share. Package host has all but the first group under its own
-// names too.
+// Package view has types of package host that its internal packages share. Package host has most of them
+// under its own names too.
 //
 //   - What people may see of a call, masked: steps of a plugin, exchanges with token endpoints, and answers.
-//   - Errors about token endpoints and the metadata of issuers.
-//   - Keys of a store of keys.
+//   - Errors about token endpoints, the metadata of issuers, client certificates and fields of a configuration.
+//   - Keys of a store of keys, and client certificates.
 package view
 
 import (

@@ -13,6 +13,7 @@ import (
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/internal/tokencache"
 	"github.com/keywright/keywright/host/internal/tokens"
+	"github.com/keywright/keywright/host/view"
 	"github.com/keywright/keywright/internal/contract"
 )
 
@@ -185,7 +186,7 @@ func (c *core) endf(stage, format string, args ...any) {
 
 // endField ends the call because of a field of the configuration.
 func (c *core) endField(stage, field, format string, args ...any) {
-	c.end(stage, &FieldError{field, fmt.Errorf(format, args...)})
+	c.end(stage, &view.FieldError{Field: field, Err: fmt.Errorf(format, args...)})
 }
 
 // try calls f outside of a guest. If f ends the call, try returns the Failure.

@@ -172,18 +172,9 @@ type Failure struct {
 func (f *Failure) Error() string { return f.Err.Error() }
 func (f *Failure) Unwrap() error { return f.Err }
 
-// FieldError is an error about one field of a configuration, or about a member of tls such as tls.key.
-type FieldError struct {
-	Field string
-	Err   error
-}
-
-func (e *FieldError) Error() string { return e.Field + ": " + e.Err.Error() }
-func (e *FieldError) Unwrap() error { return e.Err }
-
 // FieldErrorf returns an error about a field.
 func FieldErrorf(field, format string, args ...any) error {
-	return &FieldError{Field: field, Err: fmt.Errorf(format, args...)}
+	return &view.FieldError{Field: field, Err: fmt.Errorf(format, args...)}
 }
 
 // passing is a temporary error: the same call may succeed later, with nothing changed.

@@ -238,10 +238,8 @@ func (g *Gate) Go(task func()) error {
 	if err := g.Enter(); err != nil {
 		return err
 	}
-	go func() {
-		defer g.Leave()
-		task()
-	}()
+	defer g.Leave()
+	g.calls.Go(task)
 	return nil
 }
 

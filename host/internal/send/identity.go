@@ -21,6 +21,7 @@ import (
 	"github.com/keywright/keywright/host/internal/run"
 	"github.com/keywright/keywright/host/internal/signing"
 	"github.com/keywright/keywright/host/internal/template"
+	"github.com/keywright/keywright/host/view"
 	"github.com/keywright/keywright/internal/printable"
 )
 
@@ -31,21 +32,12 @@ type TLS struct {
 	// PKCS12 is that of host.Config.
 	PKCS12     func(file []byte, passphrase string) (*tls.Certificate, error)
 	Identities *Identities
-	// Ends reports whether a certificate, or nil, ends soon, and returns an error if it has ended.
-	Ends func(*Certificate) (soon bool, err error)
 	// Warn logs a warning about a member of the configuration.
 	Warn func(ctx context.Context, path, text string)
 
 	// lastKey is that of the last identity that was used, unless the templates name something of the user.
 	lastKey         atomic.Pointer[identityKey]
-	lastCertificate atomic.Pointer[Certificate]
-}
-
-// Certificate describes a client certificate. Its fields are those of host.ClientCertificate.
-type Certificate struct {
-	Subject  string
-	NotAfter time.Time
-	Path     string
+	lastCertificate atomic.Pointer[view.ClientCertificate]
 }
 
 type pemTexts [connect.TLSTexts]string
@@ -59,7 +51,7 @@ type identityKey struct {
 // identity has the transport with one certificate of a connector, and with its authorities.
 type identity struct {
 	owner       *TLS
-	certificate *Certificate
+	certificate *view.ClientCertificate
 	transport   *http.Transport
 	client      *http.Client
 	warned      atomic.Bool
@@ -90,7 +82,7 @@ func (t *TLS) render(ctx context.Context, in *hostfn.Inputs) (texts pemTexts, fa
 }
 
 // parse parses the texts. The errors are of StageConfig.
-func (t *TLS) parse(texts pemTexts) (id egress.Identity, certificate *Certificate, failure *hostfn.Failure) {
+func (t *TLS) parse(texts pemTexts) (id egress.Identity, certificate *view.ClientCertificate, failure *hostfn.Failure) {
 	var err error
 	path := "tls.certificate"
 	switch templates := &t.Plan.TLS.Templates; {
@@ -102,7 +94,7 @@ func (t *TLS) parse(texts pemTexts) (id egress.Identity, certificate *Certificat
 	}
 	if id.Certificate != nil {
 		leaf := id.Certificate.Leaf
-		certificate = &Certificate{Subject: printable.Text(leaf.Subject.String(), 1024), NotAfter: leaf.NotAfter, Path: path}
+		certificate = &view.ClientCertificate{Subject: printable.Text(leaf.Subject.String(), 1024), NotAfter: leaf.NotAfter, Path: path}
 	}
 	if err == nil && t.Plan.TLS.Templates[connect.CA] != nil {
 		var authorities []*x509.Certificate
@@ -140,12 +132,12 @@ func (t *TLS) identity(ctx context.Context, in *hostfn.Inputs) (*identity, *host
 	if id.certificate != nil {
 		t.lastCertificate.Store(id.certificate) // also one that has ended, so that operators see the reason of the failures
 	}
-	soon, err := t.Ends(id.certificate)
-	if err != nil {
+	now := t.Plan.Clock()
+	if err := id.certificate.Ended(now); err != nil {
 		return nil, &hostfn.Failure{Stage: hostfn.StageConfig, Err: err}
 	}
 	t.replace(key)
-	if soon && id.warned.CompareAndSwap(false, true) {
+	if id.certificate != nil && id.certificate.EndsSoon(now) && id.warned.CompareAndSwap(false, true) {
 		t.Warn(ctx, id.certificate.Path, "the client certificate ends at "+id.certificate.NotAfter.UTC().Format(time.RFC3339)+": renew it")
 	}
 	return id, nil
@@ -185,7 +177,7 @@ func (t *TLS) Client(ctx context.Context, in *hostfn.Inputs) (*http.Client, *hos
 }
 
 // Read returns the certificate for the inputs of a call, without a transport.
-func (t *TLS) Read(ctx context.Context, in *hostfn.Inputs) (*Certificate, *hostfn.Failure) {
+func (t *TLS) Read(ctx context.Context, in *hostfn.Inputs) (*view.ClientCertificate, *hostfn.Failure) {
 	texts, failure := t.render(ctx, in)
 	if failure != nil {
 		return nil, failure
@@ -201,7 +193,7 @@ func (t *TLS) Texts(ctx context.Context, in *hostfn.Inputs) ([]string, *hostfn.F
 }
 
 // Last returns the certificate that a request needed last, or nil if none has needed one.
-func (t *TLS) Last() *Certificate { return t.lastCertificate.Load() }
+func (t *TLS) Last() *view.ClientCertificate { return t.lastCertificate.Load() }
 
 type identityInContext struct{}
 

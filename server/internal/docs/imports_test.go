@@ -59,7 +59,7 @@ var rules = []rule{
 	{packages: "host/internal/event", ours: []string{"host/internal/answer", "host/internal/mask", "host/view"}},
 	{packages: "host/internal/mask", ours: []string{"abi", "internal/contract", "host/internal/answer", "host/internal/strictjson", "host/view", "internal/printable"}},
 	{packages: "host/internal/request", ours: []string{"abi", "host/internal/hostfn", "host/internal/lease", "internal/printable", "internal/urlcheck"}, others: []string{"golang.org/x/net"}},
-	{packages: "host/internal/send", ours: []string{"abi", "internal/contract", "host/internal/answer", "host/internal/connect", "host/internal/egress", "host/internal/event", "host/internal/hostfn", "host/internal/leakscan", "host/internal/request", "host/internal/run", "host/internal/signing", "host/internal/template", "internal/answers", "internal/files", "internal/printable"}, others: []string{"github.com/hashicorp/golang-lru/v2"}},
+	{packages: "host/internal/send", ours: []string{"abi", "internal/contract", "host/internal/answer", "host/internal/connect", "host/internal/egress", "host/internal/event", "host/internal/hostfn", "host/internal/leakscan", "host/internal/request", "host/internal/run", "host/internal/signing", "host/internal/template", "host/view", "internal/answers", "internal/files", "internal/printable"}, others: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/internal/sandbox", ours: []string{"internal/contract", "internal/admission", "internal/lockedreader"}, others: []string{"github.com/tetratelabs/wazero"}},
 	{packages: "internal/admission", ours: []string{"internal/contract"}},
 	{packages: "internal/expr", ours: []string{"internal/problem"}, others: []string{"github.com/expr-lang/expr", "github.com/go-json-experiment/json"}},
