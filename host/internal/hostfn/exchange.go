@@ -124,7 +124,8 @@ func (c *exchanging) renewIdentities() {
 func (c *exchanging) exchange(outgoing *http.Request, a *answer.Reply, read func() *view.TokenError) (tokenErr *view.TokenError) {
 	question, previous, ok := c.plan.Tokens.Ask(c.ctx, c.plan.Owner, c.Used, c.Trace.AsksAnew(), c.question)
 	if !ok {
-		c.TokenError = &view.TokenError{Status: previous.Status, Code: previous.Code, Problem: previous.Problem, RetryAfter: previous.Wait, Offset: previous.Offset, Remembered: true, Age: previous.Age}
+		previous.Remembered = true
+		c.TokenError = &previous
 		if previous.Problem != "" {
 			c.end(StageToken, c.TokenError)
 		}
@@ -376,9 +377,8 @@ func (c *exchanging) recordRefusal(question *tokens.Question, e *view.TokenError
 	if retryAfter == 0 && e.Retryable() && e.Status != http.StatusTooManyRequests {
 		return
 	}
-	refusal := tokencache.Refusal{Status: e.Status, Code: e.Code, Problem: e.Problem, Offset: e.Offset}
-	refusal, first := question.Refuse(c.ctx, refusal, retryAfter, c.jitter())
-	e.RetryAfter = refusal.Wait
+	refusal, first := question.Refuse(c.ctx, *e, retryAfter, c.jitter())
+	e.RetryAfter = refusal.RetryAfter
 	if first {
 		c.plan.Refused(c.ctx, c.Scrub(printable.Text(host, 256)), e.Error())
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host/internal/fairlru"
+	"github.com/keywright/keywright/host/view"
 )
 
 // Waits before the same is tried again, see [Wait]: a refused question, a token that was sent without an outcome, and the metadata of
@@ -17,16 +18,6 @@ const (
 	lastWait    = 5 * time.Minute
 	longestWait = time.Hour
 )
-
-// Refusal is an answer of a token endpoint without a token. Status, Code, Problem and Offset are those of host.TokenError.
-type Refusal struct {
-	Status        int
-	Code, Problem string
-	Offset        time.Duration
-	// Wait is the time until the endpoint may be asked again, and Age that since it answered, or another node said so.
-	Wait time.Duration
-	Age  time.Duration `json:"-"`
-}
 
 // Refusals is the memory of what token endpoints refused. It keeps callers from asking the same again at once. If it is full, the owner
 // with the most loses the one that it used least recently. It is safe for concurrent use.
@@ -39,8 +30,8 @@ type Refusals struct {
 
 // refusalEntry is the last refusal of a question.
 type refusalEntry struct {
-	Refusal
-	since time.Time
+	answer view.TokenError
+	since  time.Time
 	// count is the number of refusals in a row.
 	count int
 	// asking is set while a caller asks again after the wait.
@@ -58,9 +49,9 @@ type Question struct {
 
 // Ask reports whether a question of an owner may be asked now. owner is the name of the connector, whose refusals do not push out
 // those of others. key is a digest of everything that the answer depends on. If the question may not be asked, last is the earlier
-// refusal. When the wait is over, one caller may ask; for the others Ask returns false until that caller has an
+// refusal, with its Age. When the wait is over, one caller may ask; for the others Ask returns false until that caller has an
 // answer. If anew is set, for an operator, the wait is over after firstWait; that after a further refusal is as usual.
-func (r *Refusals) Ask(owner string, key [32]byte, anew bool) (q *Question, last Refusal, proceed bool) {
+func (r *Refusals) Ask(owner string, key [32]byte, anew bool) (q *Question, last view.TokenError, proceed bool) {
 	limit := longestWait
 	if anew {
 		limit = firstWait
@@ -69,26 +60,26 @@ func (r *Refusals) Ask(owner string, key [32]byte, anew bool) (q *Question, last
 	defer r.mu.Unlock()
 	it, ok := r.all.Get(owner, key)
 	if !ok {
-		return &Question{refusals: r, owner: owner, key: key}, Refusal{}, true
+		return &Question{refusals: r, owner: owner, key: key}, view.TokenError{}, true
 	}
 	now := r.now()
-	last = it.Refusal
+	last = it.answer
 	last.Age += now.Sub(it.since)
 	switch {
-	case WithinPeriod(it.since, now, min(it.Wait, limit)):
-		last.Wait -= now.Sub(it.since)
+	case WithinPeriod(it.since, now, min(it.answer.RetryAfter, limit)):
+		last.RetryAfter -= now.Sub(it.since)
 		return nil, last, false
 	case it.asking:
-		last.Wait = firstWait
+		last.RetryAfter = firstWait
 		return nil, last, false
 	}
 	it.asking = true
-	return &Question{refusals: r, owner: owner, key: key, turn: true}, Refusal{}, true
+	return &Question{refusals: r, owner: owner, key: key, turn: true}, view.TokenError{}, true
 }
 
-// Refuse records a refusal, for which retryAfter and jitter are those of [Wait]. It returns the refusal with its Wait, and reports
+// Refuse records a refusal, for which retryAfter and jitter are those of [Wait]. It returns the refusal with its RetryAfter, and reports
 // whether it is the first among callers that asked at the same time. The refusals of the other callers change nothing.
-func (q *Question) Refuse(answer Refusal, retryAfter time.Duration, jitter float64) (_ Refusal, first bool) {
+func (q *Question) Refuse(answer view.TokenError, retryAfter time.Duration, jitter float64) (_ view.TokenError, first bool) {
 	r := q.refusals
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,16 +89,16 @@ func (q *Question) Refuse(answer Refusal, retryAfter time.Duration, jitter float
 		it = &refusalEntry{}
 		r.all.Add(q.owner, q.key, it, 1)
 	case !q.turn:
-		return it.Refusal, false
+		return it.answer, false
 	}
 	q.turn = false
-	answer.Wait = Wait(it.count+1, retryAfter, jitter)
-	*it = refusalEntry{Refusal: answer, since: r.now(), count: it.count + 1}
+	answer.RetryAfter = Wait(it.count+1, retryAfter, jitter)
+	*it = refusalEntry{answer: answer, since: r.now(), count: it.count + 1}
 	return answer, true
 }
 
-// RefuseElsewhere records a refusal that another node got. Its Wait is the time that is left.
-func (q *Question) RefuseElsewhere(answer Refusal) {
+// RefuseElsewhere records a refusal that another node got. Its RetryAfter is the time that is left.
+func (q *Question) RefuseElsewhere(answer view.TokenError) {
 	r := q.refusals
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -116,7 +107,7 @@ func (q *Question) RefuseElsewhere(answer Refusal) {
 		count = it.count
 	}
 	q.turn = false
-	r.all.Add(q.owner, q.key, &refusalEntry{Refusal: answer, since: r.now(), count: count}, 1)
+	r.all.Add(q.owner, q.key, &refusalEntry{answer: answer, since: r.now(), count: count}, 1)
 }
 
 // Wait returns the wait after a number of refusals in a row. retryAfter is Retry-After, or 0, and jitter is a random number from 0 up to 1.

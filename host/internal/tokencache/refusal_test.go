@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/host/view"
 )
 
 // refuse asks a question of an owner, and records that it was refused.
@@ -15,7 +16,7 @@ func refuse(t *testing.T, r *tokencache.Refusals, owner string, key [32]byte, re
 	if !ok {
 		t.Fatalf("question %x may not be asked, after %+v", key[:4], last)
 	}
-	q.Refuse(tokencache.Refusal{Status: 400}, retryAfter, 0)
+	q.Refuse(view.TokenError{Status: 400}, retryAfter, 0)
 	q.End()
 }
 
@@ -64,8 +65,8 @@ func TestConcurrentRefusals_threats_62(t *testing.T) {
 		questions[i], _, _ = r.Ask("crm", [32]byte{1}, false)
 	}
 	for i, q := range questions {
-		if refusal, first := q.Refuse(tokencache.Refusal{Status: 400}, 0, 0); first != (i == 0) || refusal.Wait != time.Second {
-			t.Errorf("refusal %d is the first: %t, with a wait of %v", i, first, refusal.Wait)
+		if refusal, first := q.Refuse(view.TokenError{Status: 400}, 0, 0); first != (i == 0) || refusal.RetryAfter != time.Second {
+			t.Errorf("refusal %d is the first: %t, with a wait of %v", i, first, refusal.RetryAfter)
 		}
 	}
 }
@@ -78,7 +79,7 @@ func TestRefusalsAndTheClock_threats_33(t *testing.T) {
 		refuse(t, r, "crm", [32]byte{1}, time.Hour)
 		now = now.Add(step)
 		if _, before, may := r.Ask("crm", [32]byte{1}, false); !may {
-			t.Errorf("with the clock moved by %v nobody may ask for %v", step, before.Wait)
+			t.Errorf("with the clock moved by %v nobody may ask for %v", step, before.RetryAfter)
 		}
 	}
 }
@@ -90,13 +91,13 @@ func TestForgottenRefusal(t *testing.T) {
 	refuse(t, r, "crm", [32]byte{1}, 0)
 	now = now.Add(time.Second)
 	again, _, may := r.Ask("crm", [32]byte{1}, false)
-	if _, before, others := r.Ask("crm", [32]byte{1}, false); !may || others || before.Wait != time.Second || before.Status != 400 {
+	if _, before, others := r.Ask("crm", [32]byte{1}, false); !may || others || before.RetryAfter != time.Second || before.Status != 400 {
 		t.Errorf("one has the turn: %t, others too: %t, with %+v", may, others, before)
 	}
 	refuse(t, r, "crm", [32]byte{2}, 0)
 	again.End()
-	if refusal, counts := again.Refuse(tokencache.Refusal{Status: 403}, 0, 0); !counts || refusal.Wait != time.Second {
-		t.Errorf("it is refused for %v", refusal.Wait)
+	if refusal, counts := again.Refuse(view.TokenError{Status: 403}, 0, 0); !counts || refusal.RetryAfter != time.Second {
+		t.Errorf("it is refused for %v", refusal.RetryAfter)
 	}
 	again.Accept()
 	if _, _, may := r.Ask("crm", [32]byte{1}, false); !may {
@@ -128,16 +129,16 @@ func TestHowLongARefusalWaits(t *testing.T) {
 	} {
 		q, before, may := r.Ask("crm", [32]byte{1}, false)
 		if !may {
-			t.Fatalf("refusal %d has to wait for %v more", i, before.Wait)
+			t.Fatalf("refusal %d has to wait for %v more", i, before.RetryAfter)
 		}
-		got, _ := q.Refuse(tokencache.Refusal{Status: 400}, tt.after, tt.jitter)
+		got, _ := q.Refuse(view.TokenError{Status: 400}, tt.after, tt.jitter)
 		q.End()
-		if got.Wait != tt.want {
-			t.Errorf("refusal %d: the wait is %v, not %v", i, got.Wait, tt.want)
+		if got.RetryAfter != tt.want {
+			t.Errorf("refusal %d: the wait is %v, not %v", i, got.RetryAfter, tt.want)
 		}
 		now = now.Add(tt.want - time.Nanosecond)
-		if _, before, may := r.Ask("crm", [32]byte{1}, false); may || before.Wait != time.Nanosecond {
-			t.Errorf("refusal %d: a moment before the end of the wait may ask: %t, wait %v", i, may, before.Wait)
+		if _, before, may := r.Ask("crm", [32]byte{1}, false); may || before.RetryAfter != time.Nanosecond {
+			t.Errorf("refusal %d: a moment before the end of the wait may ask: %t, wait %v", i, may, before.RetryAfter)
 		}
 		now = now.Add(time.Nanosecond)
 	}
@@ -149,14 +150,14 @@ func TestAnOperatorAsksAnew_threats_241(t *testing.T) {
 	r := tokencache.New[string](4, 4, func() time.Time { return now }).Refusals
 	key := [32]byte{1}
 	q, _, _ := r.Ask("crm", key, false)
-	q.Refuse(tokencache.Refusal{Status: 401, Code: "invalid_client"}, time.Minute, 0)
+	q.Refuse(view.TokenError{Status: 401, Code: "invalid_client"}, time.Minute, 0)
 	q.End()
 	now = now.Add(time.Second - 1)
 	if _, before, may := r.Ask("crm", key, true); may || before.Age != time.Second-1 {
 		t.Errorf("within a second, the operator may ask: %t, after %v", may, before.Age)
 	}
 	now = now.Add(1)
-	if _, before, may := r.Ask("crm", key, false); may || before.Wait != 59*time.Second || before.Age != time.Second || before.Code != "invalid_client" {
+	if _, before, may := r.Ask("crm", key, false); may || before.RetryAfter != 59*time.Second || before.Age != time.Second || before.Code != "invalid_client" {
 		t.Errorf("a caller may ask: %t, with %+v", may, before)
 	}
 	q, _, may := r.Ask("crm", key, true)
@@ -166,8 +167,8 @@ func TestAnOperatorAsksAnew_threats_241(t *testing.T) {
 	if _, _, others := r.Ask("crm", key, true); others {
 		t.Error("two operators ask at the same time")
 	}
-	if refusal, first := q.Refuse(tokencache.Refusal{Status: 401}, 0, 0); !first || refusal.Wait != 2*time.Second {
-		t.Errorf("the next refusal waits for %v", refusal.Wait)
+	if refusal, first := q.Refuse(view.TokenError{Status: 401}, 0, 0); !first || refusal.RetryAfter != 2*time.Second {
+		t.Errorf("the next refusal waits for %v", refusal.RetryAfter)
 	}
 	q.End()
 	now = now.Add(time.Second)

@@ -17,6 +17,7 @@ import (
 	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/tokencache"
+	"github.com/keywright/keywright/host/view"
 )
 
 // Entry is an entry of the cache.
@@ -243,7 +244,7 @@ type Question struct {
 // owner is the name of the connector, and used are the entries that the call has read. name returns a digest of everything that
 // the answer depends on, with a number of each of these. anew is that of [tokencache.Refusals.Ask].
 func (s *Store) Ask(ctx context.Context, owner string, used []*tokencache.Handle, anew bool, name func(number func(*tokencache.Handle) uint64) [32]byte) (
-	q *Question, previous tokencache.Refusal, ok bool,
+	q *Question, previous view.TokenError, ok bool,
 ) {
 	local, previous, ok := s.Refusals.Ask(owner, name(func(h *tokencache.Handle) uint64 { return h.Generation }), anew)
 	if !ok {
@@ -258,15 +259,15 @@ func (s *Store) Ask(ctx context.Context, owner string, used []*tokencache.Handle
 	found, err := s.node.Refusal(ctx, q.row)
 	q.hasRefusals = err == nil && found.Count > 0
 	if anew || !q.hasRefusals || found.Wait <= 0 || json.Unmarshal(found.Value, &previous) != nil { // one of a later version
-		return q, tokencache.Refusal{}, true
+		return q, view.TokenError{}, true
 	}
-	previous.Wait = found.Wait
+	previous.RetryAfter = found.Wait
 	local.RefuseElsewhere(previous)
 	return nil, previous, false
 }
 
 // Refuse records a refusal, for all nodes that ask the same. It is like the method of [tokencache.Question].
-func (q *Question) Refuse(ctx context.Context, answer tokencache.Refusal, retryAfter time.Duration, jitter float64) (_ tokencache.Refusal, first bool) {
+func (q *Question) Refuse(ctx context.Context, answer view.TokenError, retryAfter time.Duration, jitter float64) (_ view.TokenError, first bool) {
 	if q.node != nil {
 		if value, err := json.Marshal(answer); err == nil {
 			recorded, err := q.node.Refuse(ctx, q.row, value, func(count int) time.Duration { return tokencache.Wait(count, retryAfter, jitter) })

@@ -11,6 +11,7 @@ import (
 	"github.com/keywright/keywright/host/internal/tokencache"
 	"github.com/keywright/keywright/host/internal/tokens"
 	"github.com/keywright/keywright/host/state"
+	"github.com/keywright/keywright/host/view"
 	"github.com/keywright/keywright/internal/testworld"
 )
 
@@ -42,7 +43,7 @@ func newStore(t *testing.T, s state.Store, now func() time.Time) *tokens.Store {
 }
 
 // ask asks a question whose answer depends on the entries used.
-func ask(t *testing.T, s *tokens.Store, used ...*tokencache.Handle) (*tokens.Question, tokencache.Refusal, bool) {
+func ask(t *testing.T, s *tokens.Store, used ...*tokencache.Handle) (*tokens.Question, view.TokenError, bool) {
 	t.Helper()
 	return s.Ask(t.Context(), "crm", used, false, func(func(*tokencache.Handle) uint64) [32]byte { return [32]byte{2} })
 }
@@ -142,11 +143,11 @@ func TestRefusalsOfNodes(t *testing.T) {
 		t.Errorf("removed %d refusals that are not there", store.deletes)
 	}
 	question, _, _ = ask(t, one)
-	question.Refuse(t.Context(), tokencache.Refusal{Status: 401}, time.Minute, 0)
+	question.Refuse(t.Context(), view.TokenError{Status: 401}, time.Minute, 0)
 	if _, previous, ok := other.Ask(t.Context(), "crm", nil, true, func(func(*tokencache.Handle) uint64) [32]byte { return [32]byte{2} }); !ok {
 		t.Errorf("a trace does not ask anew, after %+v", previous)
 	}
-	if q, previous, ok := ask(t, other); q != nil || ok || previous.Status != 401 || previous.Wait <= 0 || previous.Wait > time.Minute {
+	if q, previous, ok := ask(t, other); q != nil || ok || previous.Status != 401 || previous.RetryAfter <= 0 || previous.RetryAfter > time.Minute {
 		t.Errorf("another node asks: %t, after %+v", ok, previous)
 	}
 	if q, _, ok := ask(t, one); q != nil || ok {
@@ -183,11 +184,11 @@ func TestSharedRefusalCap_threats_62(t *testing.T) {
 		if !ok {
 			t.Fatalf("refusal %d may not be asked for, after %+v", i, previous)
 		}
-		if got, _ := question.Refuse(t.Context(), tokencache.Refusal{Status: 400}, tt.retryAfter*time.Second, 0); got.Wait != want {
-			t.Errorf("refusal %d: the wait is %s, want %s", i, got.Wait, want)
+		if got, _ := question.Refuse(t.Context(), view.TokenError{Status: 400}, tt.retryAfter*time.Second, 0); got.RetryAfter != want {
+			t.Errorf("refusal %d: the wait is %s, want %s", i, got.RetryAfter, want)
 		}
-		if _, previous, ok := ask(t, second); ok || previous.Wait != want {
-			t.Errorf("refusal %d: another node may ask: %t, after a wait of %s, want %s", i, ok, previous.Wait, want)
+		if _, previous, ok := ask(t, second); ok || previous.RetryAfter != want {
+			t.Errorf("refusal %d: another node may ask: %t, after a wait of %s, want %s", i, ok, previous.RetryAfter, want)
 		}
 		now = now.Add(want)
 		first, second = second, first

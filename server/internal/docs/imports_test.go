@@ -67,7 +67,7 @@ var rules = []rule{
 	{packages: "host/internal/discovery", ours: []string{"host/internal/egress", "host/internal/fairlru", "host/internal/strictjson", "host/internal/tokencache", "host/view", "internal/answers", "internal/urlcheck", "internal/wellknown"}},
 	{packages: "host/internal/seal", ours: []string{"internal/contract", "host/internal/strictjson", "host/internal/tokencache", "host/view"}},
 	{packages: "host/internal/fairlru", others: []string{"github.com/hashicorp/golang-lru/v2"}},
-	{packages: "host/internal/tokencache", ours: []string{"host/internal/fairlru"}, others: []string{"github.com/hashicorp/golang-lru/v2"}},
+	{packages: "host/internal/tokencache", ours: []string{"host/internal/fairlru", "host/view"}, others: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/internal/signing", ours: []string{"internal/contract", "internal/jws", "host/internal/strictjson"}, others: []string{
 		"github.com/golang-jwt/jwt/v5", "github.com/hashicorp/golang-lru/v2", "github.com/go-json-experiment/json",
 	}},
@@ -75,7 +75,7 @@ var rules = []rule{
 	{packages: "host/internal/leakscan", others: []string{"golang.org/x/net"}},
 	{packages: "host/internal/lease", ours: []string{"host/internal/tokencache", "host/state", "internal/fairqueue"}, others: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{packages: "host/internal/run", ours: []string{"host/internal/connect", "host/internal/event", "host/internal/fairlru", "host/internal/hostfn", "host/internal/inputs", "host/internal/leakscan", "host/internal/lease", "host/internal/request", "host/internal/sandbox", "host/internal/tokencache", "host/internal/tokens", "internal/contract", "internal/fairqueue"}},
-	{packages: "host/internal/tokens", ours: []string{"host/internal/event", "host/internal/lease", "host/internal/seal", "host/internal/tokencache"}},
+	{packages: "host/internal/tokens", ours: []string{"host/internal/event", "host/internal/lease", "host/internal/seal", "host/internal/tokencache", "host/view"}},
 	{packages: "host/state"},
 	{packages: "host/state/statetest", ours: []string{"host/state"}},
 	{packages: "host/internal/strictjson", ours: []string{"abi"}, others: []string{"github.com/go-json-experiment/json"}},
