@@ -18,6 +18,7 @@ import (
 	"github.com/keywright/keywright/server/internal/operate/activity"
 	"github.com/keywright/keywright/server/internal/operate/acts"
 	"github.com/keywright/keywright/server/internal/operate/explain"
+	"github.com/keywright/keywright/server/internal/operate/remedy"
 	"github.com/keywright/keywright/server/internal/trial"
 )
 
@@ -51,12 +52,12 @@ func (v *connectorView) token(s *State, auths host.Auths, now time.Time) {
 	}
 	switch {
 	case !v.Closed.IsZero():
-		v.Token, v.TokenClass = fmt.Sprintf("refused; asked again in %s", lasts(v.Closed.Sub(now))), "bad"
+		v.Token, v.TokenClass = fmt.Sprintf("refused; asked again in %s", remedy.Lasts(v.Closed.Sub(now))), "bad"
 	case v.Expires.IsZero():
 	case v.TokenName != "Token":
 		v.Token = "of " + v.Expires.UTC().Format("2 January") + ", made anew when it ends"
 	case v.Expires.After(now):
-		v.Token, v.TokenClass = lasts(v.Expires.Sub(now))+" left", ""
+		v.Token, v.TokenClass = remedy.Lasts(v.Expires.Sub(now))+" left", ""
 	default:
 		v.Token = "ended; the next request gets another"
 	}

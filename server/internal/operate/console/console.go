@@ -30,6 +30,7 @@ import (
 	"github.com/keywright/keywright/server/internal/operate/connections"
 	"github.com/keywright/keywright/server/internal/operate/difference"
 	"github.com/keywright/keywright/server/internal/operate/login"
+	"github.com/keywright/keywright/server/internal/operate/remedy"
 )
 
 // Config configures [New].
@@ -228,7 +229,7 @@ func (c *Console) layout(s *State, r *http.Request, p *page, view any) *layout {
 
 func functions(now func() time.Time) template.FuncMap {
 	return template.FuncMap{
-		"lasts": lasts, "took": activity.Took, "count": count, "minuteBars": minuteBars, "draw": draw,
+		"lasts": remedy.Lasts, "took": activity.Took, "count": count, "minuteBars": minuteBars, "draw": draw,
 		"since":   func(t time.Time) time.Duration { return now().Sub(t) },
 		"until":   func(t time.Time) time.Duration { return t.Sub(now()) },
 		"time":    func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
@@ -240,29 +241,6 @@ func functions(now func() time.Time) template.FuncMap {
 }
 
 func first[T any](all []T) []T { return all[:min(len(all), 100)] }
-
-// lasts returns a duration for people, in its two largest units, such as 3 h 20 min.
-func lasts(d time.Duration) string {
-	units := []struct {
-		name string
-		size time.Duration
-	}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"min", time.Minute}, {"s", time.Second}}
-	d = max(0, d.Round(time.Second))
-	for i, unit := range units {
-		n := d / unit.size
-		switch {
-		case n == 0 && i < len(units)-1:
-			continue
-		case i == len(units)-1 || n >= 10 || unit.size == time.Minute:
-			return fmt.Sprintf("%d %s", n, unit.name)
-		}
-		if rest := d % unit.size / units[i+1].size; rest > 0 {
-			return fmt.Sprintf("%d %s %d %s", n, unit.name, rest, units[i+1].name)
-		}
-		return fmt.Sprintf("%d %s", n, unit.name)
-	}
-	return ""
-}
 
 // count returns a whole number with a thin space between each three digits.
 func count(n any) string {

@@ -209,18 +209,23 @@ func clocks(whose string, offset time.Duration) string {
 	case offset < 0:
 		word = "ahead of"
 	}
-	return fmt.Sprintf("%s: this machine's is %s %s that of the %s. Set the one that is wrong, with NTP.", ClocksDiffer, about(offset.Abs()), word, whose)
+	return fmt.Sprintf("%s: this machine's is %s %s that of the %s. Set the one that is wrong, with NTP.", ClocksDiffer, Lasts(offset.Abs()), word, whose)
 }
 
-// about returns a duration of at least a minute for people, in whole days, hours or minutes.
-func about(d time.Duration) string {
+// Lasts returns a duration for people, in its two largest units, such as 3 h 20 min.
+func Lasts(d time.Duration) string {
 	const day = 24 * time.Hour
-	d = d.Round(time.Minute)
-	switch {
-	case d >= 2*day:
-		return fmt.Sprintf("%d days", d/day)
-	case d >= time.Hour:
+	switch d = max(0, d.Round(time.Second)); {
+	case d >= 10*day:
+		return fmt.Sprintf("%d d", d/day)
+	case d >= day:
+		return strings.TrimSuffix(fmt.Sprintf("%d d %d h", d/day, d%day/time.Hour), " 0 h")
+	case d >= 10*time.Hour:
 		return fmt.Sprintf("%d h", d/time.Hour)
+	case d >= time.Hour:
+		return strings.TrimSuffix(fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute), " 0 min")
+	case d >= time.Minute:
+		return fmt.Sprintf("%d min", d/time.Minute)
 	}
-	return fmt.Sprintf("%d min", d/time.Minute)
+	return fmt.Sprintf("%d s", d/time.Second)
 }
