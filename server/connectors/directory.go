@@ -230,9 +230,9 @@ func (d *definer) directory(ctx context.Context, root *node) {
 	d.source.text, d.parts = text, parts
 	values, bytes := root.size, root.bytes
 	for _, p := range parts {
-		d.before = p.offset
+		d.lineOffset = p.offset
 		n := parse(ctx, p.text, &d.problems)
-		if d.before = 0; n == nil {
+		if d.lineOffset = 0; n == nil {
 			continue
 		}
 		if values, bytes = values+n.size, bytes+n.bytes; values > maxValues || bytes > 2*maxFile {

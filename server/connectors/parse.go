@@ -96,7 +96,7 @@ func (r *jsonReader) member(to *node, path *problem.Path, depth int) {
 	name, _ := key.(string)
 	v := r.read(path.Member(name), depth+1)
 	if first := to.get(name); first != nil {
-		r.report(where, path.Member(name).String(), "is there twice, first on line %d: remove one", first.key.Line-r.before)
+		r.report(where, path.Member(name).String(), "is there twice, first on line %d: remove one", first.key.Line-r.lineOffset)
 		return
 	}
 	to.add(member{name, where, v})

@@ -77,13 +77,13 @@ const maxProblems = 100
 type problems struct {
 	all  []Problem
 	more int
-	// before is the number of lines before the text that is parsed, if that is a part.
-	before int
+	// lineOffset is the number of lines before the text that is parsed, if that is a part.
+	lineOffset int
 }
 
 // placed returns a place of the text that is parsed, in the whole text.
 func (p *problems) placed(line, column int) problem.Place {
-	return problem.Place{Line: p.before + line, Column: column}
+	return problem.Place{Line: p.lineOffset + line, Column: column}
 }
 
 // skip reports whether there are too many problems already. If so, skip counts one more.
@@ -100,8 +100,8 @@ func (p *problems) report(where problem.Place, path, format string, args ...any)
 	if p.skip() {
 		return
 	}
-	if p.before > 0 {
-		where.Line = max(where.Line, p.before+1)
+	if p.lineOffset > 0 {
+		where.Line = max(where.Line, p.lineOffset+1)
 	}
 	if found := problemAt(where, path, format, args...); !slices.Contains(p.all, found) {
 		p.all = append(p.all, found)

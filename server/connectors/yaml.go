@@ -269,7 +269,7 @@ func (r *yamlReader) members(to *node, content []*yaml.Node, path *problem.Path,
 		case !isText(key):
 			r.report(r.placeOf(key), path.String(), "has a member whose name is not text: put the name in quotes")
 		case first != nil:
-			r.report(r.placeOf(key), path.Member(key.Value).String(), "is there twice, first on line %d: remove one", first.key.Line-r.before)
+			r.report(r.placeOf(key), path.Member(key.Value).String(), "is there twice, first on line %d: remove one", first.key.Line-r.lineOffset)
 		default:
 			to.add(member{key.Value, r.placeOf(key), r.read(value, path.Member(key.Value), depth+1)})
 		}
