@@ -21,12 +21,12 @@ var fileTable = records.Table[file]{Kind: statedb.KindFile, Lifetime: failureTim
 
 // writeFile writes the fingerprints of the file in use, once a day.
 func (n *Nodes) writeFile(ctx context.Context, r *activity.Report) error {
-	if r.Fingerprints == nil || r.SHA256 == n.written && r.Time.Sub(n.writeTime) < 24*time.Hour {
+	if r.Fingerprints == nil || r.SHA256 == n.fileDigest && r.Time.Sub(n.fileTime) < 24*time.Hour {
 		return nil
 	}
 	err := fileTable.Put(ctx, n.config.Store, file{r.SHA256, r.Fingerprints()})
 	if err == nil {
-		n.written, n.writeTime = r.SHA256, r.Time
+		n.fileDigest, n.fileTime = r.SHA256, r.Time
 	}
 	return err
 }

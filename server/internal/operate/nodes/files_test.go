@@ -17,14 +17,14 @@ func TestFilesOfNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all, store := newNodes(t, 3)
 		usual := map[string]string{"": "1", "crm": "2", "erp": "3", "shop": "4"}
-		other := maps.Clone(usual)
-		other[""], other["shop"], other["wiki"] = "5", "6", "7"
-		delete(other, "erp")
+		second := maps.Clone(usual)
+		second[""], second["shop"], second["wiki"] = "5", "6", "7"
+		delete(second, "erp")
 		for i, n := range all {
 			n.set = func(r *activity.Report) {
 				r.SHA256, r.Fingerprints = "usual", func() map[string]string { return usual }
 				if i == 1 {
-					r.SHA256, r.Fingerprints = "other", func() map[string]string { return other }
+					r.SHA256, r.Fingerprints = "second", func() map[string]string { return second }
 				}
 			}
 			n.recorder.Request(&gateway.Event{Connector: "shop", Status: 200, UpstreamStatus: 200, Began: n.clock()})
@@ -43,9 +43,9 @@ func TestFilesOfNodes(t *testing.T) {
 			}
 			view, _ := n.View(t.Context())
 			names, requests := view.NodesThatDiffer("shop")
-			others, _ := view.NodesThatDiffer("crm")
-			if !slices.Equal(names, []string{"b"}) || requests != 1 || others != nil {
-				t.Errorf("shop differs on %q for %d requests, crm on %q", names, requests, others)
+			crm, _ := view.NodesThatDiffer("crm")
+			if !slices.Equal(names, []string{"b"}) || requests != 1 || crm != nil {
+				t.Errorf("shop differs on %q for %d requests, crm on %q", names, requests, crm)
 			}
 		}
 		for range 6 { // reports are written again, and the file is not

@@ -59,9 +59,9 @@ type Nodes struct {
 	// since is the time since which writes fail, or zero.
 	since time.Time
 
-	// written is the digest of the file whose fingerprints were written last, and writeTime the time at which they were.
-	written   string
-	writeTime time.Time
+	// fileDigest is the digest of the file whose fingerprints were written last, and fileTime the time at which they were.
+	fileDigest string
+	fileTime   time.Time
 }
 
 // New returns the nodes of a store.
