@@ -132,7 +132,7 @@ func TestStates(t *testing.T) {
 		"mistakes in between":     {[]func(node){step(9, good), step(2, broken), step(1, mistake), step(1, broken)}, activity.StateFailing, begin},
 		"nobody has connected":    {[]func(node){step(5, unconnected)}, activity.StateToConnect, time.Time{}},
 		"some have not connected": {[]func(node){step(5, unconnected), step(1, good)}, activity.StateWorking, time.Time{}},
-		"a tenth is slow":         {[]func(node){step(9, good), step(1, slow)}, activity.StateSlow, time.Time{}},
+		"a tenth is slow":         {[]func(node){step(9, good), step(1, slow)}, activity.StateSlow, begin.Truncate(time.Minute)},
 		"few are slow":            {[]func(node){step(10, good), step(1, slow)}, activity.StateWorking, time.Time{}},
 		"slow a minute ago":       {[]func(node){step(1, slow), minute}, activity.StateWorking, time.Time{}},
 		"slow, and some fail":     {[]func(node){step(9, slow), step(1, refusal)}, activity.StateSomeFail, begin},

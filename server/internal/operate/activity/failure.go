@@ -93,6 +93,9 @@ func failureOf(e *gateway.Event, stage string, end time.Time) *Failure {
 	}
 	if f.unreached() {
 		f.Cause = f.Host + ": " + f.Cause
+		if f.Remedy != "" {
+			f.Remedy = f.Host + ": " + f.Remedy
+		}
 	}
 	f.Group = groupID(f)
 	return f

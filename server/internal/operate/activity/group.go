@@ -106,14 +106,17 @@ func (g *Group) MoreTenants() int { return len(g.AllTenants.Hashes) - len(g.Tena
 
 // Remedy says what to do about the failures. What it says of clocks counts unless several nodes have them, and comes first if others do not.
 func (g *Group) Remedy() string {
-	reason, clock, ok := strings.Cut(g.Examples[0].Remedy, " "+remedy.ClocksDiffer)
+	text := g.Examples[0].Remedy
+	reason, clock, ok := strings.Cut(text, " "+remedy.ClocksDiffer)
 	switch {
-	case !ok || len(g.Nodes) > 1:
+	case len(g.Nodes) > 1:
 		return reason
-	case g.alone:
-		return remedy.ClocksDiffer + clock + " " + reason
+	case !g.alone:
+		return text
+	case ok:
+		text = remedy.ClocksDiffer + clock + " " + reason
 	}
-	return g.Examples[0].Remedy
+	return strings.ReplaceAll(text, "this machine's", g.Nodes[0]+"'s")
 }
 
 // groupID returns the ID of the group of a failure. Of a remedy, digits do not count, because it may have a date or a time, nor does what it

@@ -18,14 +18,21 @@ type Report struct {
 	shift time.Duration
 	// Store describes the store of state as the process sees it, or is "".
 	Store string
-	// Fingerprints returns a short digest of each definition of the file in use by the permalink of its connector, and one of all that is
-	// outside of connectors by "". It may be nil.
-	Fingerprints func() map[string]string `json:"-"`
-	// Differences has the permalinks of the connectors that the file defines otherwise than the file of most nodes, and "" for what is outside of
-	// connectors. Who reads the report from a store sets it.
-	Differences []string `json:"-"`
+	// Fingerprints returns short digests of the members of each connector of the file in use by its permalink, and of what is outside of
+	// connectors by "". It may be nil.
+	Fingerprints func() map[string]map[string]string `json:"-"`
+	// Differences are those from the file that most nodes use. Who reads the report from a store sets them.
+	Differences []Difference `json:"-"`
 	// Connectors are those that were used.
 	Connectors []Connector
+}
+
+// Difference says of a connector, or of what is outside of connectors, which members two files define otherwise.
+type Difference struct {
+	// Connector is the permalink, or "".
+	Connector string `json:"connector" doc:"The permalink, or an empty text for what is outside of connectors."`
+	// Members are the paths of the members, sorted.
+	Members []string `json:"members"`
 }
 
 // WrongClock reports whether the clock of the node is wrong by a minute or more.

@@ -37,7 +37,7 @@ type View struct {
 // Summary has the figures of a connector, of all nodes.
 type Summary struct {
 	State State
-	// Since is the time since which requests fail, or since which it works again. Otherwise it is zero.
+	// Since is the time since which requests fail or are slow, or since which it works again. Otherwise it is zero.
 	Since time.Time
 	// Minute counts the requests of the last minute, Lately those of the last 15 minutes, and Minutes those of each of these, the oldest
 	// first.
@@ -51,8 +51,8 @@ type Summary struct {
 	Waiting Set
 	// Groups has the groups of failures, the newest first.
 	Groups []*Group
-	// Nodes has the names of the nodes on which requests failed in the last minute.
-	Nodes []string
+	// Nodes has the names of the nodes on which requests failed in the last minute, and SlowNodes those on which they were slow.
+	Nodes, SlowNodes []string
 
 	expires, closed int64
 	health          []Health
@@ -68,19 +68,21 @@ func (v *View) Digests() (all []string) {
 	return slices.Compact(all)
 }
 
-// NodesThatDiffer returns the names of the nodes whose file defines a connector otherwise than that of most nodes, and counts its requests of
-// the last minute on them.
-func (v *View) NodesThatDiffer(connector string) (names []string, requests uint32) {
+// Different returns the names of the nodes whose file defines a connector otherwise than that of most nodes, and the members that differ, and
+// counts its requests of the last minute on them.
+func (v *View) Different(connector string) (names, members []string, requests uint32) {
 	for _, r := range v.Reports {
-		if _, ok := slices.BinarySearch(r.Differences, connector); !ok {
+		k := slices.IndexFunc(r.Differences, func(d Difference) bool { return d.Connector == connector })
+		if k < 0 {
 			continue
 		}
-		names = append(names, r.Node)
+		names, members = append(names, r.Node), append(members, r.Differences[k].Members...)
 		if i := slices.IndexFunc(r.Connectors, func(c Connector) bool { return c.Name == connector }); i >= 0 {
 			requests += r.Connectors[i].minute().Requests
 		}
 	}
-	return names, requests
+	slices.Sort(members)
+	return names, slices.Compact(members), requests
 }
 
 // Merge returns what reports say together, at a time by the clock of this machine.
@@ -183,6 +185,9 @@ func (s *Summary) add(r *Report, c *Connector, now time.Time) {
 	if minute.Failed > 0 && r.Node != "" {
 		s.Nodes = append(s.Nodes, r.Node)
 	}
+	if minute.Slow > 0 && r.Node != "" {
+		s.SlowNodes = append(s.SlowNodes, r.Node)
+	}
 	for i := range Window {
 		if to := i - int(minutes); to >= 0 && to < Window {
 			t := c.tally(parts + i)
@@ -226,7 +231,7 @@ func (s *Summary) finish(now time.Time) {
 	case s.Lately.Unconnected == s.Lately.Requests:
 		s.State = StateToConnect
 	case s.Lately.Failed == 0 && s.Minute.Slow > 0 && s.Minute.Slow*10 >= connected:
-		s.State = StateSlow
+		s.State, s.Since = StateSlow, s.slowSince(now)
 	case s.Lately.Failed == 0:
 		s.State = StateWorking
 	case all.Streak >= failingStreak, s.Minute.Failed > 0 && s.Minute.Failed*2 >= connected:
@@ -236,6 +241,15 @@ func (s *Summary) finish(now time.Time) {
 	default:
 		s.State, s.Since = StateWorksAgain, instant(all.Repair)
 	}
+}
+
+// slowSince returns the beginning of the first of the last minutes in which no fewer than a tenth of the requests were slow.
+func (s *Summary) slowSince(now time.Time) time.Time {
+	first := now.Truncate(time.Minute)
+	for i := Window - 2; i >= 0 && s.Minutes[i].Slow > 0 && s.Minutes[i].Slow*10 >= s.Minutes[i].Requests; i-- {
+		first = first.Add(-time.Minute)
+	}
+	return first
 }
 
 func instant(millis int64) time.Time {

@@ -49,15 +49,15 @@ func paged[A, B any](p Page, all []A, note string, item func(A) B) (list[B], err
 }
 
 type node struct {
-	Node         string         `json:"node"`
-	Version      string         `json:"version,omitempty"`
-	SHA256       string         `json:"sha256,omitempty" doc:"The digest of the file in use."`
-	Differences  []string       `json:"differences,omitempty" doc:"The connectors that the file defines otherwise than the file of most nodes. An empty text is what is outside of connectors."`
-	Started      time.Time      `json:"started,omitzero"`
-	Reported     time.Time      `json:"reported"`
-	ClockSeconds float64        `json:"clock_seconds" doc:"How far its clock is ahead of that of the store."`
-	Store        string         `json:"store,omitempty"`
-	Minute       activity.Tally `json:"minute"`
+	Node         string                `json:"node"`
+	Version      string                `json:"version,omitempty"`
+	SHA256       string                `json:"sha256,omitempty" doc:"The digest of the file in use."`
+	Differences  []activity.Difference `json:"differences,omitempty" doc:"What the file defines otherwise than the file of most nodes."`
+	Started      time.Time             `json:"started,omitzero"`
+	Reported     time.Time             `json:"reported"`
+	ClockSeconds float64               `json:"clock_seconds" doc:"How far its clock is ahead of that of the store."`
+	Store        string                `json:"store,omitempty"`
+	Minute       activity.Tally        `json:"minute"`
 }
 
 func (s *server) nodes(ctx context.Context, in *Page) (list[node], error) {
@@ -192,7 +192,7 @@ func (s *server) connector(ctx context.Context, in *struct {
 	r, d := row{Connector: c, Summary: view.Summary(in.Permalink)}, c.Definition()
 	state = r.state(len(r.Groups))
 	state.Methods, state.Paths, state.Secrets, state.Timeout = d.Methods, d.Paths, c.Secrets(), d.Timeout.Seconds()
-	state.OtherNodes, _ = view.NodesThatDiffer(in.Permalink)
+	state.OtherNodes, _, _ = view.Different(in.Permalink)
 	if certificate := c.Upstream().LastClientCertificate(); certificate != nil {
 		state.Certificate = certificate.NotAfter
 	}

@@ -101,12 +101,11 @@ func Of(from, to *connectors.Set) *Document {
 	return d
 }
 
-// Fingerprints returns a digest of each connector by its permalink, and one of what is outside of connectors by "". Equal configurations have
-// equal ones.
-func Fingerprints(s *connectors.Set) map[string]string {
-	all := map[string]string{"": settings(s).fingerprint()}
+// Fingerprints returns short digests of the members of each connector by its permalink, and of those outside of connectors by "".
+func Fingerprints(s *connectors.Set) map[string]map[string]string {
+	all := map[string]map[string]string{"": settings(s).fingerprints()}
 	for _, c := range s.Connectors {
-		all[c.Definition().Permalink] = connectorMembers(c, s).fingerprint()
+		all[c.Definition().Permalink] = connectorMembers(c, s).fingerprints()
 	}
 	return all
 }
@@ -211,14 +210,15 @@ type member struct {
 	elsewhere bool
 }
 
-// fingerprint returns the beginning of a digest of the members.
-func (all members) fingerprint() string {
-	h := sha256.New()
-	for _, path := range slices.Sorted(maps.Keys(all)) {
-		value, _ := json.Marshal(all[path].value) // one that JSON cannot have differs nowhere
-		_, _ = fmt.Fprintf(h, "%q: %s\n", path, value)
+// fingerprints returns the beginning of a digest of each member. It is too short to guess a value by.
+func (all members) fingerprints() map[string]string {
+	short := map[string]string{}
+	for path, m := range all {
+		value, _ := json.Marshal(m.value) // one that JSON cannot have differs nowhere
+		sum := sha256.Sum256(value)
+		short[path] = hex.EncodeToString(sum[:3])
 	}
-	return hex.EncodeToString(h.Sum(nil)[:8])
+	return short
 }
 
 // connectorMembers returns the members of a connector. Without an egress of its own, a connector has that of the set.

@@ -13,8 +13,8 @@ import (
 
 // file has the fingerprints of what a file defines, see [activity.Report.Fingerprints].
 type file struct {
-	SHA256       string            `json:"sha256"`
-	Fingerprints map[string]string `json:"fingerprints"`
+	SHA256       string                       `json:"sha256"`
+	Fingerprints map[string]map[string]string `json:"fingerprints"`
 }
 
 var fileTable = records.Table[file]{Kind: statedb.KindFile, Lifetime: failureTime, Key: func(f file) []string { return []string{f.SHA256} }}
@@ -33,7 +33,7 @@ func (n *Nodes) writeFile(ctx context.Context, r *activity.Report) error {
 
 // compare returns, for each file in use, what it defines otherwise than the file that most nodes use, or that of the first of reports if several
 // files are used by as many.
-func (n *Nodes) compare(ctx context.Context, reports []*activity.Report) (map[string][]string, error) {
+func (n *Nodes) compare(ctx context.Context, reports []*activity.Report) (map[string][]activity.Difference, error) {
 	users := map[string]int{}
 	for _, r := range reports {
 		users[r.SHA256]++
@@ -44,8 +44,8 @@ func (n *Nodes) compare(ctx context.Context, reports []*activity.Report) (map[st
 			usual = r.SHA256
 		}
 	}
-	maps.DeleteFunc(n.files, func(digest string, _ map[string]string) bool { return users[digest] == 0 })
-	differences := map[string][]string{}
+	maps.DeleteFunc(n.files, func(digest string, _ map[string]map[string]string) bool { return users[digest] == 0 })
+	differences := map[string][]activity.Difference{}
 	for digest := range users {
 		if digest == usual {
 			continue
@@ -65,21 +65,33 @@ func (n *Nodes) compare(ctx context.Context, reports []*activity.Report) (map[st
 	return differences, nil
 }
 
-// difference returns the keys whose values differ, sorted, or nil if one of the two is not known.
-func difference(a, b map[string]string) (keys []string) {
+// difference returns what differs, sorted, or nil if one of the two is not known.
+func difference(a, b map[string]map[string]string) (all []activity.Difference) {
 	if a == nil || b == nil {
 		return nil
 	}
-	for key, value := range a {
-		if b[key] != value {
-			keys = append(keys, key)
+	for _, connector := range keys(a, b) {
+		var members []string
+		for _, member := range keys(a[connector], b[connector]) {
+			if a[connector][member] != b[connector][member] {
+				members = append(members, member)
+			}
+		}
+		if members != nil {
+			all = append(all, activity.Difference{Connector: connector, Members: members})
 		}
 	}
+	return all
+}
+
+// keys returns the keys of one or the other map, sorted.
+func keys[V any](a, b map[string]V) []string {
+	all := slices.Sorted(maps.Keys(a))
 	for key := range b {
 		if _, ok := a[key]; !ok {
-			keys = append(keys, key)
+			all = append(all, key)
 		}
 	}
-	slices.Sort(keys)
-	return keys
+	slices.Sort(all)
+	return all
 }

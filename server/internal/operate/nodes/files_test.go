@@ -1,6 +1,7 @@
 package nodes_test
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -16,15 +17,15 @@ import (
 func TestFilesOfNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all, store := newNodes(t, 3)
-		usual := map[string]string{"": "1", "crm": "2", "erp": "3", "shop": "4"}
+		usual := map[string]map[string]string{"": {"limits": "1"}, "crm": {"url": "2"}, "erp": {"url": "3"}, "shop": {"url": "4", "timeout": "5"}}
 		second := maps.Clone(usual)
-		second[""], second["shop"], second["wiki"] = "5", "6", "7"
+		second[""], second["shop"], second["wiki"] = nil, map[string]string{"url": "6", "timeout": "5", "paths": "7"}, map[string]string{"url": "8"}
 		delete(second, "erp")
 		for i, n := range all {
 			n.set = func(r *activity.Report) {
-				r.SHA256, r.Fingerprints = "usual", func() map[string]string { return usual }
+				r.SHA256, r.Fingerprints = "usual", func() map[string]map[string]string { return usual }
 				if i == 1 {
-					r.SHA256, r.Fingerprints = "second", func() map[string]string { return second }
+					r.SHA256, r.Fingerprints = "second", func() map[string]map[string]string { return second }
 				}
 			}
 			n.recorder.Request(&gateway.Event{Connector: "shop", Status: 200, UpstreamStatus: 200, Began: n.clock()})
@@ -33,19 +34,19 @@ func TestFilesOfNodes(t *testing.T) {
 		for _, n := range all {
 			reports, note := n.Reports(t.Context())
 			for _, r := range reports {
-				want := []string{"", "erp", "shop", "wiki"}
+				want := "[{ [limits]} {erp [url]} {shop [paths url]} {wiki [url]}]"
 				if r.Node != "b" {
-					want = nil
+					want = "[]"
 				}
-				if !slices.Equal(r.Differences, want) || note != "" {
-					t.Errorf("of %s: %q, want %q, %s", r.Node, r.Differences, want, note)
+				if got := fmt.Sprint(r.Differences); got != want || note != "" {
+					t.Errorf("of %s: %s, want %s, %s", r.Node, got, want, note)
 				}
 			}
 			view, _ := n.View(t.Context())
-			names, requests := view.NodesThatDiffer("shop")
-			crm, _ := view.NodesThatDiffer("crm")
-			if !slices.Equal(names, []string{"b"}) || requests != 1 || crm != nil {
-				t.Errorf("shop differs on %q for %d requests, crm on %q", names, requests, crm)
+			names, members, requests := view.Different("shop")
+			crm, _, _ := view.Different("crm")
+			if !slices.Equal(names, []string{"b"}) || !slices.Equal(members, []string{"paths", "url"}) || requests != 1 || crm != nil {
+				t.Errorf("%q of shop differ on %q for %d requests, crm on %q", members, names, requests, crm)
 			}
 		}
 		for range 6 { // reports are written again, and the file is not
@@ -61,7 +62,7 @@ func TestFilesOfNodes(t *testing.T) {
 		testworld.Check(t, all[1].Write(t.Context()))
 		time.Sleep(2 * time.Second)
 		view, _ := all[2].View(t.Context())
-		if names, _ := view.NodesThatDiffer("shop"); names != nil {
+		if names, _, _ := view.Different("shop"); names != nil {
 			t.Errorf("with the same file, there is a difference on %q", names)
 		}
 	})

@@ -54,8 +54,8 @@ type Nodes struct {
 	failure  error
 	readTime time.Time
 	// files has fingerprints by the digests of files, and differences what files define otherwise than the one that most nodes use.
-	files       map[string]map[string]string
-	differences map[string][]string
+	files       map[string]map[string]map[string]string
+	differences map[string][]activity.Difference
 	// since is the time since which writes fail, or zero.
 	since time.Time
 
@@ -66,7 +66,7 @@ type Nodes struct {
 
 // New returns the nodes of a store.
 func New(c Config) *Nodes {
-	return &Nodes{config: c, process: rand.Text(), files: map[string]map[string]string{}}
+	return &Nodes{config: c, process: rand.Text(), files: map[string]map[string]map[string]string{}}
 }
 
 // processReport is a report with the name of its process.

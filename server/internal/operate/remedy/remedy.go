@@ -46,7 +46,7 @@ func Of(f Fault) string {
 	case errors.Is(err, host.ErrSecretNotFound):
 		return "A secret is missing: store it under the name in the cause."
 	case errors.As(err, &certificate):
-		return "The client certificate expired on " + certificate.NotAfter.UTC().Format("2006-01-02 at 15:04 UTC") + ": store a renewed one, with its key. If that is still to come, this machine's clock is wrong."
+		return "The client certificate expired on " + certificate.NotAfter.UTC().Format("2006-01-02 at 15:04 UTC") + ", by this machine's clock: store a renewed one, with its key, or set the clock."
 	case errors.Is(err, host.ErrServerCertificate):
 		return "The server's certificate is refused: if it has expired or is not valid yet, the server's operator has to renew it, or this machine's clock is wrong; if its authority is your own, name it in egress.ca_file or tls.ca."
 	case errors.Is(err, host.ErrAddressRefused):
@@ -120,7 +120,7 @@ func ofGrant(g *host.GrantError) string {
 func ofAPI(code string, status int) string {
 	switch code {
 	case "insufficient_scope":
-		return "The token lacks a scope: add the one that this request needs to the connector's scope. Users who are connected have to connect again after that."
+		return "The token lacks a scope. If only some users have this, they did not allow it, or no longer do: they connect again. Otherwise, add the one that this request needs to the connector's scope, and users connect again after that."
 	case "invalid_token":
 		return "The API does not take the token: is it for this API? Compare audience and scope, and the environment (test or live)."
 	case "invalid_dpop_proof", "use_dpop_nonce":

@@ -72,7 +72,7 @@ func (d *daemon) openPeople(ctx context.Context, first *inUse) error {
 		Describe: func(r *activity.Report) {
 			r.Node, r.Version, r.Started, r.Store = d.node, d.config.Version, d.began, kind
 			if set := d.current(); set != nil {
-				r.SHA256, r.Fingerprints = set.SHA256, func() map[string]string { return difference.Fingerprints(set.Set) }
+				r.SHA256, r.Fingerprints = set.SHA256, func() map[string]map[string]string { return difference.Fingerprints(set.Set) }
 			}
 		},
 	})
