@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/internal/contract"
+	"github.com/keywright/keywright/internal/files"
 )
 
 // passedHeaders lists the headers of an answer that callers get (threats.md 45). Other headers of an API may describe the
@@ -45,7 +46,10 @@ func (c *call) answer(response *http.Response, buf *buffer) error {
 	if shaped, err := c.shapeResponse(response); shaped {
 		return err
 	}
-	return readFirst(response, buf, response.Uncompressed && c.ends)
+	if response.Uncompressed && c.ends {
+		return readDecoded(response)
+	}
+	return readFirst(response, buf)
 }
 
 // Values of headers, shared by all requests and answers.
@@ -115,28 +119,40 @@ type buffer [32 << 10]byte
 // maxReadFirst is the maximum size of an answer that is read completely before its header is sent.
 const maxReadFirst = 64 << 10
 
-// readFirst reads the body of a short answer, before the header is sent. So a short answer with the credential (threats.md 45) becomes a
-// problem document, and does not break off. Its length is known, unless its coding was undone, which decoded reports. It uses buf if the
-// answer fits.
-func readFirst(response *http.Response, buf *buffer, decoded bool) error {
-	if !decoded && (response.ContentLength <= 0 || response.ContentLength > maxReadFirst || response.Request.Method == http.MethodHead) {
+// readFirst reads the body of a short answer of known length, before the header is sent. So a short answer with the credential
+// (threats.md 45) becomes a problem document, and does not break off. It uses buf if the answer fits.
+func readFirst(response *http.Response, buf *buffer) error {
+	if response.ContentLength <= 0 || response.ContentLength > maxReadFirst || response.Request.Method == http.MethodHead {
 		return nil
 	}
-	first, rest := bytes.NewBuffer(buf[:0]), response.Body
-	n, err := io.CopyN(first, rest, maxReadFirst+1)
-	switch {
-	case err == nil: // it is longer, also than buf, into which its rest is read
+	body := bytes.NewBuffer(buf[:0])
+	body.Grow(int(response.ContentLength) + bytes.MinRead)
+	if _, err := body.ReadFrom(response.Body); err != nil {
+		return err
+	}
+	_ = response.Body.Close()
+	response.Body = io.NopCloser(body)
+	return nil
+}
+
+// readDecoded is readFirst for a body whose coding was undone, so that its length is not known.
+func readDecoded(response *http.Response) error {
+	first, err := files.ReadAll(response.Body, maxReadFirst)
+	if err != nil {
+		return err
+	}
+	rest := response.Body
+	if len(first) > maxReadFirst {
 		response.Body = struct {
 			io.Reader
 			io.Closer
-		}{io.MultiReader(first, rest), rest}
+		}{io.MultiReader(bytes.NewReader(first), rest), rest}
 		return nil
-	case err != io.EOF:
-		return err
-	case decoded && response.Request.Method != http.MethodHead:
-		response.Header.Set("Content-Length", strconv.FormatInt(n, 10))
 	}
-	response.ContentLength, response.Body = n, io.NopCloser(first)
+	if response.ContentLength = int64(len(first)); response.Request.Method != http.MethodHead {
+		response.Header.Set("Content-Length", strconv.Itoa(len(first)))
+	}
+	response.Body = io.NopCloser(bytes.NewReader(first))
 	return rest.Close()
 }
 
