@@ -106,7 +106,7 @@ func TestFaultRemedies(t *testing.T) {
 	for connector, want := range map[string]struct{ cause, remedy string }{
 		"wrong-secret":          {"invalid_client", "The client id or its secret is wrong, or the server wants it in another place: compare both with those at the product, look for blanks, and try another client_auth, if the auth type has it: keywright test --client-auth both does."},
 		"wrong-audience":        {"invalid_target", "The audience or resource is wrong: compare it with the one that the product names for the API."},
-		"expired-certificate":   {"the certificate ended at", "store a renewed one, with its key."},
+		"expired-certificate":   {"the certificate ended at", "store a renewed one, with its key, or set the clock."},
 		"clock-off":             {"invalid_grant", "The clocks differ: this machine's is 2 h ahead of that of the token endpoint. Set the one that is wrong, with NTP."},
 		"key-of-the-wrong-type": {"private_key", "The key cannot sign: the cause says whether it is damaged"},
 		"scope-missing":         {"403 Forbidden", "The token lacks a scope: add the one that this request needs to the connector's scope."},

@@ -120,7 +120,7 @@ func ofGrant(g *host.GrantError) string {
 func ofAPI(code string, status int) string {
 	switch code {
 	case "insufficient_scope":
-		return "The token lacks a scope. If only some users have this, they did not allow it, or no longer do: they connect again. Otherwise, add the one that this request needs to the connector's scope, and users connect again after that."
+		return "The token lacks a scope: add the one that this request needs to the connector's scope. Users who are connected have to connect again after that. If only some users have this, they do not allow it any more: they connect again."
 	case "invalid_token":
 		return "The API does not take the token: is it for this API? Compare audience and scope, and the environment (test or live)."
 	case "invalid_dpop_proof", "use_dpop_nonce":
