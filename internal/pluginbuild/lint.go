@@ -125,9 +125,9 @@ func (l *linter) file(file *ast.File) {
 		case *ast.CallExpr:
 			l.call(n)
 		case *ast.SliceExpr:
-			l.escape(n, "a slice", direct(n.X, 0), noBytes)
+			l.escape(n, "a slice", fields(n.X, true, 0), noBytes)
 		case *ast.IndexExpr:
-			l.escape(n, "an index", direct(n.X, 0), noBytes)
+			l.escape(n, "an index", fields(n.X, true, 0), noBytes)
 		}
 		return true
 	})
@@ -165,10 +165,10 @@ func (l *linter) call(n *ast.CallExpr) {
 	}
 	pkg, name := l.selected(selector)
 	if slices.Contains(escaping[pkg], name) {
-		l.escape(n, pkg+"."+name, fields(n.Args[0], 0), noEscape)
+		l.escape(n, pkg+"."+name, fields(n.Args[0], false, 0), noEscape)
 	}
 	if pkg == "strings" && slices.Contains(cutting, name) {
-		l.escape(n, pkg+"."+name, direct(n.Args[0], 0), noBytes)
+		l.escape(n, pkg+"."+name, fields(n.Args[0], true, 0), noBytes)
 	}
 }
 
@@ -181,27 +181,6 @@ func (l *linter) escape(n ast.Node, code string, fields []string, why string) {
 
 // deepest bounds how many variables are followed, because they may be assigned from each other in a circle.
 const deepest = 5
-
-// direct returns the configuration fields that an expression is made of. It follows variables and +, and no calls.
-func direct(n ast.Expr, depth int) (names []string) {
-	switch n := n.(type) {
-	case *ast.ParenExpr:
-		return direct(n.X, depth)
-	case *ast.BinaryExpr:
-		if n.Op == token.ADD {
-			return append(direct(n.X, depth), direct(n.Y, depth)...)
-		}
-	case *ast.CallExpr:
-		return configField(n)
-	case *ast.Ident:
-		for _, value := range assigned(n) {
-			if depth < deepest {
-				names = append(names, direct(value, depth+1)...)
-			}
-		}
-	}
-	return names
-}
 
 // configField returns the name of the field if a call is that of a method named Config with a literal.
 func configField(n *ast.CallExpr) []string {
@@ -231,8 +210,9 @@ func assigned(n *ast.Ident) (values []ast.Expr) {
 	return values
 }
 
-// fields returns the configuration fields that an expression uses, also through variables.
-func fields(n ast.Node, depth int) (names []string) {
+// fields returns the configuration fields that an expression uses, also through variables. If direct is set, they are those that it is made
+// of by +, without calls.
+func fields(n ast.Expr, direct bool, depth int) (names []string) {
 	if depth > deepest {
 		return nil
 	}
@@ -242,10 +222,14 @@ func fields(n ast.Node, depth int) (names []string) {
 			names = append(names, configField(n)...)
 		case *ast.Ident:
 			for _, value := range assigned(n) {
-				names = append(names, fields(value, depth+1)...)
+				names = append(names, fields(value, direct, depth+1)...)
 			}
+		case *ast.ParenExpr:
+			return true
+		case *ast.BinaryExpr:
+			return !direct || n.Op == token.ADD
 		}
-		return true
+		return !direct
 	})
 	return names
 }

@@ -14,13 +14,11 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -322,57 +320,24 @@ func listPackages(ctx context.Context, dir string) ([]goPackage, error) {
 // Section is the name of the custom section that holds the digest of a module's sources, as 64 lower-case hexadecimal digits.
 const Section = "keywright.sources"
 
-// ErrNoDigest is the error for a module without a section named [Section]: one that this package has not built.
-var ErrNoDigest = errors.New("no " + Section + " section, build the plugin with tools/plugin")
+// sectionHead is the section up to the digest: its kind and its length, and the length of its name and the name.
+const sectionHead = "\x00\x52\x11" + Section
 
-var wasmHeader = []byte("\x00asm\x01\x00\x00\x00")
+// ErrNoDigest is the error for a module that does not end with a section named [Section]: one that this package has not built.
+var ErrNoDigest = errors.New("no " + Section + " section at its end, build the plugin with tools/plugin")
 
-const customSection = 0
+// recordDigest appends the section to a module, in which custom sections may be anywhere.
+func recordDigest(wasm []byte, digest string) []byte { return append(wasm, sectionHead+digest...) }
 
-// recordDigest appends the section to a module. Custom sections may be anywhere in it.
-func recordDigest(wasm []byte, digest string) []byte {
-	content := binary.AppendUvarint(nil, uint64(len(Section)))
-	content = append(content, Section...)
-	content = append(content, digest...)
-	wasm = append(wasm, customSection)
-	wasm = binary.AppendUvarint(wasm, uint64(len(content)))
-	return append(wasm, content...)
-}
-
-// RecordedDigest returns the digest in a module, to be compared with [SourceDigest]. The error is [ErrNoDigest] if the module
-// is well-formed but has no digest.
+// RecordedDigest returns the digest in a module, to be compared with [SourceDigest]. The error is [ErrNoDigest] if the module has none.
 func RecordedDigest(wasm []byte) (string, error) {
-	rest, ok := bytes.CutPrefix(wasm, wasmHeader)
-	if !ok {
-		return "", errors.New("not a WebAssembly module of version 1")
+	rest := wasm[:max(0, len(wasm)-hex.EncodedLen(sha256.Size))]
+	if !bytes.HasSuffix(rest, []byte(sectionHead)) {
+		return "", ErrNoDigest
 	}
-	for len(rest) > 0 {
-		id := rest[0]
-		content, tail, ok := cutSized(rest[1:])
-		if !ok {
-			return "", fmt.Errorf("section at byte %d is cut off", len(wasm)-len(rest))
-		}
-		rest = tail
-		if id != customSection {
-			continue
-		}
-		name, digest, ok := cutSized(content)
-		if !ok || string(name) != Section {
-			continue
-		}
-		if raw, err := hex.DecodeString(string(digest)); err != nil || len(raw) != 32 || hex.EncodeToString(raw) != string(digest) {
-			return "", fmt.Errorf("section %s does not hold a SHA-256 digest", Section)
-		}
-		return string(digest), nil
+	digest := string(wasm[len(rest):])
+	if strings.Trim(digest, "0123456789abcdef") != "" {
+		return "", fmt.Errorf("section %s does not hold a SHA-256 digest", Section)
 	}
-	return "", ErrNoDigest
-}
-
-// cutSized splits b after a field that is preceded by its length, an unsigned LEB128 number.
-func cutSized(b []byte) (content, rest []byte, ok bool) {
-	size, n := binary.Uvarint(b)
-	if n <= 0 || size > math.MaxUint32 || size > uint64(len(b)-n) {
-		return nil, nil, false
-	}
-	return b[n : n+int(size)], b[n+int(size):], true
+	return digest, nil
 }

@@ -141,16 +141,16 @@ func TestCheck(t *testing.T) {
 			write(t, filepath.Join(dir, "note.txt"), "another note")
 		}, "echo.wasm is stale"},
 		{"the compiler gives other bytes", func(t *testing.T, _ string) {
-			setOutput(t, string(wasmHeader)+"\x01\x01\x00")
+			setOutput(t, wasmHeader+"\x01\x01\x00")
 		}, "echo.wasm differs from what its sources give with tinygo version 0.41.1"},
 		{"the module was altered", func(t *testing.T, dir string) {
 			path := filepath.Join(dir, "echo.wasm")
 			content := testworld.Must(os.ReadFile(path))(t)
-			write(t, path, string(content)+"\x00\x02\x01n")
+			write(t, path, string(content[:8])+"\x00\x02\x01n"+string(content[8:]))
 		}, "echo.wasm differs from what its sources give"},
 		{"the module is another file", func(t *testing.T, dir string) {
 			write(t, filepath.Join(dir, "echo.wasm"), "text")
-		}, "echo.wasm: not a WebAssembly module"},
+		}, "echo.wasm: no keywright.sources section"},
 		{"the module is gone", func(t *testing.T, dir string) {
 			testworld.Check(t, os.Remove(filepath.Join(dir, "echo.wasm")))
 		}, "echo.wasm is missing"},
@@ -158,7 +158,7 @@ func TestCheck(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			dir := writeFiles(t, "echo", pluginSources)
-			setOutput(t, string(wasmHeader))
+			setOutput(t, wasmHeader)
 			c := copying(t, wasm)
 			testworld.Check(t, c.Build(t.Context(), dir))
 			test.after(t, dir)
