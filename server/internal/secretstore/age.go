@@ -148,14 +148,12 @@ func parseSecrets(document []byte) (map[string]string, error) {
 	if d.PeekKind() != '{' {
 		return nil, errors.New(`is not a JSON object of names and texts, such as {"crm-key": "…"}`)
 	}
-	if _, err := d.ReadToken(); err != nil {
-		return nil, wrong("it is not JSON")
-	}
 	secrets := map[string]string{}
-	for d.PeekKind() == '"' {
-		token, err := d.ReadToken() // whose error could quote the document
-		if err != nil {
-			return nil, wrong("it is not JSON")
+	_, err := d.ReadToken()
+	for err == nil && d.PeekKind() == '"' {
+		var token jsontext.Token
+		if token, err = d.ReadToken(); err != nil { // which could quote the document
+			break
 		}
 		name := token.String()
 		if !expr.ValidSecret(name) {
@@ -168,15 +166,16 @@ func parseSecrets(document []byte) (map[string]string, error) {
 		case '{', '[', '0', 't', 'f', 'n':
 			return nil, wrong("the value of %q is not text: put it in quotes", name)
 		}
-		if token, err = d.ReadToken(); err != nil {
-			return nil, wrong("it is not JSON")
-		}
+		token, err = d.ReadToken()
 		secrets[name] = token.String()
 	}
-	if _, err := d.ReadToken(); err != nil {
-		return nil, wrong("it is not JSON")
+	if err == nil {
+		_, err = d.ReadToken()
 	}
-	if len(bytes.TrimSpace(document[d.InputOffset():])) > 0 {
+	switch {
+	case err != nil:
+		return nil, wrong("it is not JSON")
+	case len(bytes.TrimSpace(document[d.InputOffset():])) > 0:
 		return nil, wrong("something follows the object")
 	}
 	return secrets, nil

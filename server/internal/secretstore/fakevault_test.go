@@ -122,6 +122,12 @@ func (f *fakeVault) token(ttl time.Duration, renewable bool) string {
 	return token
 }
 
+// tokenFile writes a token into a file, and returns its path.
+func (f *fakeVault) tokenFile(token string) string {
+	f.rewrite("token", token)
+	return f.file("token")
+}
+
 func (f *fakeVault) add(token string, ttl time.Duration, renewable bool) {
 	made := &fakeToken{ttl: ttl, renewable: renewable}
 	if ttl > 0 {

@@ -292,7 +292,7 @@ func TestSlowStoreOfKeys(t *testing.T) {
 				v := newHostileVault(t)
 				server := &inMemory{server: v.fakeVault}
 				v.store = testworld.Must(secretstore.Vault(secretstore.VaultConfig{
-					Address: "https://vault.test", Token: v.token(0, false), Transit: &secretstore.VaultTransit{}, Clock: v.Now, Transport: server,
+					Address: "https://vault.test", TokenFile: v.tokenFile(v.token(0, false)), Transit: &secretstore.VaultTransit{}, Clock: v.Now, Transport: server,
 				}))(t)
 				algorithm := "ES256"
 				if operation == "hmac" {

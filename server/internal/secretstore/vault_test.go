@@ -21,17 +21,13 @@ func TestEachLoginReadsSecrets(t *testing.T) {
 		config func(f *fakeVault) secretstore.VaultConfig
 		login  string
 	}{
-		{"token", func(f *fakeVault) secretstore.VaultConfig {
-			return secretstore.VaultConfig{Token: f.token(0, false)}
-		}, lookup},
 		{"token that may not look itself up", func(f *fakeVault) secretstore.VaultConfig {
 			token := f.token(0, false)
 			f.tokens[token].silent = true
-			return secretstore.VaultConfig{Token: token}
+			return secretstore.VaultConfig{TokenFile: f.tokenFile(token)}
 		}, lookup},
 		{"token file", func(f *fakeVault) secretstore.VaultConfig {
-			f.rewrite("token", f.token(0, false)+"\n")
-			return secretstore.VaultConfig{TokenFile: f.file("token")}
+			return secretstore.VaultConfig{TokenFile: f.tokenFile(f.token(0, false) + "\n")}
 		}, lookup},
 		{"AppRole", func(f *fakeVault) secretstore.VaultConfig {
 			return secretstore.VaultConfig{AppRole: f.appRole()}
@@ -133,31 +129,29 @@ func TestFirstOf(t *testing.T) {
 
 func TestConfigurationProblems(t *testing.T) {
 	c := newCanaries(t)
-	password, token := c.Word("a secret"), c.Secret("a secret")+"\r\nX-Other: 1"
-	c.Hide("a secret", token)
+	password := c.Word("a secret")
 	for _, tt := range []struct {
 		name   string
 		config secretstore.VaultConfig
 		want   []string
 	}{
 		{"nothing", secretstore.VaultConfig{}, []string{"address: is not an https URL such as https://vault.example.com:8200", "there must be one of token_file, approle, jwt and kubernetes"}},
-		{"http", secretstore.VaultConfig{Address: "http://vault.test", Token: "t"}, []string{"address: is plain http, which shows secrets and token to the network: use https, or name the host in plain_http of egress"}},
-		{"another scheme", secretstore.VaultConfig{Address: "unix://vault", Token: "t", HTTP: host.Egress{AllowHTTP: true}.AllowsHTTP}, []string{"address: is not an https URL"}},
-		{"password in the address", secretstore.VaultConfig{Address: "https://u:" + password + "@vault.test", Token: "t"}, []string{"address: has user info"}},
-		{"password in what is no address", secretstore.VaultConfig{Address: "https://u:" + password + "@vault.test:port", Token: "t"}, []string{"address: is not a URL such as"}},
-		{"query", secretstore.VaultConfig{Address: "https://vault.test?x", Token: "t"}, []string{"address: has a query: remove it"}},
-		{"two logins", secretstore.VaultConfig{Address: "https://vault.test", Token: "t", TokenFile: "f"}, []string{"there must be one of"}},
-		{"token that is none", secretstore.VaultConfig{Address: "https://vault.test", Token: token}, []string{"token: has characters that no token has"}},
+		{"http", secretstore.VaultConfig{Address: "http://vault.test", TokenFile: "t"}, []string{"address: is plain http, which shows secrets and token to the network: use https, or name the host in plain_http of egress"}},
+		{"another scheme", secretstore.VaultConfig{Address: "unix://vault", TokenFile: "t", HTTP: host.Egress{AllowHTTP: true}.AllowsHTTP}, []string{"address: is not an https URL"}},
+		{"password in the address", secretstore.VaultConfig{Address: "https://u:" + password + "@vault.test", TokenFile: "t"}, []string{"address: has user info"}},
+		{"password in what is no address", secretstore.VaultConfig{Address: "https://u:" + password + "@vault.test:port", TokenFile: "t"}, []string{"address: is not a URL such as"}},
+		{"query", secretstore.VaultConfig{Address: "https://vault.test?x", TokenFile: "t"}, []string{"address: has a query: remove it"}},
+		{"two logins", secretstore.VaultConfig{Address: "https://vault.test", TokenFile: "t", Kubernetes: &secretstore.VaultJWT{Role: "r"}}, []string{"there must be one of"}},
 		{"AppRole and Kubernetes without what they need", secretstore.VaultConfig{
 			Address: "https://vault.test", AppRole: &secretstore.VaultAppRole{}, Kubernetes: &secretstore.VaultJWT{},
 		}, []string{"approle: needs role_id and secret_id_file", "kubernetes: needs role", "there must be one of"}},
 		{"paths", secretstore.VaultConfig{
 			Address: "https://vault.test", Mount: "a/../b", Prefix: "a//b", Namespace: "a\nb", Kubernetes: &secretstore.VaultJWT{Role: "r", Mount: "."},
 		}, []string{`mount: "a/../b"`, `prefix: "a//b"`, `namespace: "a\\nb"`, `kubernetes.mount: "."`}},
-		{"both ways to find secrets", secretstore.VaultConfig{Address: "https://vault.test", Token: "t", Path: "a", Prefix: "b"}, []string{"path: is for secrets that are fields of one path"}},
-		{"time", secretstore.VaultConfig{Address: "https://vault.test", Token: "t", Timeout: -1}, []string{"timeout: is below 0"}},
-		{"CA file that is not there", secretstore.VaultConfig{Address: "https://vault.test", Token: "t", CAFile: "none.pem"}, []string{"ca_file: the file cannot be read"}},
-		{"CA file that is none", secretstore.VaultConfig{Address: "https://vault.test", Token: "t", CAFile: "vault_test.go"}, []string{"has no certificate in PEM"}},
+		{"both ways to find secrets", secretstore.VaultConfig{Address: "https://vault.test", TokenFile: "t", Path: "a", Prefix: "b"}, []string{"path: is for secrets that are fields of one path"}},
+		{"time", secretstore.VaultConfig{Address: "https://vault.test", TokenFile: "t", Timeout: -1}, []string{"timeout: is below 0"}},
+		{"CA file that is not there", secretstore.VaultConfig{Address: "https://vault.test", TokenFile: "t", CAFile: "none.pem"}, []string{"ca_file: the file cannot be read"}},
+		{"CA file that is none", secretstore.VaultConfig{Address: "https://vault.test", TokenFile: "t", CAFile: "vault_test.go"}, []string{"has no certificate in PEM"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := secretstore.Vault(tt.config)
@@ -181,7 +175,7 @@ func transit(t *testing.T, answer func(w http.ResponseWriter, r *http.Request)) 
 		return true
 	}
 	store := testworld.Must(secretstore.Vault(secretstore.VaultConfig{
-		Address: f.server.URL, CAFile: f.file("ca.pem"), Token: f.token(0, false), Transit: &secretstore.VaultTransit{}, Clock: f.Now,
+		Address: f.server.URL, CAFile: f.file("ca.pem"), TokenFile: f.tokenFile(f.token(0, false)), Transit: &secretstore.VaultTransit{}, Clock: f.Now,
 	}))(t)
 	return f, store
 }
@@ -265,7 +259,7 @@ func TestDescriptionsOfKeys(t *testing.T) {
 // A store without transit, and a name that no key can have, ask nothing.
 func TestInvalidKeys(t *testing.T) {
 	f, store := transit(t, func(http.ResponseWriter, *http.Request) { t.Error("the server was asked") })
-	without := f.store(secretstore.VaultConfig{Token: f.token(0, false)}).(host.Keys)
+	without := f.store(secretstore.VaultConfig{TokenFile: f.tokenFile(f.token(0, false))}).(host.Keys)
 	for _, try := range []func() error{
 		func() error { _, err := without.Describe(t.Context(), host.Key{Name: "app"}); return err },
 		func() error { _, _, err := without.Sign(t.Context(), host.Key{Name: "app"}, "ES256", nil); return err },

@@ -20,8 +20,8 @@ import (
 
 const maxToken = 16 << 10 // bytes: tokens of service accounts can be long
 
-// VaultConfig configures where secrets and keys are in HashiCorp Vault or OpenBao, and how to log in. Exactly one of Token,
-// TokenFile, AppRole, JWT and Kubernetes must be set, and at most one of Path and Prefix.
+// VaultConfig configures where secrets and keys are in HashiCorp Vault or OpenBao, and how to log in. Exactly one of TokenFile, AppRole,
+// JWT and Kubernetes must be set, and at most one of Path and Prefix.
 type VaultConfig struct {
 	// Address is the URL of the server, such as https://vault.example.com:8200, with a path before /v1 if a proxy needs one.
 	Address string `file:",required,url"`
@@ -51,8 +51,6 @@ type VaultConfig struct {
 	// Transit has keys that stay in Vault, for get_key. One store of a file may have it.
 	Transit *VaultTransit
 
-	// Token is a token. It is renewed while it is in use. Once it has expired, secrets cannot be read.
-	Token string `file:"-"`
 	// TokenFile is the path of a file with a token, such as a sink of Vault Agent. Its mode must be 0640 or less. A changed
 	// file is read again.
 	TokenFile string `file:",path"`
@@ -104,13 +102,7 @@ type VaultJWT struct {
 // An empty path means the store as a whole.
 type ConfigError struct{ Problems []problem.Problem }
 
-func (e *ConfigError) Error() string {
-	all := make([]string, len(e.Problems))
-	for i, p := range e.Problems {
-		all[i] = p.String()
-	}
-	return "vault:" + strings.Join(all, ";")
-}
+func (e *ConfigError) Error() string { return fmt.Sprint("vault: ", e.Problems) }
 
 type checker struct{ problem.Collector }
 
@@ -165,14 +157,8 @@ func (k *checker) transit(c *VaultConfig) *transit {
 
 func (k *checker) login(c *VaultConfig) login {
 	var ways []login
-	if c.Token != "" {
-		if !isToken(c.Token) {
-			k.Wrong("token", "has characters that no token has")
-		}
-		ways = append(ways, login{token: func() (string, error) { return c.Token, nil }})
-	}
 	if c.TokenFile != "" {
-		ways = append(ways, login{changes: true, token: func() (string, error) { return readToken(c.TokenFile, "the token file", true) }})
+		ways = append(ways, login{token: func() (string, error) { return readToken(c.TokenFile, "the token file", true) }})
 	}
 	if a := c.AppRole; a != nil {
 		if !isToken(a.RoleID) || a.SecretIDFile == "" {

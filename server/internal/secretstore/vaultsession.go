@@ -13,11 +13,8 @@ const loginPause = 10 * time.Second
 
 // A login is a source of tokens: a function that returns one, or a request to a path of the server.
 type login struct {
-	// token returns an existing token. It is nil if path is set.
+	// token returns an existing token, and may return another one later. It is nil if path is set.
 	token func() (string, error)
-	// changes is true if token may return another token later.
-	changes bool
-
 	// path is the path of the login request, or "". body returns the body of the request.
 	path string
 	body func(context.Context) (any, error)
@@ -68,7 +65,7 @@ func (v *VaultStore) usable(ctx context.Context) (*session, error) {
 	const fileInterval = time.Second // the least time between two reads of a token file
 	stale := func(s *session) bool {
 		now := v.clock()
-		return s.due(now) || s.isExpired(now) || v.login.changes && now.Sub(s.readTime) >= fileInterval
+		return s.due(now) || s.isExpired(now) || v.login.path == "" && now.Sub(s.readTime) >= fileInterval
 	}
 	if s := v.session.Load(); s != nil && !stale(s) {
 		return s, nil
@@ -93,9 +90,9 @@ func (v *VaultStore) replaceRefused(ctx context.Context, s *session) (*session, 
 		switch now := v.clock(); {
 		case current.token != s.token:
 			return current, nil
-		case v.login.changes:
+		case v.login.path == "":
 			return v.rereadToken(ctx, current)
-		case v.login.path == "" || now.Sub(s.openTime) < loginPause && !s.clockWentBack(now):
+		case now.Sub(s.openTime) < loginPause && !s.clockWentBack(now):
 			return current, nil
 		}
 		return v.open(ctx)

@@ -200,7 +200,7 @@ func TestChangedTokenFile(t *testing.T) {
 
 func TestGivenTokenRenewal(t *testing.T) {
 	f, value := newCRMVault(t)
-	store := f.store(secretstore.VaultConfig{Token: f.token(time.Hour, true)})
+	store := f.store(secretstore.VaultConfig{TokenFile: f.tokenFile(f.token(time.Hour, true))})
 	for range 5 {
 		f.want(store, "crm", value)
 		f.Advance(45 * time.Minute)

@@ -280,7 +280,7 @@ func TestAllowedPlainHTTP(t *testing.T) {
 	f, value := newCRMVault(t)
 	plain := httptest.NewServer(f)
 	t.Cleanup(plain.Close)
-	f.want(f.store(secretstore.VaultConfig{Address: plain.URL, HTTP: host.Egress{AllowHTTP: true}.AllowsHTTP, Token: f.token(0, false)}), "crm", value)
+	f.want(f.store(secretstore.VaultConfig{Address: plain.URL, HTTP: host.Egress{AllowHTTP: true}.AllowsHTTP, TokenFile: f.tokenFile(f.token(0, false))}), "crm", value)
 }
 
 func TestATransportOfTheCallers(t *testing.T) {
@@ -296,6 +296,6 @@ func TestATransportOfTheCallers(t *testing.T) {
 	store := f.store(secretstore.VaultConfig{Transport: transport, AppRole: f.appRole()})
 	f.want(store, "crm", value)
 	f.wantFailure(store, "crm", "does not speak HTTP as it should")
-	_, err := secretstore.Vault(secretstore.VaultConfig{Address: "https://vault.test", Token: "t", Transport: transport, CAFile: f.file("ca.pem")})
+	_, err := secretstore.Vault(secretstore.VaultConfig{Address: "https://vault.test", TokenFile: "t", Transport: transport, CAFile: f.file("ca.pem")})
 	testworld.WantError(t, "", err, "ca_file: is for the store's own transport")
 }

@@ -86,8 +86,9 @@ const (
 func TestLogins(t *testing.T) {
 	s := newSetup(t)
 	s.Write("token", s.Token()+"\n")
+	s.Write("root", s.Root)
 	for name, config := range map[string]secretstore.VaultConfig{
-		"token": {Token: s.Token()}, "root token": {Token: s.Root}, "token file": {TokenFile: s.File("token")},
+		"root token": {TokenFile: s.File("root")}, "token file": {TokenFile: s.File("token")},
 		"AppRole": s.appRole(), "Kubernetes": s.kubernetes(),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -141,7 +142,10 @@ func TestPresentAndMissing(t *testing.T) {
 func TestRenewal(t *testing.T) {
 	for name, config := range map[string]func(s *setup) secretstore.VaultConfig{
 		"AppRole": (*setup).appRole, "Kubernetes": (*setup).kubernetes,
-		"token": func(s *setup) secretstore.VaultConfig { return secretstore.VaultConfig{Token: s.Token()} },
+		"token": func(s *setup) secretstore.VaultConfig {
+			s.Write("token", s.Token())
+			return secretstore.VaultConfig{TokenFile: s.File("token")}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSetup(t)
@@ -196,7 +200,8 @@ func TestARevokedToken(t *testing.T) {
 	s.wantError(file, "crm", "the token must be valid", false)
 	s.Write("token", s.Token())
 	s.want(file, "crm")
-	s.wantError(s.store(secretstore.VaultConfig{Token: "hvs.none"}), "crm", "the token must be valid", false)
+	s.Write("none", "hvs.none")
+	s.wantError(s.store(secretstore.VaultConfig{TokenFile: s.File("none")}), "crm", "the token must be valid", false)
 }
 
 func TestRefusedLogins(t *testing.T) {
