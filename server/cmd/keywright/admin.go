@@ -21,7 +21,11 @@ import (
 )
 
 // adminFlags has the flags of commands that ask a running gateway.
-type adminFlags struct{ admin, tokenFile, caFile string }
+type adminFlags struct {
+	admin, tokenFile, caFile string
+	// about stands before the gateway's own words for a refusal.
+	about string
+}
 
 func (f *adminFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.admin, "admin", "http://127.0.0.1:8081", "the `URL` of the gateway's listener for operators")
@@ -29,36 +33,36 @@ func (f *adminFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.caFile, "ca-file", "", "a `FILE` with the certificates of authorities in PEM, which the gateway's certificate may be of, beside those of the system")
 }
 
-// ask sends a request with the JSON of a body to the gateway, and returns the status and the body of its answer.
-func (a *app) ask(c *cobra.Command, f *adminFlags, method string, path []string, query url.Values, body any) (status int, answer []byte, err error) {
+// call sends a request with the JSON of a body to an operation of the admin API, and reads its answer into one.
+func (a *app) call(c *cobra.Command, f *adminFlags, method string, path []string, query url.Values, body, one any) error {
 	const maxAnswer = 16 << 20 // the maximum size of an answer: a MiB of a body as base64, and exchanges
 	base, err := url.Parse(f.admin)
 	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.User != nil {
-		return 0, nil, misuse(c, "--admin wants a URL such as http://127.0.0.1:8081, not %q", f.admin)
+		return misuse(c, "--admin wants a URL such as http://127.0.0.1:8081, not %q", f.admin)
 	}
 	token := a.env(operatorsToken)
 	if f.tokenFile != "" {
 		text, err := os.ReadFile(f.tokenFile)
 		if err != nil {
-			return 0, nil, fmt.Errorf("--token-file: %w", err)
+			return fmt.Errorf("--token-file: %w", err)
 		}
 		token = strings.TrimSpace(string(text))
 	}
 	if base.Scheme == "http" && !urlcheck.Loopback(base.Host) && (token != "" || method == http.MethodPut) {
-		return 0, nil, misuse(c, "--admin %s is plain http, and whoever is on the way could read the token: use https", base.Redacted())
+		return misuse(c, "--admin %s is plain http, and whoever is on the way could read the token: use https", base.Redacted())
 	}
 	text, err := json.Marshal(body)
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
 	for i := range path {
 		path[i] = url.PathEscape(path[i])
 	}
-	address := base.JoinPath(path...)
+	address := base.JoinPath(append([]string{"api", "v1"}, path...)...)
 	address.RawQuery = query.Encode()
 	request, err := http.NewRequestWithContext(c.Context(), method, address.String(), bytes.NewReader(text))
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
 	request.Header.Set("Content-Type", "application/json")
 	if token != "" {
@@ -66,30 +70,23 @@ func (a *app) ask(c *cobra.Command, f *adminFlags, method string, path []string,
 	}
 	client, err := clientOf(f.caFile)
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
 	response, err := answers.Final(client.Do(request))
 	if err != nil {
-		return 0, nil, unreachable(base, err)
+		return unreachable(base, err)
 	}
 	defer response.Body.Close()
-	answer, err = io.ReadAll(io.LimitReader(response.Body, maxAnswer))
-	if err != nil {
-		return 0, nil, fmt.Errorf("the gateway's answer broke off: %w", err)
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	switch {
+	case err != nil:
+		return fmt.Errorf("the gateway's answer broke off: %w", err)
+	case response.StatusCode != http.StatusOK:
+		return refusal(f.about, response.StatusCode, answer)
+	case json.Unmarshal(answer, one) != nil:
+		return fmt.Errorf("what answers at %s is no gateway of this version", base.Redacted())
 	}
-	return response.StatusCode, answer, nil
-}
-
-// call is ask for an operation of the admin API, whose answer is one.
-func (a *app) call(c *cobra.Command, f *adminFlags, method string, path []string, query url.Values, body, one any) error {
-	status, answer, err := a.ask(c, f, method, append([]string{"api", "v1"}, path...), query, body)
-	if err != nil {
-		return err
-	}
-	if status != http.StatusOK {
-		return refusal("", status, answer)
-	}
-	return json.Unmarshal(answer, one)
+	return nil
 }
 
 // rows is the document of lists of the admin API: the JSON of all items, and some members of each as a table, under their names.

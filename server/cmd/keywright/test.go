@@ -47,8 +47,9 @@ func testCommand(a *app) *cobra.Command {
 		if err != nil {
 			return nil, err
 		}
-		result, err := a.askForTest(c, &flags, args[0], try)
-		if err != nil {
+		result := &trial.Result{}
+		flags.about = fmt.Sprintf("connector %q: ", args[0])
+		if err := a.call(c, &flags.adminFlags, http.MethodPost, []string{"connectors", args[0], "test"}, nil, try, result); err != nil {
 			return nil, err
 		}
 		return testDocument{result, &flags}, reportUnless(result.Problem == "" && result.Cut == "")
@@ -110,21 +111,6 @@ func (a *app) try(c *cobra.Command, f *testFlags, args []string) (trial.Try, err
 		}
 	}
 	return t, nil
-}
-
-func (a *app) askForTest(c *cobra.Command, f *testFlags, connector string, try trial.Try) (*trial.Result, error) {
-	status, answer, err := a.ask(c, &f.adminFlags, http.MethodPost, []string{"connectors", connector, "test"}, nil, try)
-	if err != nil {
-		return nil, err
-	}
-	if status != http.StatusOK {
-		return nil, refusal(fmt.Sprintf("connector %q: ", connector), status, answer)
-	}
-	result := &trial.Result{}
-	if err := json.Unmarshal(answer, result); err != nil || result.Status == 0 {
-		return nil, fmt.Errorf("what answers at %s is no gateway that knows tests with a trace", f.admin)
-	}
-	return result, nil
 }
 
 // clientOf returns a client that follows no redirect, and that trusts the authorities of the system and those in a file, unless its name is "".

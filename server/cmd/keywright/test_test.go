@@ -87,14 +87,14 @@ func testedGateway(t *testing.T, token string) (callers, operators string) {
 	atCallers := httptest.NewServer(g.Handler())
 	t.Cleanup(atCallers.Close)
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /connectors/{permalink}/test", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("POST /api/v1/connectors/{permalink}/test", func(w http.ResponseWriter, r *http.Request) {
 		if token != "" && r.Header.Get("Authorization") != "Bearer "+token {
 			http.Error(w, "log in", http.StatusUnauthorized)
 			return
 		}
 		g.Test().ServeHTTP(w, r)
 	})
-	mux.HandleFunc("POST /denied/connectors/{permalink}/test", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("POST /denied/api/v1/connectors/{permalink}/test", func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "this session is not of an operator: its claim role is not ops", http.StatusForbidden)
 	})
 	atOperators := httptest.NewServer(mux)
