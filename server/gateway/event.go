@@ -308,6 +308,6 @@ func (e *Event) Remedy() string {
 		return ""
 	}
 	return remedy.Of(remedy.Fault{
-		Err: e.Err, Plugin: e.Attempt.Failure, Stage: host.Stage(e.Stage), Late: e.Problem == "upstream-timeout", Status: e.Status, Code: e.Refusal.Code, Offset: e.Refusal.Offset,
+		Err: e.Err, Plugin: e.Attempt.Failure, Late: e.Problem == "upstream-timeout", Status: e.Status, Code: e.Refusal.Code, Offset: e.Refusal.Offset,
 	})
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -21,7 +22,6 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
-	"github.com/keywright/keywright/server/internal/terminal"
 )
 
 type connectFlags struct {
@@ -168,20 +168,19 @@ func connectionsOf(ctx context.Context, set *connectors.Set) (document, error) {
 }
 
 func (all connections) print(a *app) {
-	longest := 0
-	for _, c := range all.Connections {
-		longest = max(longest, len(c.Connector))
-	}
-	for _, c := range all.Connections {
-		line := terminal.Pad(c.Connector, longest) + "  " + string(c.Condition)
-		if c.Age > 0 {
-			line += ", last renewed or tried " + (time.Duration(c.Age) * time.Second).String() + " ago"
-		}
-		a.out.Line("%s", strings.TrimRight(line, " "))
-	}
 	if len(all.Connections) == 0 {
 		a.out.Line("no connector of the file needs consent")
+		return
 	}
+	rows := [][]string{{"CONNECTOR", "CONDITION"}}
+	for _, c := range all.Connections {
+		condition := string(c.Condition)
+		if c.Age > 0 {
+			condition += ", last renewed or tried " + (time.Duration(c.Age) * time.Second).String() + " ago"
+		}
+		rows = append(rows, []string{c.Connector, condition})
+	}
+	a.out.Table(rows)
 }
 
 // A loopback waits on a port of 127.0.0.1 for a browser that comes back from an authorization server (RFC 8252 section 7.3). Other programs
@@ -213,12 +212,12 @@ func beginLoopback(
 	if localhost { // a program at ::1 may get the code (RFC 8252 section 8.3), which is of no use without the secret or the verifier
 		l.address = strings.Replace(l.address, "127.0.0.1", "localhost", 1)
 	}
-	if to, err = consent(ctx, host.ConsentRequest{RedirectURI: l.redirectURI(), Binding: l.binding}); err == nil {
-		l.state, err = stateParameter(to)
-	}
-	if err != nil {
+	to, err = consent(ctx, host.ConsentRequest{RedirectURI: l.redirectURI(), Binding: l.binding})
+	u, wrong := url.Parse(to)
+	if err = cmp.Or(err, wrong); err != nil {
 		return nil, "", errors.Join(err, listener.Close())
 	}
+	l.state = u.Query().Get("state") // which the host has made
 	const slow = 10 * time.Second
 	l.server = &http.Server{
 		Handler: http.HandlerFunc(l.answer), ReadHeaderTimeout: slow, ReadTimeout: slow, MaxHeaderBytes: 64 << 10,
@@ -226,19 +225,6 @@ func beginLoopback(
 	}
 	go func() { _ = l.server.Serve(listener) }()
 	return l, to, nil
-}
-
-// stateParameter returns the parameter of an authorization URL that the browser brings back.
-func stateParameter(authorizationURL string) (string, error) {
-	u, err := url.Parse(authorizationURL)
-	if err != nil {
-		return "", errors.New("the URL of the authorization server is not valid")
-	}
-	state := u.Query().Get("state")
-	if state == "" {
-		return "", errors.New("the URL of the authorization server has no state")
-	}
-	return state, nil
 }
 
 // close ends the listener, once the answer under way has been written.
@@ -255,14 +241,12 @@ func (l *loopback) redirectURI() string { return "http://" + l.address + "/callb
 
 // wait waits for the end of the consent, and returns its error. A callback under way when the time is over or ctx ends still counts.
 func (l *loopback) wait(ctx context.Context, timeout time.Duration) (err error) {
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
 	select {
 	case err := <-l.result:
 		return err
 	case <-ctx.Done():
 		err = ctx.Err()
-	case <-timer.C:
+	case <-time.After(timeout):
 		err = fmt.Errorf("no browser came back within %s: begin again", timeout)
 	}
 	if l.claim.CompareAndSwap(false, true) {
@@ -278,30 +262,24 @@ func (l *loopback) answer(w http.ResponseWriter, r *http.Request) {
 	} {
 		w.Header().Set(name, value)
 	}
-	say := func(status int, text string) {
-		w.WriteHeader(status)
-		_, _ = fmt.Fprintln(w, text)
-	}
+	status, text := http.StatusOK, l.name+" is connected. You can close this page."
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	switch states := values["state"]; {
 	case r.Host != l.address: // a page may have a name of its own for 127.0.0.1
-		say(http.StatusMisdirectedRequest, "This address is not known here.")
-		return
+		status, text = http.StatusMisdirectedRequest, "This address is not known here."
 	case r.URL.Path != "/callback" || r.Method != http.MethodGet:
-		say(http.StatusNotFound, "There is nothing here.")
-		return
+		status, text = http.StatusNotFound, "There is nothing here."
 	case err != nil || len(states) != 1 || subtle.ConstantTimeCompare([]byte(states[0]), []byte(l.state)) != 1:
-		say(http.StatusBadRequest, "This is not the answer that keywright waits for.")
-		return
+		status, text = http.StatusBadRequest, "This is not the answer that keywright waits for."
 	case !l.claim.CompareAndSwap(false, true):
-		say(http.StatusBadRequest, "This is over.")
-		return
+		status, text = http.StatusBadRequest, "This is over."
+	default:
+		err := l.callback(context.WithoutCancel(r.Context()), host.AuthorizationResponse{RedirectURI: l.redirectURI(), Response: values, Binding: l.binding})
+		if err != nil {
+			status, text = http.StatusBadGateway, "This did not work: keywright says why in the terminal."
+		}
+		l.result <- err // close waits for the answer
 	}
-	err = l.callback(context.WithoutCancel(r.Context()), host.AuthorizationResponse{RedirectURI: l.redirectURI(), Response: values, Binding: l.binding})
-	if err != nil {
-		say(http.StatusBadGateway, "This did not work: keywright says why in the terminal.")
-	} else {
-		say(http.StatusOK, l.name+" is connected. You can close this page.")
-	}
-	l.result <- err
+	w.WriteHeader(status)
+	_, _ = fmt.Fprintln(w, text)
 }

@@ -277,7 +277,7 @@ func (a *app) serveContent(c *cobra.Command, f *contentServeFlags) error {
 	if err := f.check(c); err != nil {
 		return err
 	}
-	operators, logger, err := f.begin(a, c, f.dev)
+	logger, err := f.begin(a, c, f.dev)
 	if err != nil {
 		return err
 	}
@@ -303,9 +303,9 @@ func (a *app) serveContent(c *cobra.Command, f *contentServeFlags) error {
 	if server.Handler, err = httpapi.New(config); err != nil {
 		return err
 	}
-	if operators.TokenFile != "" {
-		operators.Logger = logger
-		l, err := login.New(operators)
+	if f.operators.TokenFile != "" {
+		f.operators.Logger = logger
+		l, err := login.New(f.operators)
 		if err != nil {
 			return fmt.Errorf("the login of operators: %w", err)
 		}

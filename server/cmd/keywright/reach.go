@@ -63,11 +63,7 @@ func (t *target) ask(ctx context.Context) {
 		t.Remedy = ""
 		return
 	}
-	fault := remedy.Fault{Err: err}
-	if failed, ok := errors.AsType[*host.Error](err); ok {
-		fault.Stage = failed.Stage
-	}
-	t.Found, t.Remedy = host.Printable(err.Error()), cmp.Or(remedy.Of(fault), t.Remedy)
+	t.Found, t.Remedy = host.Printable(err.Error()), cmp.Or(remedy.Of(remedy.Fault{Err: err}), t.Remedy)
 }
 
 // reach looks for all that the configuration needs outside of this process.

@@ -87,11 +87,7 @@ func requestCommand(a *app) *cobra.Command {
 // withRemedy adds to the error of a request a line that says what to do, if that is known.
 func (a *app) withRemedy(err error) error {
 	plugin, _ := a.failure.Load().(host.PluginFailure)
-	fault := remedy.Fault{Err: err, Plugin: plugin}
-	if failed, ok := errors.AsType[*host.Error](err); ok {
-		fault.Stage = failed.Stage
-	}
-	if text := remedy.Of(fault); text != "" && !errors.Is(err, context.Canceled) {
+	if text := remedy.Of(remedy.Fault{Err: err, Plugin: plugin}); text != "" && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("%w\n%s", err, text)
 	}
 	return err

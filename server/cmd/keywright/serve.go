@@ -43,7 +43,7 @@ func serveCommand(a *app) *cobra.Command {
 	c := command("serve", nil, func(c *cobra.Command, _ []string) error { return a.runServe(c, &flags) })
 	flags.configFlags.add(c, "connectors.yaml")
 	flags.serverFlags.add(c, "127.0.0.1:8080", "127.0.0.1:8081")
-	c.Flags().StringVar(&flags.tokensDir, "admin-tokens", "", "a `DIR` with a file for each further token of operators, with its hash and its rights")
+	c.Flags().StringVar(&flags.operators.TokensDir, "admin-tokens", "", "a `DIR` with a file for each further token of operators, with its hash and its rights")
 	c.Flags().StringVar(&flags.claim, "admin-claim", "", "operators are those whose session of gateway.user has a claim, `CLAIM=VALUE`, such as role=operator")
 	c.Flags().DurationVar(&flags.drainDelay, "drain-delay", 0, "how long after SIGTERM new callers are still accepted, while /readyz is 503: a `TIME` such as 10s")
 	c.Flags().BoolVar(&flags.demo, "demo", false, "run the demo's connectors, before servers that it starts, instead of a file")
@@ -58,12 +58,12 @@ func (a *app) runServe(c *cobra.Command, flags *serveFlags) error {
 	if flags.file == stdinName {
 		return misuse(c, "-c - is stdin, which cannot be watched for changes: name a file")
 	}
-	operators, logger, err := flags.begin(a, c, flags.dev)
+	logger, err := flags.begin(a, c, flags.dev)
 	if err != nil {
 		return err
 	}
 	config := daemon.Config{
-		File: flags.file, Version: moduleVersion(), Listen: flags.listen, Admin: flags.admin, Login: operators, Logger: logger, DrainDelay: flags.drainDelay,
+		File: flags.file, Version: moduleVersion(), Listen: flags.listen, Admin: flags.admin, Login: flags.operators, Logger: logger, DrainDelay: flags.drainDelay,
 		Traces: a.env("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || a.env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != "",
 	}
 	if flags.demo {
@@ -155,37 +155,35 @@ func (r demoReport) print(a *app) { r.Print(a.out) }
 
 // serverFlags holds the flags that all servers have.
 type serverFlags struct {
-	listen, admin, logLevel            string
-	tokenFile, claim, metricsTokenFile string
-	tokensDir                          string
+	listen, admin, logLevel, claim string
+	operators                      login.Config
 }
 
 // add adds the flags, with ports of this machine for callers and for operators.
 func (f *serverFlags) add(c *cobra.Command, callers, operators string) {
 	c.Flags().StringVar(&f.listen, "listen", callers, "the `ADDR` for callers, host:port")
 	c.Flags().StringVar(&f.admin, "admin", operators, "the `ADDR` for operators, host:port; one that other machines reach needs a login")
-	c.Flags().StringVar(&f.tokenFile, "admin-token-file", "", "operators log in with the token in a `FILE`")
-	c.Flags().StringVar(&f.metricsTokenFile, "metrics-token-file", "", "a `FILE` with a token that is good for /metrics alone")
+	c.Flags().StringVar(&f.operators.TokenFile, "admin-token-file", "", "operators log in with the token in a `FILE`")
+	c.Flags().StringVar(&f.operators.MetricsTokenFile, "metrics-token-file", "", "a `FILE` with a token that is good for /metrics alone")
 	c.Flags().StringVar(&f.logLevel, "log-level", "info", "the lowest `LEVEL` of the lines that are logged: debug, info, warn or error")
 }
 
-// begin returns the login of operators and the log of a server. Unless dev is true, it turns core dumps off.
-func (f *serverFlags) begin(a *app, c *cobra.Command, dev bool) (operators login.Config, logger *slog.Logger, err error) {
-	operators.TokenFile, operators.MetricsTokenFile, operators.TokensDir = f.tokenFile, f.metricsTokenFile, f.tokensDir
-	operators.Claim, operators.Value, _ = strings.Cut(f.claim, "=")
+// begin completes the login of operators, and returns the log of a server. Unless dev is true, it turns core dumps off.
+func (f *serverFlags) begin(a *app, c *cobra.Command, dev bool) (*slog.Logger, error) {
+	o := &f.operators
+	o.Claim, o.Value, _ = strings.Cut(f.claim, "=")
 	switch {
-	case f.claim != "" && (operators.Claim == "" || operators.Value == ""):
-		return operators, nil, misuse(c, "--admin-claim wants CLAIM=VALUE, such as role=operator, not %q", f.claim)
-	case f.metricsTokenFile != "" && f.tokenFile == "" && f.claim == "" && f.tokensDir == "":
-		return operators, nil, misuse(c, "--metrics-token-file is good for /metrics alone: give --admin-token-file for the rest")
+	case f.claim != "" && (o.Claim == "" || o.Value == ""):
+		return nil, misuse(c, "--admin-claim wants CLAIM=VALUE, such as role=operator, not %q", f.claim)
+	case o.MetricsTokenFile != "" && o.TokenFile == "" && f.claim == "" && o.TokensDir == "":
+		return nil, misuse(c, "--metrics-token-file is good for /metrics alone: give --admin-token-file for the rest")
 	}
 	if !dev {
 		if err := noDumps(); err != nil {
-			return operators, nil, err
+			return nil, err
 		}
 	}
-	logger, err = a.serverLogger(c, f.logLevel)
-	return operators, logger, err
+	return a.serverLogger(c, f.logLevel)
 }
 
 var levels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}

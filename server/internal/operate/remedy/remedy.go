@@ -15,12 +15,10 @@ import (
 
 // Fault describes a request that failed.
 type Fault struct {
-	// Err is the error. It is nil if the API refused the request.
+	// Err is the error, which is a [host.Error] if the request was not sent. It is nil if the API refused the request.
 	Err error
 	// Plugin is the way in which the plugin failed, or "".
 	Plugin host.PluginFailure
-	// Stage is the stage at which authentication failed. It is "" if the request was sent, or was to be sent.
-	Stage host.Stage
 	// Late reports whether the API did not answer in time.
 	Late bool
 	// Status, Code and Offset describe the answer of an API that refused the request: the status, the registered error code of its
@@ -68,22 +66,25 @@ func Of(f Fault) string {
 	case f.Plugin != "":
 		return ofPlugin[f.Plugin]
 	}
-	return ofStage(f)
+	return ofStage(f.Err)
 }
 
 // ofStage says what to do about an error of no type of its own.
-func ofStage(f Fault) string {
-	down := errors.As(f.Err, new(net.Error))
+func ofStage(err error) string {
+	stage, down := host.Stage(""), errors.As(err, new(net.Error))
+	if failed, ok := errors.AsType[*host.Error](err); ok {
+		stage = failed.Stage
+	}
 	switch {
-	case f.Stage == host.StageTemplate:
+	case stage == host.StageTemplate:
 		return "A template lacks a value: does the request have a user with this field, and can the store of secrets be read?"
-	case f.Stage == host.StageSign:
+	case stage == host.StageSign:
 		return "The key cannot sign: the cause says whether it is damaged, encrypted, public, or of another type than the algorithm. RS and PS need RSA, ES needs EC, EdDSA needs Ed25519, HS needs a shared secret."
-	case f.Stage == host.StageIdentity:
+	case stage == host.StageIdentity:
 		return "The identity has no token that may be sent: mend what the cause names, at the source of the token or in identities of the file."
-	case f.Stage == host.StageToken && down:
+	case stage == host.StageToken && down:
 		return "The token endpoint cannot be reached: is its URL right, and is it up?"
-	case f.Stage == host.StageConfig:
+	case stage == host.StageConfig:
 		return "A value of auth cannot be used as it is: the cause says why. If it comes from a secret, look for blanks and line breaks in that."
 	case down:
 		return "The API cannot be reached: is its URL right, and is it up?"

@@ -17,7 +17,7 @@ import (
 // Whatever a token endpoint or an API answers, there is advice by its code, or by its status alone.
 func TestEveryAnswerHasARemedy(t *testing.T) {
 	for status := 200; status < 600; status++ {
-		token := remedy.Fault{Stage: host.StageToken, Err: &host.Error{Stage: host.StageToken, Err: &host.TokenError{Status: status, Code: "other"}}}
+		token := remedy.Fault{Err: &host.Error{Stage: host.StageToken, Err: &host.TokenError{Status: status, Code: "other"}}}
 		if remedy.Of(token) == "" {
 			t.Errorf("there is no remedy for a token endpoint that answers %d with a code of its own", status)
 		}
@@ -29,7 +29,7 @@ func TestEveryAnswerHasARemedy(t *testing.T) {
 
 func TestRemedies(t *testing.T) {
 	token := func(status int, code, problem string, offset time.Duration) remedy.Fault {
-		return remedy.Fault{Stage: host.StageToken, Err: &host.TokenError{Status: status, Code: code, Problem: problem, Offset: offset}}
+		return remedy.Fault{Err: &host.TokenError{Status: status, Code: code, Problem: problem, Offset: offset}}
 	}
 	down := &net.OpError{Op: "dial", Err: errors.New("refused")}
 	for want, fault := range map[string]remedy.Fault{
@@ -56,18 +56,18 @@ func TestRemedies(t *testing.T) {
 		"compare method, path, headers and body":              {Status: 400},
 		"The API did not answer in time":                      {Err: context.DeadlineExceeded, Late: true},
 		"The API cannot be reached":                           {Err: down},
-		"The token endpoint cannot be reached":                {Err: down, Stage: host.StageToken},
-		"is issuer right":                                     {Err: &host.DiscoveryError{}, Stage: host.StageToken},
-		"keywright state status":                              {Err: fmt.Errorf("x: %w", state.ErrUnavailable), Stage: host.StageToken},
+		"The token endpoint cannot be reached":                {Err: &host.Error{Stage: host.StageToken, Err: down}},
+		"is issuer right":                                     {Err: &host.Error{Stage: host.StageToken, Err: &host.DiscoveryError{}}},
+		"keywright state status":                              {Err: &host.Error{Stage: host.StageToken, Err: fmt.Errorf("x: %w", state.ErrUnavailable)}},
 		"use another path of the API":                         {Err: host.ErrCredentialInResponse},
-		"look for blanks and line breaks":                     {Err: errors.New("blank"), Stage: host.StageConfig},
-		"or in identities of the file":                        {Err: down, Stage: host.StageIdentity},
+		"look for blanks and line breaks":                     {Err: &host.Error{Stage: host.StageConfig, Err: errors.New("blank")}},
+		"or in identities of the file":                        {Err: &host.Error{Stage: host.StageIdentity, Err: down}},
 		"a later request tries again":                         {Err: &host.GrantError{User: "ann", Condition: host.ConditionUncertain}},
 		"the user has to connect.":                            {Err: &host.GrantError{User: "ann", Condition: host.ConditionNotConnected}},
 		"or this machine's clock is wrong":                    {Err: host.ErrServerCertificate},
 		"or the client id, its secret or the tenant is wrong": token(400, "unauthorized_client", "", 0),
 		"is the audience right, if the connector has one":     token(403, "access_denied", "", 0),
-		"compare its name, type and policy":                   {Err: host.ErrKeyRefused, Stage: host.StageSign},
+		"compare its name, type and policy":                   {Err: &host.Error{Stage: host.StageSign, Err: host.ErrKeyRefused}},
 	} {
 		if got := remedy.Of(fault); !strings.Contains(got, want) {
 			t.Errorf("got %q, want %q", got, want)
