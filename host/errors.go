@@ -14,6 +14,7 @@ import (
 	"github.com/keywright/keywright/host/internal/run"
 	"github.com/keywright/keywright/host/internal/send"
 	"github.com/keywright/keywright/host/view"
+	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/internal/printable"
 )
 
@@ -259,7 +260,7 @@ var (
 	ErrAddressRefused error = egress.ErrRefused
 	// ErrServerCertificate means that the certificate of a server cannot be verified: it has expired, is for another name, or is
 	// signed by an unknown authority.
-	ErrServerCertificate error = egress.ErrCertificate
+	ErrServerCertificate error = answers.ErrCertificate
 	// ErrBusy means that a call was not made, because so many others wait for token endpoints, for the store of keys or for their turn, or another
 	// node had the turn of its grant for as long as the call may take.
 	ErrBusy error = run.ErrBusy

@@ -2,12 +2,8 @@ package egress
 
 import (
 	"cmp"
-	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -15,11 +11,7 @@ import (
 	"strings"
 
 	"github.com/keywright/keywright/internal/answers"
-	"github.com/keywright/keywright/internal/tlsfailure"
 )
-
-// ErrCertificate is found in the result of [Failure] if the certificate of a server could not be verified.
-var ErrCertificate = errors.New("the certificate of the server cannot be verified")
 
 // ClientFailure returns an error of a client, or of its transport, without the URL, which may have a secret. For an *http.Transport,
 // its text is that of [Failure].
@@ -33,64 +25,19 @@ func ClientFailure(transport http.RoundTripper, err error) error {
 	return err
 }
 
-// Failure returns an error of net/http with a text that may be shown. The original texts quote status lines and headers
-// of the server, which has just received a credential and may send it back. So only errors of the connection keep their
-// text. errors.Is still finds what the other errors wrap.
+// Failure is [answers.Failure]. Errors of this package keep their text, too.
 func Failure(err error) error {
-	var certificate *tls.CertificateVerificationError
 	var proxy *ProxyError
-	var network net.Error
 	switch {
-	case err == nil || errors.As(err, new(*AddressError)):
+	case errors.As(err, new(*AddressError)):
 		return err
 	case errors.Is(err, ErrPlain):
 		return ErrPlain
-	case errors.Is(err, answers.ErrSwitched):
-		return answers.ErrSwitched
 	case errors.As(err, &proxy):
 		return proxy
-	case errors.Is(err, context.DeadlineExceeded):
-		return Hidden("its time is over", err)
-	case errors.Is(err, context.Canceled):
-		return Hidden("the request was cancelled", err)
-	case errors.As(err, &certificate):
-		return Hidden(tlsfailure.Unverified(certificate.Err), errors.Join(err, ErrCertificate))
-	case errors.As(err, new(tls.RecordHeaderError)), errors.Is(err, http.ErrSchemeMismatch):
-		return Hidden("it does not speak TLS", err)
-	case errors.As(err, new(*net.DNSError)), errors.As(err, new(*net.OpError)):
-		return err
-	case errors.As(err, &network) && network.Timeout(): // a TLS handshake timed out
-		return Hidden("its time is over", err)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return Hidden("it closed the connection", err)
 	}
-	return Hidden("it does not speak HTTP as it should", err)
+	return answers.Failure(err)
 }
-
-// failure is an error with another text. It has no Unwrap, which would reveal the original text. Its Is method finds
-// errors such as context.Canceled. It keeps the original error in a function, so that %#v does not show it either.
-type failure struct {
-	text string
-	is   func(target error) bool
-
-	timeout bool
-}
-
-// Hidden returns an error with another text than err, for which errors.Is reports the same. Unwrap and errors.As do not reach err.
-func Hidden(text string, err error) error {
-	var network net.Error
-	timeout := errors.As(err, &network) && network.Timeout()
-	return &failure{timeout: timeout, text: text, is: func(target error) bool { return errors.Is(err, target) }}
-}
-
-func (f *failure) Error() string { return f.text }
-
-// Timeout implements [net.Error]. Callers use it to recognise timeouts.
-func (f *failure) Timeout() bool { return f.timeout }
-
-func (f *failure) Temporary() bool { return f.timeout }
-
-func (f *failure) Is(target error) bool { return f.is(target) }
 
 // Kind is the kind of a refused address, as a word for errors.
 type Kind string

@@ -16,11 +16,11 @@ import (
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/answer"
-	"github.com/keywright/keywright/host/internal/egress"
 	"github.com/keywright/keywright/host/internal/leakscan"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/internal/template"
+	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/printable"
 	"github.com/keywright/keywright/internal/urlpath"
@@ -204,7 +204,7 @@ func (c *core) ScrubError(err error) error {
 	if safe == text {
 		return err
 	}
-	return egress.Hidden(safe, err)
+	return answers.Hidden(safe, err)
 }
 
 // secretForms returns the call's secrets and sealed values in every form that they may have in texts of others, the longest first.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -27,7 +26,6 @@ import (
 	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/internal/files"
 	"github.com/keywright/keywright/internal/jws"
-	"github.com/keywright/keywright/internal/tlsfailure"
 )
 
 // File returns a function that reads a token from a file.
@@ -210,16 +208,12 @@ func (r *Request) ask(ctx context.Context, target *url.URL, egress host.Egress) 
 	return readAnswer(response.Body)
 }
 
-// connectionError returns an error of net/http, which keeps its text if it is one of the connection. Others quote what the source has sent.
+// connectionError is [answers.Failure]. A refused address keeps its text, too.
 func connectionError(err error) error {
-	certificate, unverified := errors.AsType[*tls.CertificateVerificationError](err)
-	switch {
-	case unverified:
-		return errors.New(tlsfailure.Unverified(certificate.Err))
-	case errors.As(err, new(*net.OpError)), errors.Is(err, host.ErrAddressRefused), errors.Is(err, context.DeadlineExceeded), errors.Is(err, answers.ErrSwitched):
+	if errors.Is(err, host.ErrAddressRefused) {
 		return err
 	}
-	return errors.New("it breaks off, or does not speak HTTP as it should")
+	return answers.Failure(err)
 }
 
 func readAnswer(r io.Reader) ([]byte, error) {

@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -21,7 +19,6 @@ import (
 
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/answers"
-	"github.com/keywright/keywright/internal/tlsfailure"
 )
 
 // Vault returns a store that reads secrets from the key-value engine, version 2, of HashiCorp Vault or OpenBao. It sends
@@ -262,29 +259,14 @@ func decode(document []byte, into any) error {
 	return nil
 }
 
-// unreachable returns the error for a request without a response. Errors of net/http may quote the server, which may repeat the
-// request, so only errors of the connection keep their text.
+// unreachable returns the error for a request without a response.
 func (v *VaultStore) unreachable(ctx context.Context, err error) error {
-	var certificate *tls.CertificateVerificationError
-	var lookup *net.DNSError
-	var operation *net.OpError
-	switch {
-	case ctx.Err() != nil:
-		return fmt.Errorf("vault cannot be reached: %w", context.Cause(ctx))
-	case errors.As(err, &certificate):
-		reason := tlsfailure.Unverified(certificate.Err)
-		if errors.As(certificate.Err, new(x509.UnknownAuthorityError)) {
-			reason += ", give ca_file"
-		}
-		return fmt.Errorf("vault cannot be trusted: %s", reason)
-	case errors.As(err, new(tls.RecordHeaderError)), errors.Is(err, http.ErrSchemeMismatch):
-		return errors.New("vault cannot be reached: what answers does not speak TLS")
-	case errors.As(err, &lookup):
-		return fmt.Errorf("vault cannot be reached: %w", lookup)
-	case errors.As(err, &operation):
-		return fmt.Errorf("vault cannot be reached: %w", operation)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("vault cannot be reached: the connection was closed")
+	hint, reason := "", answers.Failure(err)
+	if errors.As(err, new(x509.UnknownAuthorityError)) {
+		hint = ", give ca_file"
 	}
-	return errors.New("vault cannot be reached: what answers does not speak HTTP as it should")
+	if ctx.Err() != nil {
+		reason = context.Cause(ctx)
+	}
+	return fmt.Errorf("vault cannot be reached: %w%s", reason, hint)
 }

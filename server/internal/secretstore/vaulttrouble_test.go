@@ -102,8 +102,8 @@ var troubles = map[string]trouble{
 	"a status that is none":     {raw("HTTP/1.1 %s\r\n\r\n"), notHTTP},
 	"a header that is none":     {raw("HTTP/1.1 200 OK\r\n%s\r\n\r\n"), notHTTP},
 	"a header without end":      {raw("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 1<<20) + "\r\n\r\n"), "vault cannot be reached"},
-	"half a body":               {raw("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"data\""), "the connection was closed"},
-	"no answer":                 {raw(""), "the connection was closed"},
+	"half a body":               {raw("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"data\""), "it closed the connection"},
+	"no answer":                 {raw(""), "it closed the connection"},
 }
 
 // threats.md 32, 34: any invalid response to a login or a lookup is an error that does not quote it. Its size is limited. The
