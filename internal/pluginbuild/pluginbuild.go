@@ -329,7 +329,7 @@ var ErrNoDigest = errors.New("no " + Section + " section at its end, build the p
 // recordDigest appends the section to a module, in which custom sections may be anywhere.
 func recordDigest(wasm []byte, digest string) []byte { return append(wasm, sectionHead+digest...) }
 
-// RecordedDigest returns the digest in a module, to be compared with [SourceDigest]. The error is [ErrNoDigest] if the module has none.
+// RecordedDigest returns the digest in a module, to be compared with [SourceDigest]. The error is [ErrNoDigest] if no digest is there.
 func RecordedDigest(wasm []byte) (string, error) {
 	rest := wasm[:max(0, len(wasm)-hex.EncodedLen(sha256.Size))]
 	if !bytes.HasSuffix(rest, []byte(sectionHead)) {
