@@ -97,17 +97,15 @@ type rows struct {
 }
 
 func (r *rows) print(a *app) {
-	table := [][]string{r.members}
-	for _, item := range r.Items {
+	terminal.List(a.out, "", r.Items, func(item map[string]any) []string {
 		row := make([]string, len(r.members))
 		for i, member := range r.members {
 			if value := item[member]; value != nil {
 				row[i] = host.Printable(fmt.Sprint(value))
 			}
 		}
-		table = append(table, row)
-	}
-	a.out.Table(table)
+		return row
+	}, r.members...)
 }
 
 func connectionsListCommand(a *app) *cobra.Command {

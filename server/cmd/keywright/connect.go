@@ -22,6 +22,7 @@ import (
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
+	"github.com/keywright/keywright/server/internal/terminal"
 )
 
 type connectFlags struct {
@@ -168,19 +169,13 @@ func connectionsOf(ctx context.Context, set *connectors.Set) (document, error) {
 }
 
 func (all connections) print(a *app) {
-	if len(all.Connections) == 0 {
-		a.out.Line("no connector of the file needs consent")
-		return
-	}
-	rows := [][]string{{"CONNECTOR", "CONDITION"}}
-	for _, c := range all.Connections {
+	terminal.List(a.out, "no connector of the file needs consent", all.Connections, func(c connection) []string {
 		condition := string(c.Condition)
 		if c.Age > 0 {
 			condition += ", last renewed or tried " + (time.Duration(c.Age) * time.Second).String() + " ago"
 		}
-		rows = append(rows, []string{c.Connector, condition})
-	}
-	a.out.Table(rows)
+		return []string{c.Connector, condition}
+	}, "CONNECTOR", "CONDITION")
 }
 
 // A loopback waits on a port of 127.0.0.1 for a browser that comes back from an authorization server (RFC 8252 section 7.3). Other programs

@@ -21,6 +21,7 @@ import (
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/onboard/catalogue"
 	"github.com/keywright/keywright/server/internal/onboard/imports"
+	"github.com/keywright/keywright/server/internal/terminal"
 )
 
 type newFlags struct {
@@ -141,11 +142,7 @@ type apiItem struct {
 }
 
 func (list apiList) print(a *app) {
-	rows := [][]string{{"NAME", "TYPE", "SUMMARY"}}
-	for _, api := range list {
-		rows = append(rows, []string{api.Name, api.Type, api.Title + ": " + api.Summary})
-	}
-	a.out.Table(rows)
+	terminal.List(a.out, "", list, func(api apiItem) []string { return []string{api.Name, api.Type, api.Title + ": " + api.Summary} }, "NAME", "TYPE", "SUMMARY")
 }
 
 // stateLines are the lines of a store of state in a file of SQLite, for auth types whose tokens may be used once.

@@ -64,15 +64,13 @@ func pluginListCommand(a *app) *cobra.Command {
 }
 
 func (list pluginList) print(a *app) {
-	rows := [][]string{{"TYPE (ALIASES)", "VERSION", "SUMMARY"}}
-	for _, p := range list {
+	terminal.List(a.out, "", list, func(p pluginItem) []string {
 		name := p.Type
 		if len(p.Aliases) > 0 {
 			name += " (" + strings.Join(p.Aliases, ", ") + ")"
 		}
-		rows = append(rows, []string{name, host.Printable(p.Version), host.Printable(p.Summary)})
-	}
-	a.out.Table(rows)
+		return []string{name, host.Printable(p.Version), host.Printable(p.Summary)}
+	}, "TYPE (ALIASES)", "VERSION", "SUMMARY")
 }
 
 // plugins returns the built-in plugins, and those that a configuration adds.
@@ -208,15 +206,13 @@ func (i *inspection) print(a *app) {
 
 // printFields prints an empty line and the table of a plugin's fields, with printable texts, since a publisher may have written them.
 func printFields(p *terminal.Printer, fields []abi.Field) {
-	rows := [][]string{{"FIELD", "KIND", "REQUIRED", "SEALED", "SINKS", "MEANING"}}
-	for _, f := range fields {
-		rows = append(rows, []string{
+	p.Printf("\n")
+	terminal.List(p, "", fields, func(f abi.Field) []string {
+		return []string{
 			host.Printable(f.Name), host.Printable(f.Kind), yes[f.Required], yes[f.Sealed || f.Kind == abi.KindKey],
 			host.Printable(strings.Join(f.Sinks, ",")), meaning(f),
-		})
-	}
-	p.Printf("\n")
-	p.Table(rows)
+		}
+	}, "FIELD", "KIND", "REQUIRED", "SEALED", "SINKS", "MEANING")
 }
 
 //go:embed meaning.txt
@@ -334,15 +330,9 @@ func (c comparison) print(a *app) { printChanges(a.out, c.Changes) }
 
 // printChanges prints the changes of a plugin. Its texts come from plugins, so they are made printable.
 func printChanges(p *terminal.Printer, changes []lock.Change) {
-	if len(changes) == 0 {
-		p.Line("nothing is different")
-		return
-	}
-	rows := [][]string{{"WHAT", "BEFORE", "NOW", "REFUSED"}}
-	for _, c := range changes {
-		rows = append(rows, []string{host.Printable(c.What), listing(c.Before), listing(c.Now), c.Why})
-	}
-	p.Table(rows)
+	terminal.List(p, "nothing is different", changes, func(c lock.Change) []string {
+		return []string{host.Printable(c.What), listing(c.Before), listing(c.Now), c.Why}
+	}, "WHAT", "BEFORE", "NOW", "REFUSED")
 }
 
 // listing returns values for a table. A digest is cut, and a hyphen stands for nothing. Each value is made printable for itself, so that a

@@ -20,6 +20,7 @@ import (
 	"github.com/keywright/keywright/server/internal/registry/install"
 	"github.com/keywright/keywright/server/internal/registry/lock"
 	"github.com/keywright/keywright/server/internal/registry/signature"
+	"github.com/keywright/keywright/server/internal/terminal"
 )
 
 // pluginCache returns the directory for plugins of registries, or "" for a user without a cache.
@@ -310,9 +311,7 @@ func (d *addition) print(r *install.Result, previous *lock.Plugin) {
 		printChanges(out, r.Changes)
 		return
 	}
-	rows := [][]string{{"WHAT", "MAY"}}
-	for _, what := range slices.Sorted(maps.Keys(p.Capabilities)) {
-		rows = append(rows, []string{host.Printable(what), listing(p.Capabilities[what])})
-	}
-	out.Table(rows)
+	terminal.List(out, "", slices.Sorted(maps.Keys(p.Capabilities)), func(what string) []string {
+		return []string{host.Printable(what), listing(p.Capabilities[what])}
+	}, "WHAT", "MAY")
 }

@@ -123,18 +123,12 @@ func checkReference(ctx context.Context, client *registry.Client, p *lock.Plugin
 }
 
 func (all verifications) print(a *app) {
-	if len(all) == 0 {
-		a.out.Line("the file has no plugins of registries")
-		return
-	}
-	rows := [][]string{{"PLUGIN", "VERSION", "SIGNED BY", "RESULT"}}
-	for _, v := range all {
-		rows = append(rows, []string{
+	terminal.List(a.out, "the file has no plugins of registries", all, func(v verification) []string {
+		return []string{
 			v.Name, cmp.Or(host.Printable(v.Version), "-"), cmp.Or(host.Printable(v.Signer), "nobody"),
 			cmp.Or(host.Printable(v.Problem), "as accepted"),
-		})
-	}
-	a.out.Table(rows)
+		}
+	}, "PLUGIN", "VERSION", "SIGNED BY", "RESULT")
 }
 
 func pluginVendorCommand(a *app) *cobra.Command {
@@ -208,19 +202,11 @@ func pluginAuditCommand(a *app) *cobra.Command {
 }
 
 func (list reachList) print(a *app) {
-	if len(list) == 0 {
-		a.out.Line("the file names no secrets")
-		return
-	}
-	rows := [][]string{{"CONNECTOR", "SECRET", "FIELD", "TYPE", "PLUGIN", "MAY"}}
-	for _, r := range list {
+	terminal.List(a.out, "the file names no secrets", list, func(r reach.Use) []string {
 		permissions := r.May
 		if len(r.Grants) > 0 {
 			permissions = append(slices.Clone(permissions), "granted "+strings.Join(r.Grants, ", "))
 		}
-		rows = append(rows, []string{
-			r.Connector, r.Secret, host.Printable(r.Field), cmp.Or(r.Type, "-"), cmp.Or(host.Printable(r.Plugin), "-"), listing(permissions),
-		})
-	}
-	a.out.Table(rows)
+		return []string{r.Connector, r.Secret, host.Printable(r.Field), cmp.Or(r.Type, "-"), cmp.Or(host.Printable(r.Plugin), "-"), listing(permissions)}
+	}, "CONNECTOR", "SECRET", "FIELD", "TYPE", "PLUGIN", "MAY")
 }

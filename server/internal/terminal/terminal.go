@@ -101,8 +101,18 @@ func (p *Printer) Pair(column int, name, value string) {
 	}
 }
 
-// Table writes rows in columns, as [Table] returns them.
-func (p *Printer) Table(rows [][]string) { p.Printf("%s", Table(p.Style, p.Columns(), rows)) }
+// List writes a row of a [Table] for each item. If there is none, it writes the line none, unless that is empty.
+func List[T any](p *Printer, none string, items []T, row func(T) []string, heading ...string) {
+	if len(items) == 0 && none != "" {
+		p.Line("%s", none)
+		return
+	}
+	rows := [][]string{heading}
+	for _, item := range items {
+		rows = append(rows, row(item))
+	}
+	p.Printf("%s", Table(p.Style, p.Columns(), rows))
+}
 
 // Table returns rows in columns. The first row is the heading. The last column is wrapped to the width, unless that is
 // 0. If too little of the width is left for it, its text goes below the others.
