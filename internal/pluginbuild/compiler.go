@@ -140,14 +140,6 @@ func requireFiles(files []linkFile) error {
 	return fmt.Errorf("what plugins are built with is missing, it comes with Debian 12 or later: apt-get install --no-install-recommends %s", strings.Join(packages, " "))
 }
 
-func withLinker(env []string) []string {
-	path := llvmBin
-	if old := os.Getenv("PATH"); old != "" {
-		path += string(os.PathListSeparator) + old
-	}
-	return append(env, "PATH="+path) // os/exec uses the last of two equal names
-}
-
 const tinygoModule = "github.com/tinygo-org/tinygo"
 
 // The go.mod and go.sum of the module in which Install builds TinyGo.

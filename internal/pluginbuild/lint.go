@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -73,17 +74,17 @@ func lint(packages []goPackage) ([]escape, error) {
 		if p.Standard || slices.ContainsFunc(library, func(above string) bool { return strings.HasPrefix(p.ImportPath+"/", above+"/") }) {
 			continue
 		}
-		var decls []ast.Decl
+		var parsed []*ast.File
 		for _, name := range slices.Concat(p.GoFiles, p.CgoFiles) {
 			file, err := parser.ParseFile(l.fset, filepath.Join(p.Dir, name), nil, 0)
 			if err != nil {
 				return nil, fmt.Errorf("sources of the plugin: %w", err)
 			}
 			l.file(file)
-			decls = append(decls, file.Decls...)
+			parsed = append(parsed, file)
 		}
 		if l.own {
-			l.problems = append(l.problems, lintOwn(l.fset, decls)...)
+			l.problems = append(l.problems, lintOwn(l.fset, parsed)...)
 		}
 	}
 	return l.escapes, errors.Join(l.problems...)
@@ -244,20 +245,19 @@ var refusedBuiltins = map[string]string{"recover": noRecovery, "print": noPrinti
 
 type ownLinter struct {
 	findings
-	// variables and functions are the declarations of the names at the top of the package.
-	variables map[string]*ast.ValueSpec
-	functions map[string]*ast.FuncDecl
+	// names are those at the top of the package.
+	names map[string]*ast.Object
 	// first are the functions that run while the module is initialised. They may set package variables.
 	first map[string]bool
 }
 
 // lintOwn returns the problems of a package of the plugin that are none in packages of others.
-func lintOwn(fset *token.FileSet, decls []ast.Decl) []error {
-	l := ownLinter{
-		findings: findings{fset: fset}, variables: map[string]*ast.ValueSpec{}, functions: map[string]*ast.FuncDecl{}, first: map[string]bool{},
-	}
-	for _, decl := range decls {
-		l.declare(decl)
+func lintOwn(fset *token.FileSet, parsed []*ast.File) []error {
+	l := ownLinter{findings: findings{fset: fset}, names: map[string]*ast.Object{}, first: map[string]bool{}}
+	var decls []ast.Decl
+	for _, file := range parsed {
+		maps.Copy(l.names, file.Scope.Objects)
+		decls = append(decls, file.Decls...)
 	}
 	for _, decl := range decls {
 		l.findFirst(decl)
@@ -267,25 +267,6 @@ func lintOwn(fset *token.FileSet, decls []ast.Decl) []error {
 		l.check(decl, !ok || function.Recv == nil && l.first[function.Name.Name])
 	}
 	return l.problems
-}
-
-// declare records the names of a declaration at the top of a file.
-func (l *ownLinter) declare(decl ast.Decl) {
-	switch decl := decl.(type) {
-	case *ast.FuncDecl:
-		if decl.Recv == nil && decl.Name.Name != "init" {
-			l.functions[decl.Name.Name] = decl
-		}
-	case *ast.GenDecl:
-		for _, spec := range decl.Specs {
-			if spec, ok := spec.(*ast.ValueSpec); ok && decl.Tok == token.VAR {
-				for _, name := range spec.Names {
-					l.variables[name.Name] = spec
-				}
-				delete(l.variables, "_")
-			}
-		}
-	}
 }
 
 // findFirst records the functions that functions init, package variables and main name, and those that these name.
@@ -301,9 +282,11 @@ func (l *ownLinter) findFirst(decl ast.Decl) {
 
 func (l *ownLinter) reach(n ast.Node) {
 	ast.Inspect(n, func(n ast.Node) bool {
-		if name, ok := n.(*ast.Ident); ok && l.functions[name.Name] != nil && !l.first[name.Name] {
-			l.first[name.Name] = true
-			l.reach(l.functions[name.Name])
+		if name, ok := n.(*ast.Ident); ok && !l.first[name.Name] && l.names[name.Name] != nil {
+			if function, ok := l.names[name.Name].Decl.(*ast.FuncDecl); ok {
+				l.first[name.Name] = true
+				l.reach(function)
+			}
 		}
 		return true
 	})
@@ -314,7 +297,7 @@ func (l *ownLinter) check(decl ast.Decl, first bool) {
 	ast.Inspect(decl, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.CallExpr:
-			if name, ok := n.Fun.(*ast.Ident); ok && name.Obj == nil && l.functions[name.Name] == nil && l.variables[name.Name] == nil {
+			if name, ok := n.Fun.(*ast.Ident); ok && name.Obj == nil && l.names[name.Name] == nil {
 				if why := refusedBuiltins[name.Name]; why != "" {
 					l.refuse(n, name.Name, why)
 				}
@@ -356,6 +339,6 @@ func (l *ownLinter) change(n ast.Expr, permit bool) {
 
 // isPackageVariable reports whether a name is that of a package variable. A name that another file declares has no object.
 func (l *ownLinter) isPackageVariable(n *ast.Ident) bool {
-	spec := l.variables[n.Name]
-	return spec != nil && (n.Obj == nil || n.Obj.Decl == any(spec))
+	named := l.names[n.Name]
+	return named != nil && named.Kind == ast.Var && (n.Obj == nil || n.Obj == named)
 }

@@ -184,7 +184,8 @@ func (c Compiler) link(ctx context.Context, dir string) ([]byte, error) {
 	case Rust:
 		args, err = rustArguments(dir, absolute, out)
 	default:
-		env, endless = withLinker(env), errEndless
+		path := strings.Trim(llvmBin+string(os.PathListSeparator)+os.Getenv("PATH"), string(os.PathListSeparator))
+		env, endless = append(env, "PATH="+path), errEndless // os/exec uses the last of two equal names
 		args, err = c.tinygoArguments(scratch, out)
 	}
 	if err != nil {

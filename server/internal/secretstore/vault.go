@@ -39,15 +39,9 @@ func Vault(c VaultConfig) (*VaultStore, error) {
 		base: k.address(c.Address, c.HTTP), namespace: k.path("namespace", c.Namespace),
 		paths: k.paths(&c), transit: k.transit(&c), login: k.login(&c), timeout: cmp.Or(c.Timeout, 10*time.Second), clock: c.Clock, loginLock: semaphore.NewWeighted(1),
 	}
-	if v.timeout < 0 {
-		k.Wrong("timeout", "is below 0")
-	}
 	v.client = clientOf(c.Transport)
-	switch {
-	case c.Transport == nil:
+	if c.Transport == nil {
 		v.client.Transport = k.transport(c.CAFile)
-	case c.CAFile != "":
-		k.Wrong("ca_file", "is for the store's own transport: leave it out, or Transport")
 	}
 	if len(k.Problems) > 0 {
 		return nil, &ConfigError{k.Problems}

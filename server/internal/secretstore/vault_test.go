@@ -142,14 +142,10 @@ func TestConfigurationProblems(t *testing.T) {
 		{"password in what is no address", secretstore.VaultConfig{Address: "https://u:" + password + "@vault.test:port", TokenFile: "t"}, []string{"address: is not a URL such as"}},
 		{"query", secretstore.VaultConfig{Address: "https://vault.test?x", TokenFile: "t"}, []string{"address: has a query: remove it"}},
 		{"two logins", secretstore.VaultConfig{Address: "https://vault.test", TokenFile: "t", Kubernetes: &secretstore.VaultJWT{Role: "r"}}, []string{"there must be one of"}},
-		{"AppRole and Kubernetes without what they need", secretstore.VaultConfig{
-			Address: "https://vault.test", AppRole: &secretstore.VaultAppRole{}, Kubernetes: &secretstore.VaultJWT{},
-		}, []string{"approle: needs role_id and secret_id_file", "kubernetes: needs role", "there must be one of"}},
 		{"paths", secretstore.VaultConfig{
 			Address: "https://vault.test", Mount: "a/../b", Prefix: "a//b", Namespace: "a\nb", Kubernetes: &secretstore.VaultJWT{Role: "r", Mount: "."},
 		}, []string{`mount: "a/../b"`, `prefix: "a//b"`, `namespace: "a\\nb"`, `kubernetes.mount: "."`}},
 		{"both ways to find secrets", secretstore.VaultConfig{Address: "https://vault.test", TokenFile: "t", Path: "a", Prefix: "b"}, []string{"path: is for secrets that are fields of one path"}},
-		{"time", secretstore.VaultConfig{Address: "https://vault.test", TokenFile: "t", Timeout: -1}, []string{"timeout: is below 0"}},
 		{"CA file that is not there", secretstore.VaultConfig{Address: "https://vault.test", TokenFile: "t", CAFile: "none.pem"}, []string{"ca_file: the file cannot be read"}},
 		{"CA file that is none", secretstore.VaultConfig{Address: "https://vault.test", TokenFile: "t", CAFile: "vault_test.go"}, []string{"has no certificate in PEM"}},
 	} {

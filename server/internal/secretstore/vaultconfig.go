@@ -21,7 +21,7 @@ import (
 const maxToken = 16 << 10 // bytes: tokens of service accounts can be long
 
 // VaultConfig configures where secrets and keys are in HashiCorp Vault or OpenBao, and how to log in. Exactly one of TokenFile, AppRole,
-// JWT and Kubernetes must be set, and at most one of Path and Prefix.
+// JWT and Kubernetes must be set, with its required members, and at most one of Path and Prefix.
 type VaultConfig struct {
 	// Address is the URL of the server, such as https://vault.example.com:8200, with a path before /v1 if a proxy needs one.
 	Address string `file:",required,url"`
@@ -66,7 +66,7 @@ type VaultConfig struct {
 	// Timeout is the time of one lookup, with a login if it needs one.
 	Timeout time.Duration `default:"10s"`
 	// Transport sends requests to the server. If nil, the store uses its own, which requires TLS 1.2 or later for https and
-	// ignores the proxies of the environment. It cannot be used with CAFile.
+	// ignores the proxies of the environment.
 	Transport http.RoundTripper `file:"-"`
 	// Clock returns the current time. If nil, it is time.Now.
 	Clock func() time.Time `file:"-"`
@@ -161,9 +161,6 @@ func (k *checker) login(c *VaultConfig) login {
 		ways = append(ways, login{token: func() (string, error) { return readToken(c.TokenFile, "the token file", true) }})
 	}
 	if a := c.AppRole; a != nil {
-		if !isToken(a.RoleID) || a.SecretIDFile == "" {
-			k.Wrong("approle", "needs role_id and secret_id_file")
-		}
 		ways = append(ways, login{
 			path: "auth/" + k.path("approle.mount", cmp.Or(a.Mount, "approle")) + "/login",
 			body: func(context.Context) (any, error) {
@@ -186,9 +183,6 @@ func (k *checker) login(c *VaultConfig) login {
 
 // jwt returns the login with a JWT by an auth method, which is the name of the member, too. The token of an identity goes to its hosts only.
 func (k *checker) jwt(c *VaultConfig, method string, j *VaultJWT) login {
-	if !isToken(j.Role) {
-		k.Wrong(method, "needs role")
-	}
 	token := func(context.Context) (string, error) {
 		return readToken(cmp.Or(j.TokenFile, "/var/run/secrets/kubernetes.io/serviceaccount/token"), "the service account's token file", false)
 	}

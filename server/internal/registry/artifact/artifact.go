@@ -43,12 +43,9 @@ func Describe(mediaType string, content []byte) ocispec.Descriptor {
 // maxLayers limits the layers of a manifest. Signatures may have several.
 const maxLayers = 16
 
-// Decode reads a manifest with whatever layers. It refuses members that are there twice: another reader may differ.
+// Decode reads a manifest of up to [MaxManifest] bytes with whatever layers. It refuses members that are there twice: another reader may differ.
 func Decode(text []byte) (*ocispec.Manifest, error) {
 	m := &ocispec.Manifest{}
-	if len(text) > MaxManifest {
-		return nil, fmt.Errorf("its manifest is larger than %d KiB", MaxManifest>>10)
-	}
 	if err := json.Unmarshal(text, m); err != nil {
 		return nil, errors.New("its manifest is no JSON of a manifest, or has a member twice")
 	}

@@ -117,10 +117,8 @@ func (s *Sent) AuthType() string {
 func (s *Sent) infos() (all []host.PluginInfo, err error) {
 	own, _ := s.Host.Plugin(s.AuthType())
 	for _, a := range s.Connector.Config().Auth {
-		info, ok := s.Host.Plugin(a.Type)
+		info, _ := s.Host.Plugin(a.Type)
 		switch {
-		case !ok:
-			return nil, fmt.Errorf("the auth type %s has no plugin", a.Type)
 		case !info.BuiltIn && info.Type != own.Type:
 			return nil, fmt.Errorf("the connector has %s and %s, and a case has one plugin that is not built in: record a connector with one of them", own.Type, info.Type)
 		case info.Consent:
