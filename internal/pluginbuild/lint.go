@@ -6,7 +6,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -245,18 +244,20 @@ var refusedBuiltins = map[string]string{"recover": noRecovery, "print": noPrinti
 
 type ownLinter struct {
 	findings
-	// names are those at the top of the package.
-	names map[string]*ast.Object
+	// names has the declarations of those at the top of the package.
+	names map[string]any
 	// first are the functions that run while the module is initialised. They may set package variables.
 	first map[string]bool
 }
 
 // lintOwn returns the problems of a package of the plugin that are none in packages of others.
 func lintOwn(fset *token.FileSet, parsed []*ast.File) []error {
-	l := ownLinter{findings: findings{fset: fset}, names: map[string]*ast.Object{}, first: map[string]bool{}}
+	l := ownLinter{findings: findings{fset: fset}, names: map[string]any{}, first: map[string]bool{}}
 	var decls []ast.Decl
 	for _, file := range parsed {
-		maps.Copy(l.names, file.Scope.Objects)
+		for name, object := range file.Scope.Objects {
+			l.names[name] = object.Decl
+		}
 		decls = append(decls, file.Decls...)
 	}
 	for _, decl := range decls {
@@ -282,8 +283,8 @@ func (l *ownLinter) findFirst(decl ast.Decl) {
 
 func (l *ownLinter) reach(n ast.Node) {
 	ast.Inspect(n, func(n ast.Node) bool {
-		if name, ok := n.(*ast.Ident); ok && !l.first[name.Name] && l.names[name.Name] != nil {
-			if function, ok := l.names[name.Name].Decl.(*ast.FuncDecl); ok {
+		if name, ok := n.(*ast.Ident); ok && !l.first[name.Name] {
+			if function, ok := l.names[name.Name].(*ast.FuncDecl); ok {
 				l.first[name.Name] = true
 				l.reach(function)
 			}
@@ -339,6 +340,6 @@ func (l *ownLinter) change(n ast.Expr, permit bool) {
 
 // isPackageVariable reports whether a name is that of a package variable. A name that another file declares has no object.
 func (l *ownLinter) isPackageVariable(n *ast.Ident) bool {
-	named := l.names[n.Name]
-	return named != nil && named.Kind == ast.Var && (n.Obj == nil || n.Obj == named)
+	spec, ok := l.names[n.Name].(*ast.ValueSpec)
+	return ok && (n.Obj == nil || n.Obj.Decl == any(spec))
 }
