@@ -69,7 +69,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	switch verb {
 	case "build":
-		return pluginbuild.Each(ctx, dirs, func(ctx context.Context, dir string) error { return build(ctx, compiler, dir) })
+		return pluginbuild.Each(ctx, dirs, compiler.Build)
 	case "check":
 		return pluginbuild.Each(ctx, dirs, compiler.Check)
 	default:
@@ -77,24 +77,9 @@ func run(ctx context.Context, args []string) error {
 	}
 }
 
-// accept loads a module as a host does, and returns the fields whose values the plugin gets sealed.
+// accept prints the size of a module, loads it as a host does, and returns the fields whose values the plugin gets sealed.
 func accept(ctx context.Context, name string, wasm []byte) (sealed []string, err error) {
+	fmt.Printf("%s: %.1f kB\n", name, float64(len(wasm))/1000)
 	info, err := host.Inspect(ctx, host.Plugin{Name: name, Wasm: wasm}, host.Limits{})
 	return info.SealedFields(), err
-}
-
-func build(ctx context.Context, compiler pluginbuild.Compiler, dir string) error {
-	if err := compiler.Build(ctx, dir); err != nil {
-		return err
-	}
-	out, err := pluginbuild.OutputPath(dir)
-	if err != nil {
-		return err
-	}
-	info, err := os.Stat(out)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("%s: %.1f kB\n", out, float64(info.Size())/1000)
-	return nil
 }
