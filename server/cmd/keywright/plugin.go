@@ -22,7 +22,6 @@ import (
 	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/plugins"
 	"github.com/keywright/keywright/server/connectors"
-	"github.com/keywright/keywright/server/internal/registry"
 	"github.com/keywright/keywright/server/internal/registry/install"
 	"github.com/keywright/keywright/server/internal/registry/lock"
 	"github.com/keywright/keywright/server/internal/terminal"
@@ -246,19 +245,11 @@ func pluginInfoCommand(a *app) *cobra.Command {
 
 // publicationAt asks the registry of a reference for what was published.
 func publicationAt(ctx context.Context, reference string) (*publication, error) {
-	ref, err := registry.ParseReference(reference)
-	if err != nil {
-		return nil, fmt.Errorf("%q %w", host.Printable(reference), err)
-	}
 	client, err := newRegistry()
 	if err != nil {
 		return nil, err
 	}
-	found, err := client.Resolve(ctx, ref)
-	if err != nil {
-		return nil, err
-	}
-	signatures, err := client.Signatures(ctx, ref, found)
+	ref, found, signatures, err := client.Find(ctx, reference)
 	if err != nil {
 		return nil, err
 	}

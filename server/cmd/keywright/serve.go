@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/lmittmann/tint"
@@ -72,25 +71,18 @@ func (a *app) runServe(c *cobra.Command, flags *serveFlags) error {
 	if config.Options, err = a.options(c, &flags.configFlags); err != nil {
 		return err
 	}
-	audit := &usedWriter{Writer: a.out.Writer}
-	config.Stdout, config.Options.Host.Logger = audit, logger
+	audit := false // reports whether stdout has the audit log and nothing else. The log has the addresses then
+	config.Options.Host.Logger = logger
+	config.Stdout = func() io.Writer {
+		audit = true
+		return a.out.Writer
+	}
 	config.Started = func(callers, operators string) {
-		if !audit.used.Load() { // otherwise stdout has nothing else, and the log has the addresses
+		if !audit {
 			printAddresses(a.hints(), callers, operators)
 		}
 	}
 	return daemon.Run(c.Context(), config)
-}
-
-// usedWriter is a writer that knows whether anything was written.
-type usedWriter struct {
-	io.Writer
-	used atomic.Bool
-}
-
-func (w *usedWriter) Write(p []byte) (int, error) {
-	w.used.Store(true)
-	return w.Writer.Write(p)
 }
 
 func printAddresses(p *terminal.Printer, callers, operators string) {

@@ -28,6 +28,7 @@ import (
 	"github.com/keywright/keywright/internal/files"
 	"github.com/keywright/keywright/internal/urlcheck"
 	"github.com/keywright/keywright/server/internal/registry/artifact"
+	"github.com/keywright/keywright/server/internal/registry/signature"
 )
 
 // Options configures a [Client].
@@ -142,6 +143,17 @@ func (c *Client) Resolve(ctx context.Context, ref Reference) (*Plugin, error) {
 	}
 	p.Plugin = *parsed
 	return p, nil
+}
+
+// Find parses a reference and gets the manifest there, with its signatures, none of which is verified.
+func (c *Client) Find(ctx context.Context, reference string) (ref Reference, found *Plugin, all []signature.Signature, err error) {
+	if ref, err = ParseReference(reference); err != nil {
+		return ref, nil, nil, fmt.Errorf("%q %w", host.Printable(reference), err)
+	}
+	if found, err = c.Resolve(ctx, ref); err == nil {
+		all, err = c.Signatures(ctx, ref, found)
+	}
+	return ref, found, all, err
 }
 
 // Tags gets the tags of a repository, in the order of the registry.

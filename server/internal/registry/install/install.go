@@ -44,15 +44,7 @@ func Get(ctx context.Context, o Options, name, reference string, previous *lock.
 	if err := lock.CheckName(name); err != nil {
 		return nil, fmt.Errorf("%q %w", host.Printable(name), err)
 	}
-	ref, err := registry.ParseReference(reference)
-	if err != nil {
-		return nil, fmt.Errorf("%q %w", host.Printable(reference), err)
-	}
-	found, err := o.Client.Resolve(ctx, ref)
-	if err != nil {
-		return nil, err
-	}
-	signatures, err := o.Client.Signatures(ctx, ref, found)
+	ref, found, signatures, err := o.Client.Find(ctx, reference)
 	if err != nil {
 		return nil, err
 	}

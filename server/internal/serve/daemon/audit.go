@@ -33,13 +33,13 @@ type subject struct {
 	origin         string
 }
 
-func (d *daemon) openAudit(settings *connectors.Audit, stdout io.Writer) (err error) {
+func (d *daemon) openAudit(settings *connectors.Audit, stdout func() io.Writer) (err error) {
 	if settings == nil {
 		return nil
 	}
 	c := audit.Config{Path: settings.File, Node: d.node, Lossy: settings.OnError == connectors.AuditContinue, Logger: d.config.Logger, Clock: d.clock}
 	if settings.Stdout {
-		c.Writer = stdout
+		c.Writer = stdout()
 	}
 	log, err := audit.Open(c)
 	if err != nil {

@@ -155,7 +155,7 @@ func TestUnwritableAuditLog(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			full := &fullDisk{failed: make(chan struct{}, 100)}
-			w := start(t, version, "gateway: {audit: {stdout: true"+c.settings+"}}\n"+echo, func(config *daemon.Config) { config.Stdout = full })
+			w := start(t, version, "gateway: {audit: {stdout: true"+c.settings+"}}\n"+echo, func(config *daemon.Config) { config.Stdout = func() io.Writer { return full } })
 			w.get(w.callers + "/connectors/echo")
 			<-full.failed
 			w.eventually("the log says so", func() bool { return strings.Contains(w.log.String(), "the audit log cannot be written") })

@@ -50,8 +50,8 @@ type Config struct {
 	DrainDelay time.Duration
 	// Started, if not nil, is called once the servers listen, with their URLs without a path.
 	Started func(callers, operators string)
-	// Stdout receives the lines of the audit log if the file says so, the first one before Started is called.
-	Stdout io.Writer
+	// Stdout returns what receives the lines of the audit log. It is called if the file says so, before Started.
+	Stdout func() io.Writer
 }
 
 // request counts, records and logs a request that has ended. Tests of operators are in the audit log alone.
