@@ -68,11 +68,11 @@ func (a *app) call(c *cobra.Command, f *adminFlags, method string, path []string
 	if token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
-	client, err := clientOf(f.caFile)
+	transport, err := transportOf(f.caFile)
 	if err != nil {
 		return err
 	}
-	response, err := answers.Final(client.Do(request))
+	response, err := answers.Final(transport.RoundTrip(request)) // which follows no redirect
 	if err != nil {
 		return unreachable(base, err)
 	}

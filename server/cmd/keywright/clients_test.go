@@ -102,7 +102,7 @@ func TestClientsDuringSwitch_threats_320(t *testing.T) {
 			return testworld.ErrorOf(users.User(r))
 		},
 		"Vault": func(t *testing.T) error {
-			config := secretstore.VaultConfig{Address: server.URL, HTTP: host.Egress{AllowHTTP: true}.AllowsHTTP, TokenFile: token}
+			config := secretstore.VaultConfig{Address: server.URL, HTTP: host.Egress{AllowHTTP: true}.AllowsHTTP, TokenFile: token, Clock: time.Now}
 			return testworld.ErrorOf(testworld.Must(secretstore.Vault(config))(t).Secret(ctx, "a"))
 		},
 		"registry": func(t *testing.T) error {

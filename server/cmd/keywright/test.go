@@ -113,11 +113,10 @@ func (a *app) try(c *cobra.Command, f *testFlags, args []string) (trial.Try, err
 	return t, nil
 }
 
-// clientOf returns a client that follows no redirect, and that trusts the authorities of the system and those in a file, unless its name is "".
-func clientOf(caFile string) (*http.Client, error) {
-	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+// transportOf returns a transport that trusts the authorities of the system and those in a file, unless its name is "".
+func transportOf(caFile string) (http.RoundTripper, error) {
 	if caFile == "" {
-		return client, nil
+		return http.DefaultTransport, nil
 	}
 	text, err := os.ReadFile(caFile)
 	if err != nil {
@@ -132,19 +131,17 @@ func clientOf(caFile string) (*http.Client, error) {
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12}
-	client.Transport = transport
-	return client, nil
+	return transport, nil
 }
 
 func unreachable(base *url.URL, err error) error {
-	var u *url.Error
 	switch {
-	case !errors.As(err, &u), errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled):
 		return err
 	case errors.As(err, new(*tls.CertificateVerificationError)):
-		return fmt.Errorf("the certificate of %s is refused: %w; if its authority is your own, name its certificate with --ca-file", base.Redacted(), u.Err)
+		return fmt.Errorf("the certificate of %s is refused: %w; if its authority is your own, name its certificate with --ca-file", base.Redacted(), err)
 	}
-	return fmt.Errorf("no gateway answers at %s: %w; start `keywright serve`, or name the address of its --admin with --admin", base.Redacted(), u.Err)
+	return fmt.Errorf("no gateway answers at %s: %w; start `keywright serve`, or name the address of its --admin with --admin", base.Redacted(), err)
 }
 
 // refusal returns the error for a request that the gateway refused. what is before the gateway's own words.

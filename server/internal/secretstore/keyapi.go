@@ -70,7 +70,7 @@ func (f Families) name(algorithm string) string {
 
 // Keys returns a store of the keys of a service.
 func Keys(api KeyAPI) host.Keys {
-	store := connectorStore{ConnectorConfig{URL: api.URL, Timeout: api.Timeout, Texts: api.Texts}, clientOf(api.Transport)}
+	store := connectorStore{ConnectorConfig{URL: api.URL, Timeout: api.Timeout, Texts: api.Texts, Transport: api.Transport}}
 	return &keyStore{api, store, memory[keyOfAPI]{ttl: time.Minute, clock: api.Clock}}
 }
 

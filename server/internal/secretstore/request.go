@@ -86,20 +86,12 @@ type ConnectorConfig struct {
 }
 
 // Connector returns a store of secrets that is asked by requests of the configuration.
-func Connector(c ConnectorConfig) host.Secrets { return &connectorStore{c, clientOf(c.Transport)} }
-
-// clientOf returns a client that follows no redirects, which would send the credential to another address.
-func clientOf(transport http.RoundTripper) *http.Client {
-	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-}
+func Connector(c ConnectorConfig) host.Secrets { return &connectorStore{c} }
 
 // placeholders has texts by the placeholders that they stand in for.
 type placeholders map[string]string
 
-type connectorStore struct {
-	ConnectorConfig
-	client *http.Client
-}
+type connectorStore struct{ ConnectorConfig }
 
 func (s *connectorStore) Secret(ctx context.Context, name string) (value string, err error) {
 	if err := checkName(name); err != nil {
@@ -125,7 +117,7 @@ func (s *connectorStore) send(ctx context.Context, r *Request, p placeholders) (
 	if err != nil {
 		return 0, nil, errors.New("the store cannot be asked: its URL, path or method is not one")
 	}
-	response, err := answers.Final(s.client.Do(request))
+	response, err := answers.Final(s.Transport.RoundTrip(request)) // which follows no redirect, and so sends the credential nowhere else
 	if err != nil {
 		return 0, nil, fmt.Errorf("the store cannot be asked: %w", cause(ctx, err))
 	}
@@ -160,13 +152,10 @@ func (s *connectorStore) ask(ctx context.Context, r *Request, p placeholders) (s
 	return value, nil
 }
 
-// cause returns the cause of a client's error, without the URL. A secret that the request itself lacks is not the one that was asked for.
+// cause returns the cause of an error. A secret that the request itself lacks is not the one that was asked for.
 func cause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
-	}
-	if wrapped, ok := errors.AsType[*url.Error](err); ok {
-		err = wrapped.Err
 	}
 	if errors.Is(err, host.ErrSecretNotFound) {
 		return errors.New(err.Error())

@@ -31,17 +31,13 @@ import (
 //
 // Vault does not support older versions of secrets, values that are not text, or client certificates.
 func Vault(c VaultConfig) (*VaultStore, error) {
-	if c.Clock == nil {
-		c.Clock = time.Now
-	}
 	k := &checker{}
 	v := &VaultStore{
 		base: k.address(c.Address, c.HTTP), namespace: k.path("namespace", c.Namespace),
-		paths: k.paths(&c), transit: k.transit(&c), login: k.login(&c), timeout: cmp.Or(c.Timeout, 10*time.Second), clock: c.Clock, loginLock: semaphore.NewWeighted(1),
+		paths: k.paths(&c), transit: k.transit(&c), login: k.login(&c), timeout: cmp.Or(c.Timeout, 10*time.Second), clock: c.Clock, transport: c.Transport, loginLock: semaphore.NewWeighted(1),
 	}
-	v.client = clientOf(c.Transport)
-	if c.Transport == nil {
-		v.client.Transport = k.transport(c.CAFile)
+	if v.transport == nil {
+		v.transport = k.transport(c.CAFile)
 	}
 	if len(k.Problems) > 0 {
 		return nil, &ConfigError{k.Problems}
@@ -51,7 +47,7 @@ func Vault(c VaultConfig) (*VaultStore, error) {
 
 // A VaultStore is a [host.Secrets], and a [host.Keys], whose methods return an error without [VaultConfig].Transit.
 type VaultStore struct {
-	client *http.Client
+	transport http.RoundTripper
 	// base is the URL of the API. It ends with /v1/.
 	base      string
 	namespace string
@@ -212,7 +208,7 @@ func (v *VaultStore) send(ctx context.Context, method, path, token string, body 
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	response, err := answers.Final(v.client.Do(r))
+	response, err := answers.Final(v.transport.RoundTrip(r)) // which follows no redirect, and so sends the token nowhere else
 	if err != nil {
 		return nil, v.unreachable(ctx, err)
 	}

@@ -68,7 +68,7 @@ type VaultConfig struct {
 	// Transport sends requests to the server. If nil, the store uses its own, which requires TLS 1.2 or later for https and
 	// ignores the proxies of the environment.
 	Transport http.RoundTripper `file:"-"`
-	// Clock returns the current time. If nil, it is time.Now.
+	// Clock returns the current time.
 	Clock func() time.Time `file:"-"`
 }
 
