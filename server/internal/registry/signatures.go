@@ -5,12 +5,14 @@ import (
 	"encoding/base64"
 	stdjson "encoding/json" // whose omitempty keeps the member config of an image
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/errdef"
+	oras "oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote"
 
 	"github.com/keywright/keywright/server/internal/registry/artifact"
@@ -100,19 +102,13 @@ func tagged(ctx context.Context, r *remote.Repository, subject, kind string) (al
 
 // bundles gets the signatures that cosign keeps as referrers of a manifest, in the form of sigstore's bundles.
 func bundles(ctx context.Context, r *remote.Repository, p *Plugin) (all []signature.Signature, err error) {
-	subject := artifact.Describe(artifact.TypeManifest, p.Text)
-	var found []ocispec.Descriptor
-	err = r.Referrers(ctx, subject, "", func(some []ocispec.Descriptor) error {
-		for _, d := range some {
-			if d.ArtifactType == typeBundle || d.ArtifactType == ocispec.MediaTypeEmptyJSON { // some registries list the type of its configuration
-				found = append(found, d)
-			}
-		}
-		return nil
-	})
+	found, err := oras.Referrers(ctx, r, artifact.Describe(artifact.TypeManifest, p.Text), "")
 	if err != nil && !errors.Is(err, errdef.ErrNotFound) {
 		return nil, err
 	}
+	found = slices.DeleteFunc(found, func(d ocispec.Descriptor) bool {
+		return d.ArtifactType != typeBundle && d.ArtifactType != ocispec.MediaTypeEmptyJSON // some registries list the type of its configuration
+	})
 	for _, d := range found[:min(len(found), maxBundles)] {
 		layers, err := layersOf(ctx, r, d.Digest.String()) // a list may name what is not there
 		if err != nil {
