@@ -142,7 +142,7 @@ func (f *connectorStore) open(ctx context.Context, d *definer, n *node, path str
 			d.report(n.place(name+"."+member), path+"."+name+"."+member, "%s", wrong)
 		}
 	}
-	return f.connect(ctx, d, n, path, secretstore.ConnectorConfig{URL: f.URL, First: f.First, Read: f.Read})
+	return f.connect(ctx, d, n, path, secretstore.ConnectorConfig{Service: secretstore.Service{URL: f.URL}, First: f.First, Read: f.Read})
 }
 
 //go:embed stores.yaml
@@ -173,7 +173,7 @@ func (f *apiStore) openPreset(ctx context.Context, d *definer, n *node, path str
 	if api.Read == nil {
 		return nil
 	}
-	return f.connect(ctx, d, n, path, secretstore.ConnectorConfig{URL: target, First: api.First, Read: *api.Read, Texts: d.placeholders})
+	return f.connect(ctx, d, n, path, secretstore.ConnectorConfig{Service: secretstore.Service{URL: target, Texts: d.placeholders}, First: api.First, Read: *api.Read})
 }
 
 // textsOf returns the texts of a store of the file, by its members in braces. A member that is missing has its default.

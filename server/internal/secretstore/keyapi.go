@@ -28,8 +28,7 @@ import (
 // A KeyAPI describes the API of a service that keeps keys and signs with them. In the texts of its requests, {name} and {version} stand for
 // those of the key, and {id} for its ID at the service.
 type KeyAPI struct {
-	// URL is the beginning of the URL of all requests.
-	URL string
+	Service
 	// Public reads a key. Its From is the place of the public half: a JWK, PEM, or DER in Base64 (RFC 5280 section 4.1.2.7).
 	Public Request
 	// ID, if not empty, is the place of the ID in that answer. What follows the last slash of the text counts.
@@ -45,12 +44,6 @@ type KeyAPI struct {
 	DER bool
 	// Encoding is the encoding of digests and signatures: base64 or base64url.
 	Encoding string
-	// Texts are those that stand for placeholders of the service.
-	Texts map[string]string
-	// Transport authenticates requests and sends them.
-	Transport http.RoundTripper
-	// Timeout limits one request.
-	Timeout time.Duration
 	// Clock returns the current time.
 	Clock func() time.Time
 }
@@ -70,13 +63,11 @@ func (f Families) name(algorithm string) string {
 
 // Keys returns a store of the keys of a service.
 func Keys(api KeyAPI) host.Keys {
-	store := connectorStore{ConnectorConfig{URL: api.URL, Timeout: api.Timeout, Texts: api.Texts, Transport: api.Transport}}
-	return &keyStore{api, store, memory[keyOfAPI]{ttl: time.Minute, clock: api.Clock}}
+	return &keyStore{api, memory[keyOfAPI]{ttl: time.Minute, clock: api.Clock}}
 }
 
 type keyStore struct {
 	KeyAPI
-	store        connectorStore
 	descriptions memory[keyOfAPI]
 }
 
@@ -136,7 +127,7 @@ func (k *keyStore) ask(ctx context.Context, r *Request, key host.Key, p placehol
 	p["{name}"], p["{version}"] = key.Name, strconv.Itoa(key.Version)
 	ctx, cancel := timed(host.WithUser(ctx, host.User{}), "the store", k.Timeout) // as for secrets
 	defer cancel()
-	status, body, err := k.store.send(ctx, r, p)
+	status, body, err := k.send(ctx, r, p)
 	switch {
 	case err != nil:
 		return nil, err

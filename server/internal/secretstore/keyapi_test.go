@@ -26,11 +26,11 @@ import (
 // keyAPI returns a service whose key is public, and which signs by answering sign.
 func keyAPI(public string, sign func(body string) (int, string)) secretstore.KeyAPI {
 	return secretstore.KeyAPI{
-		URL: "https://keys.test", ID: "json:/kid", DER: true, Timeout: time.Minute, Clock: time.Now,
+		ID: "json:/kid", DER: true, Clock: time.Now,
 		Algorithms: secretstore.Families{ES: "EC-", RS: "RSA-"},
 		Public:     secretstore.Request{Path: "/{name}", From: "json:/key", Missing: []string{"404"}},
 		Signature:  secretstore.Request{Path: "/{name}/{id}", Body: `{"alg":"{algorithm}","{hash}":"{digest}"}`, From: "json:/signature", Missing: []string{"404"}},
-		Transport: exchangeFunc(func(r *http.Request) (int, string) {
+		Service: secretstore.Service{URL: "https://keys.test", Timeout: time.Minute, Transport: exchangeFunc(func(r *http.Request) (int, string) {
 			if r.Body == nil {
 				return 200, `{"kid":"https://keys.test/orders/v-7","key":` + public + `}`
 			}
@@ -39,7 +39,7 @@ func keyAPI(public string, sign func(body string) (int, string)) secretstore.Key
 				return 500, ""
 			}
 			return sign(string(body))
-		}),
+		})},
 	}
 }
 

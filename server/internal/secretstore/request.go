@@ -67,22 +67,27 @@ func (r *Request) Check() (member, wrong string) {
 	return "", ""
 }
 
-// A ConnectorConfig configures a store of secrets behind an API.
-type ConnectorConfig struct {
+// A Service is the API of a store of secrets, or of a service that keeps keys.
+type Service struct {
 	// URL is the beginning of the URL of all requests.
 	URL string
+	// Texts are those that stand for further placeholders, such as {region}.
+	Texts map[string]string
+	// Transport authenticates requests and sends them.
+	Transport http.RoundTripper
+	// Timeout limits one lookup of a secret, or one request about a key.
+	Timeout time.Duration
+}
+
+// A ConnectorConfig configures a store of secrets behind an API.
+type ConnectorConfig struct {
+	Service
 	// First, if not nil, is sent before Read, and its value is {first} there.
 	First *Request
 	// Read reads a secret.
 	Read Request
 	// Names has the names of secrets at the store, by those here. Other secrets have their own names.
 	Names map[string]string
-	// Texts are those that stand for further placeholders, such as {region}.
-	Texts map[string]string
-	// Transport authenticates requests and sends them.
-	Transport http.RoundTripper
-	// Timeout limits one lookup.
-	Timeout time.Duration
 }
 
 // Connector returns a store of secrets that is asked by requests of the configuration.
@@ -111,7 +116,7 @@ func (s *connectorStore) Secret(ctx context.Context, name string) (value string,
 	return s.ask(ctx, &s.Read, p)
 }
 
-func (s *connectorStore) send(ctx context.Context, r *Request, p placeholders) (status int, body []byte, err error) {
+func (s *Service) send(ctx context.Context, r *Request, p placeholders) (status int, body []byte, err error) {
 	maps.Copy(p, s.Texts)
 	request, err := r.fill(ctx, s.URL, p)
 	if err != nil {

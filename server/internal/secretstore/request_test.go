@@ -31,12 +31,13 @@ func (f exchangeFunc) RoundTrip(r *http.Request) (*http.Response, error) {
 // A lookup is not that of the user of the first caller, since all callers get its answer.
 func TestLookupsHaveNoUser(t *testing.T) {
 	store := secretstore.Connector(secretstore.ConnectorConfig{
-		URL: "https://store.test", Read: secretstore.Request{From: "json:/v"}, Timeout: time.Minute, Transport: exchangeFunc(func(r *http.Request) (int, string) {
+		Service: secretstore.Service{URL: "https://store.test", Timeout: time.Minute, Transport: exchangeFunc(func(r *http.Request) (int, string) {
 			if u, _ := host.UserFrom(r.Context()); u != (host.User{}) {
 				t.Errorf("the request is that of the user %s of the tenant %s", u.ID, u.TenantID)
 			}
 			return http.StatusOK, `{"v":"x"}`
-		}),
+		})},
+		Read: secretstore.Request{From: "json:/v"},
 	})
 	if _, err := store.Secret(host.WithUser(t.Context(), host.User{ID: "ann", TenantID: "acme"}), "orders"); err != nil {
 		t.Error(err)
@@ -82,7 +83,10 @@ func TestConnectorAnswers(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			store := secretstore.Connector(secretstore.ConnectorConfig{
-				URL: "https://store.test/base/", Read: c.read, Timeout: time.Minute, Transport: exchangeFunc(func(*http.Request) (int, string) { return c.status, c.answer }),
+				Service: secretstore.Service{
+					URL: "https://store.test/base/", Timeout: time.Minute, Transport: exchangeFunc(func(*http.Request) (int, string) { return c.status, c.answer }),
+				},
+				Read: c.read,
 			})
 			got, err := store.Secret(t.Context(), "orders")
 			if c.want == canary {
@@ -102,21 +106,21 @@ func TestConnectorAnswers(t *testing.T) {
 func TestConnectorRequests(t *testing.T) {
 	var requests []string
 	config := secretstore.ConnectorConfig{
-		URL: "https://store.test/base/", Timeout: time.Minute, Names: map[string]string{"orders": `a "b"/c&d`},
+		Service: secretstore.Service{URL: "https://store.test/base/", Timeout: time.Minute}, Names: map[string]string{"orders": `a "b"/c&d`},
 		First: &secretstore.Request{Path: "/find", Query: []secretstore.RequestMember{{Name: "q", Value: `title eq "{name}"`}}, From: "json:/id"},
 		Read: secretstore.Request{
 			Path: "/items/{first}/{name}", Headers: []secretstore.RequestMember{{Name: "X-Name", Value: "{first}"}}, Body: `{"Name":"{name}"}`, From: "json:/v",
 		},
-		Transport: exchangeFunc(func(r *http.Request) (int, string) {
-			body := ""
-			if r.Body != nil {
-				text, _ := io.ReadAll(r.Body)
-				body = string(text)
-			}
-			requests = append(requests, strings.Join([]string{r.Method, r.URL.String(), r.Header.Get("X-Name"), body}, " "))
-			return 200, `{"id":"i/1","v":"value"}`
-		}),
 	}
+	config.Transport = exchangeFunc(func(r *http.Request) (int, string) {
+		body := ""
+		if r.Body != nil {
+			text, _ := io.ReadAll(r.Body)
+			body = string(text)
+		}
+		requests = append(requests, strings.Join([]string{r.Method, r.URL.String(), r.Header.Get("X-Name"), body}, " "))
+		return 200, `{"id":"i/1","v":"value"}`
+	})
 	if got, err := secretstore.Connector(config).Secret(t.Context(), "orders"); got != "value" || err != nil {
 		t.Errorf("the secret is %q, error %v", got, err)
 	}
@@ -137,7 +141,7 @@ func TestConnectorRequests(t *testing.T) {
 
 // An error of the connection has no URL, and the end of the caller's patience or of the store's time is the error.
 func TestConnectorFailures(t *testing.T) {
-	config := secretstore.ConnectorConfig{URL: "https://store.test", Read: secretstore.Request{Path: "/{name}", From: "json:/v"}, Timeout: time.Minute}
+	config := secretstore.ConnectorConfig{Service: secretstore.Service{URL: "https://store.test", Timeout: time.Minute}, Read: secretstore.Request{Path: "/{name}", From: "json:/v"}}
 	config.Transport = exchangeFunc(func(*http.Request) (int, string) { return 0, "" })
 	if _, err := secretstore.Connector(config).Secret(t.Context(), "orders"); err == nil || !strings.HasPrefix(err.Error(), "the store cannot be asked: no route") {
 		t.Errorf("the error is %v", err)

@@ -100,8 +100,8 @@ func TestConnectorReadsAsVault(t *testing.T) {
 		Type: "api_key", Config: map[string]any{"in": "header", "key": "X-Vault-Token", "value": "{{ get_secret('token') }}"},
 	}}}))(t)
 	store := secretstore.Connector(secretstore.ConnectorConfig{
-		URL: s.URL, Transport: c.Transport(nil), Timeout: 10 * time.Second,
-		Read: secretstore.Request{Path: "/v1/kv/data/apps/{name}", From: "json:/data/data/value", Missing: []string{"404"}},
+		Service: secretstore.Service{URL: s.URL, Transport: c.Transport(nil), Timeout: 10 * time.Second},
+		Read:    secretstore.Request{Path: "/v1/kv/data/apps/{name}", From: "json:/data/data/value", Missing: []string{"404"}},
 	})
 	values := []string{canary, "ü\n\"\\", strings.Repeat("x", 10_000), " ", "{{ get_secret('x') }}", `{"a":1}`}
 	for i, value := range values {
