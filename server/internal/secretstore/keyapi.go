@@ -7,7 +7,6 @@ import (
 	"crypto/rsa"
 	"encoding/asn1"
 	"encoding/base64"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"math/big"
@@ -197,14 +196,7 @@ func publicHalf(raw jsontext.Value) crypto.PublicKey {
 		return keyOfJWK(raw)
 	}
 	text, _ := answers.Text(raw)
-	if key := publicKey(text); key != nil {
-		return key
-	}
-	der, err := base64.StdEncoding.DecodeString(text)
-	if err != nil {
-		return nil
-	}
-	return publicKey(string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})))
+	return publicKey(text)
 }
 
 // keyOfJWK returns the RSA or EC key of a JWK (RFC 7517), or nil. Azure's kty may end with -HSM.

@@ -166,15 +166,16 @@ func kindOf(text string) string {
 	return "unknown"
 }
 
-// publicKey returns a public key in PEM, or an Ed25519 key in Base64. It returns nil for anything else.
+// publicKey returns a public key in PEM, one in DER in Base64, or an Ed25519 key in Base64. It returns nil for anything else.
 func publicKey(text string) crypto.PublicKey {
+	der, _ := base64.StdEncoding.DecodeString(text) // what is none is no key
 	if block, _ := pem.Decode([]byte(text)); block != nil {
-		if key, err := x509.ParsePKIXPublicKey(block.Bytes); err == nil { // with an error, it may be a nil pointer
-			return key
-		}
+		der = block.Bytes
+	} else if len(der) == ed25519.PublicKeySize {
+		return ed25519.PublicKey(der)
 	}
-	if raw, err := base64.StdEncoding.DecodeString(text); err == nil && len(raw) == ed25519.PublicKeySize {
-		return ed25519.PublicKey(raw)
+	if key, err := x509.ParsePKIXPublicKey(der); err == nil { // with an error, it may be a nil pointer
+		return key
 	}
 	return nil
 }
