@@ -99,8 +99,8 @@ func (v *VaultStore) Secret(ctx context.Context, name string) (string, error) {
 	}
 	switch {
 	case reply.status == http.StatusOK:
-		return v.value(reply.body, path, field)
-	case reply.status == http.StatusNotFound && engineAnswered(reply.body):
+		return v.value(reply, field)
+	case reply.status == http.StatusNotFound && reply.ofEngine():
 		return "", fmt.Errorf("%w: vault has nothing at %s", host.ErrSecretNotFound, path)
 	case reply.status == http.StatusNotFound:
 		return "", errNoEngine(path)
@@ -135,39 +135,39 @@ func (v *VaultStore) ask(ctx context.Context, method, path string, body any) (*r
 	return v.send(ctx, method, path, replacement.token, body)
 }
 
-func (v *VaultStore) value(body []byte, path, field string) (string, error) {
+func (v *VaultStore) value(r *reply, field string) (string, error) {
 	var document struct {
 		Data *struct {
 			Data map[string]jsontext.Value `json:"data"`
 		} `json:"data"`
 	}
-	if err := decode(body, &document); err != nil {
-		return "", fmt.Errorf("vault at %s: %w", path, err)
+	if err := r.decode(&document); err != nil {
+		return "", err
 	}
 	if document.Data == nil || document.Data.Data == nil {
-		return "", fmt.Errorf("vault has no secret of version 2 at %s: name the mount of a key-value engine of version 2", path)
+		return "", fmt.Errorf("vault has no secret of version 2 at %s: name the mount of a key-value engine of version 2", r.path)
 	}
 	raw, ok := document.Data.Data[field]
 	if !ok && v.paths.shared {
-		return "", fmt.Errorf("%w: vault has no field %q at %s", host.ErrSecretNotFound, field, path)
+		return "", fmt.Errorf("%w: vault has no field %q at %s", host.ErrSecretNotFound, field, r.path)
 	}
 	if !ok { // not ErrSecretNotFound: the secret is written incorrectly, and another store must not be asked instead
-		return "", fmt.Errorf("vault has no field %q at %s: write the value to that field", field, path)
+		return "", fmt.Errorf("vault has no field %q at %s: write the value to that field", field, r.path)
 	}
 	var value string
-	if raw.Kind() != '"' || decode(raw, &value) != nil {
-		return "", fmt.Errorf("the field %q at %s of vault is not text", field, path)
+	if raw.Kind() != '"' || json.Unmarshal(raw, &value) != nil {
+		return "", fmt.Errorf("the field %q at %s of vault is not text", field, r.path)
 	}
 	return value, nil
 }
 
-// engineAnswered reports whether a response with status 404 comes from an engine. Vault sends it for a path without an engine, too.
-func engineAnswered(body []byte) bool {
+// ofEngine reports whether a response with status 404 comes from an engine. Vault sends it for a path without an engine, too.
+func (r *reply) ofEngine() bool {
 	var document struct {
 		Data   jsontext.Value    `json:"data"`
 		Errors *[]jsontext.Value `json:"errors"`
 	}
-	err := decode(body, &document)
+	err := r.decode(&document)
 	return err == nil && (document.Data.Kind() == '{' || document.Errors != nil && len(*document.Errors) == 0)
 }
 
@@ -180,9 +180,20 @@ const maxAnswer = 2 << 20
 
 // A reply is a response of Vault. Its body is never part of an error, because it may contain secrets or repeat the request.
 type reply struct {
+	path   string
 	status int
 	body   []byte
 }
+
+// decode decodes the body. It refuses duplicate names. Its error does not quote the body.
+func (r *reply) decode(into any) error {
+	if json.Unmarshal(r.body, into) != nil {
+		return r.wrong("the answer is not as its API has it: does the address lead to Vault or OpenBao?")
+	}
+	return nil
+}
+
+func (r *reply) wrong(text string) error { return fmt.Errorf("vault at %s: %s", r.path, text) }
 
 // send sends a request to an escaped path below /v1/, with body as JSON unless it is nil.
 func (v *VaultStore) send(ctx context.Context, method, path, token string, body any) (*reply, error) {
@@ -220,7 +231,7 @@ func (v *VaultStore) send(ctx context.Context, method, path, token string, body 
 	if len(answer) > maxAnswer {
 		return nil, fmt.Errorf("vault answered with more than %d bytes", maxAnswer)
 	}
-	return &reply{response.StatusCode, answer}, nil
+	return &reply{path, response.StatusCode, answer}, nil
 }
 
 // unexpected returns an error that explains a status for which the caller has no better message.
@@ -239,14 +250,6 @@ func (r *reply) unexpected() error {
 		meaning = ": it is sealed, or down for maintenance"
 	}
 	return fmt.Errorf("it answered %d%s", r.status, meaning)
-}
-
-// decode decodes a response. It refuses duplicate names. Its error does not quote the response.
-func decode(document []byte, into any) error {
-	if err := json.Unmarshal(document, into); err != nil {
-		return errors.New("the answer is not as its API has it: does the address lead to Vault or OpenBao?")
-	}
-	return nil
 }
 
 // unreachable returns the error for a request without a response.

@@ -178,11 +178,7 @@ func (v *VaultStore) open(ctx context.Context) (*session, error) {
 		}
 		return nil, err
 	}
-	s, err := r.session(now)
-	if err != nil {
-		return nil, fmt.Errorf("vault at %s: %w", v.login.path, err)
-	}
-	return s, nil
+	return r.session(now)
 }
 
 // lookup returns the session of a token, with the lifetime that the server says, if the policy allows that.
@@ -205,8 +201,8 @@ func (v *VaultStore) lookup(ctx context.Context, token string) (*session, error)
 			Renewable bool  `json:"renewable"`
 		} `json:"data"`
 	}
-	if err := decode(r.body, &document); err != nil {
-		return nil, fmt.Errorf("vault at auth/token/lookup-self: %w", err)
+	if err := r.decode(&document); err != nil {
+		return nil, err
 	}
 	s := newSession(token, document.Data.Renewable, now, document.Data.TTL)
 	if !s.renewable {
@@ -245,11 +241,11 @@ func (r *reply) session(now time.Time) (*session, error) {
 			Renewable bool  `json:"renewable"`
 		} `json:"auth"`
 	}
-	if err := decode(r.body, &document); err != nil {
+	if err := r.decode(&document); err != nil {
 		return nil, err
 	}
 	if document.Auth == nil || !isToken(document.Auth.Token) || len(document.Auth.Token) > maxToken {
-		return nil, errors.New("there is no token in the answer: a login that needs more than one step cannot be used")
+		return nil, r.wrong("there is no token in the answer: a login that needs more than one step cannot be used")
 	}
 	return newSession(document.Auth.Token, document.Auth.Renewable, now, document.Auth.Duration), nil
 }

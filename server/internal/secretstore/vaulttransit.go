@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/keywright/keywright/host"
@@ -92,7 +93,7 @@ func (v *VaultStore) describe(ctx context.Context, name string) (transitKey, err
 	switch {
 	case err != nil:
 		return transitKey{}, err
-	case reply.status == http.StatusNotFound && engineAnswered(reply.body):
+	case reply.status == http.StatusNotFound && reply.ofEngine():
 		return transitKey{}, fmt.Errorf("%w: vault has nothing at %s", host.ErrKeyNotFound, path)
 	case reply.status == http.StatusNotFound:
 		return transitKey{}, fmt.Errorf("%w: %w", host.ErrKeyNotFound, errNoEngine(path))
@@ -101,19 +102,15 @@ func (v *VaultStore) describe(ctx context.Context, name string) (transitKey, err
 	case reply.status != http.StatusOK:
 		return transitKey{}, fmt.Errorf("vault cannot read %s: %w", path, reply.unexpected())
 	}
-	key, err := transitKeyOf(reply.body)
-	if err != nil {
-		return transitKey{}, fmt.Errorf("vault at %s: %w", path, err)
-	}
-	return key, nil
+	return reply.transitKey()
 }
 
 func refusedKey(path, capability string) error {
 	return fmt.Errorf("%w: vault refuses %s (403): the policy must allow %s there, and the token must be valid", host.ErrKeyRefused, path, capability)
 }
 
-// transitKeyOf returns the key in a response. A key that is derived from a context for each use has no public half.
-func transitKeyOf(body []byte) (transitKey, error) {
+// transitKey returns the key in a response. A key that is derived from a context for each use has no public half.
+func (r *reply) transitKey() (transitKey, error) {
 	var document struct {
 		Data *struct {
 			Type    string                    `json:"type"`
@@ -123,12 +120,12 @@ func transitKeyOf(body []byte) (transitKey, error) {
 			Keys    map[string]jsontext.Value `json:"keys"`
 		} `json:"data"`
 	}
-	if err := decode(body, &document); err != nil {
+	if err := r.decode(&document); err != nil {
 		return transitKey{}, err
 	}
 	data := document.Data
 	if data == nil || data.Type == "" || data.Latest < 1 {
-		return transitKey{}, errors.New("there is no key of a transit engine: check the mount")
+		return transitKey{}, r.wrong("there is no key of a transit engine: check the mount")
 	}
 	key := transitKey{kind: kindOf(data.Type), latest: data.Latest, minVersion: data.Least}
 	if data.Derived {
@@ -143,8 +140,8 @@ func transitKeyOf(body []byte) (transitKey, error) {
 		var half struct {
 			Public string `json:"public_key"`
 		}
-		if err := decode(raw, &half); err != nil {
-			return transitKey{}, err
+		if json.Unmarshal(raw, &half) != nil {
+			return transitKey{}, r.wrong("the public half of a key is not text: does the address lead to Vault or OpenBao?")
 		}
 		if public := publicKey(half.Public); public != nil {
 			if key.public == nil {
@@ -257,10 +254,7 @@ func (v *VaultStore) Sign(ctx context.Context, key host.Key, algorithm string, d
 	if reply.status != http.StatusOK {
 		return nil, 0, v.notSigned(ctx, key, path, reply, request.HMAC == "")
 	}
-	if signature, version, err = signatureOf(reply.body); err != nil {
-		return nil, 0, fmt.Errorf("vault at %s: %w", path, err)
-	}
-	return signature, version, nil
+	return reply.signature()
 }
 
 // notSigned returns the error for a response that is no signature. The server answers 500 for a version that may not sign, and
@@ -285,15 +279,15 @@ func (v *VaultStore) notSigned(ctx context.Context, key host.Key, path string, r
 	return fmt.Errorf("vault cannot use %s: %w", path, reply.unexpected())
 }
 
-// signatureOf returns the signature or the HMAC in a response, and the version of its key.
-func signatureOf(body []byte) (signature []byte, version int, err error) {
+// signature returns the signature or the HMAC in a response, and the version of its key.
+func (r *reply) signature() (signature []byte, version int, err error) {
 	var document struct {
 		Data struct {
 			Signature string `json:"signature"`
 			HMAC      string `json:"hmac"`
 		} `json:"data"`
 	}
-	if err := decode(body, &document); err != nil {
+	if err := r.decode(&document); err != nil {
 		return nil, 0, err
 	}
 	text, encoding := document.Data.Signature, base64.RawURLEncoding
@@ -304,10 +298,10 @@ func signatureOf(body []byte) (signature []byte, version int, err error) {
 	number, encoded, separated := strings.Cut(rest, ":")
 	version, err = strconv.Atoi(number)
 	if !found || !separated || err != nil || version < 1 {
-		return nil, 0, errors.New("there is no signature in the answer")
+		return nil, 0, r.wrong("there is no signature in the answer")
 	}
 	if signature, err = encoding.DecodeString(encoded); err != nil {
-		return nil, 0, errors.New("the signature in the answer is not in the form that was asked for")
+		return nil, 0, r.wrong("the signature in the answer is not in the form that was asked for")
 	}
 	return signature, version, nil
 }
