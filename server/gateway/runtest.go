@@ -51,8 +51,8 @@ func (g *Gateway) testOn(ctx context.Context, generation *generation, connector 
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if generation.Users != nil || t.User != (host.User{}) { // without users, the context of a caller has no user
-		ctx = host.WithUser(ctx, t.User)
+	if generation.Users != nil || t.User != (trial.User{}) { // without users, the context of a caller has no user
+		ctx = host.WithUser(ctx, host.User(t.User))
 	}
 	trace := &host.Trace{Descriptions: t.ErrorDescription, AskAnew: t.AskAnew}
 	w := &testedAnswer{header: http.Header{}, method: r.Method, cancel: cancel}
@@ -342,7 +342,9 @@ func (g *Gateway) try(c *call, generation *generation, w http.ResponseWriter, r 
 	limit := connector.definition.Limits.RequestBytes
 	limit += min(limit+maxAround, math.MaxInt64-limit) // base64 has 4 bytes for 3
 	var t trial.Try
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, limit)).Decode(&t); err != nil && !errors.Is(err, io.EOF) {
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, limit))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&t); err != nil && !errors.Is(err, io.EOF) {
 		return refuse(http.StatusBadRequest, "the body is not JSON with method, path, headers, body and user: %s", host.Printable(err.Error()))
 	}
 	result, err := g.runTest(r.Context(), r.PathValue("permalink"), t)

@@ -160,7 +160,7 @@ func TestResultHasTheExchanges(t *testing.T) {
 			fmt.Fprintf(rw, `{"access_token":%q,"token_type":"bearer","expires_in":3600}`, token)
 		}
 	}
-	tried := trial.Try{Path: "x?page=2", Body: "the body", User: host.User{ID: "7"}}
+	tried := trial.Try{Path: "x?page=2", Body: "the body", User: trial.User{ID: "7"}}
 	got := w.result(tried)
 	if got.Request == nil || len(got.Exchanges) != 1 || len(got.Answers) != 1 || got.Connector != "weather" || len(got.RequestID) != 32 {
 		t.Fatalf("got = %+v", got)
@@ -291,7 +291,7 @@ func TestUserOfATest(t *testing.T) {
 			d.Headers = []gateway.Parameter{{Name: "X-User", Value: "{{ user.id }}"}}
 		})
 		w.answer = func(_ http.ResponseWriter, r *http.Request) { sent = r.Header.Get("X-User") }
-		if got := w.result(trial.Try{User: c.tried}); sent != c.want || got.Status != c.status {
+		if got := w.result(trial.Try{User: trial.User(c.tried)}); sent != c.want || got.Status != c.status {
 			t.Errorf("%s: the API got the user %q; the result is %+v", name, sent, got)
 		}
 	}

@@ -96,7 +96,7 @@ func (a *app) try(c *cobra.Command, f *testFlags, args []string) (trial.Try, err
 	}
 	t := trial.Try{
 		Method: f.method, Headers: map[string]string{}, ErrorDescription: f.description, AskAnew: f.askAnew, ClientAuths: f.clientAuth != "",
-		User: host.User{ID: f.userID, Email: f.user, TenantID: f.tenant},
+		User: trial.User{ID: f.userID, Email: f.user, TenantID: f.tenant},
 	}
 	for name, values := range header {
 		t.Headers[name] = strings.Join(values, ", ")

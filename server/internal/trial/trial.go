@@ -2,9 +2,7 @@
 package trial
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -105,8 +103,8 @@ type Try struct {
 	Body    string            `json:"body"`
 	// BodyBytes is a body that is no text. In JSON, it is base64.
 	BodyBytes []byte `json:"body_base64"`
-	// User is the user for whom the request is made. In JSON, it is the member user, whose members have the names of templates.
-	User host.User `json:"-"`
+	// User is the user for whom the request is made.
+	User User `json:"user"`
 	// ErrorDescription asks for what token endpoints say about a refusal ([host.Trace].Descriptions).
 	ErrorDescription bool `json:"error_description"`
 	// AskAnew asks token endpoints although the gateway remembers that they have refused the same request ([host.Trace].AskAnew).
@@ -115,16 +113,8 @@ type Try struct {
 	ClientAuths bool `json:"client_auths,omitempty"`
 }
 
-type plainTry Try
-
-// tryDocument is a Try with its user, as JSON has it.
-type tryDocument struct {
-	plainTry
-	User triedUser `json:"user"`
-}
-
-// triedUser is a [host.User] whose JSON members have the names of its fields in templates.
-type triedUser struct {
+// User is a [host.User] whose JSON members have the names of its fields in templates.
+type User struct {
 	ID           string    `json:"id"`
 	Email        string    `json:"email"`
 	Username     string    `json:"username"`
@@ -133,24 +123,6 @@ type triedUser struct {
 	TenantID     string    `json:"tenant_id"`
 	Token        string    `json:"token"`
 	TokenExpires time.Time `json:"-"`
-}
-
-// MarshalJSON writes the user's token too, for Test of a gateway.
-func (t Try) MarshalJSON() ([]byte, error) {
-	return json.Marshal(tryDocument{plainTry(t), triedUser(t.User)})
-}
-
-// UnmarshalJSON refuses members that a Try does not have.
-func (t *Try) UnmarshalJSON(text []byte) error {
-	var d tryDocument
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&d); err != nil {
-		return err
-	}
-	*t = Try(d.plainTry)
-	t.User = host.User(d.User)
-	return nil
 }
 
 // Result describes the request of an operator's test and its answer. It is for operators only. It holds no credential.

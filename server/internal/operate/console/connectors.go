@@ -69,7 +69,7 @@ func (v *connectorView) AskAnew() bool {
 }
 
 // shownUser is the user for whom the page shows the request if the form names nobody.
-var shownUser = host.User{ID: "ann", Email: "ann@example.com", TenantID: "t1"}
+var shownUser = trial.User{ID: "ann", Email: "ann@example.com", TenantID: "t1"}
 
 func find(s *State, r *http.Request) (*gateway.Connector, error) {
 	connector, err := s.Set.Find(r.PathValue("permalink"))
@@ -100,7 +100,7 @@ func (c *Console) one(s *State, r *http.Request, connector *gateway.Connector, f
 	view.More = len(view.Groups) - len(view.Causes)
 	view.token(s, d.Auth, c.config.Clock())
 	view.Form.Method = cmp.Or(view.Form.Method, d.Methods[0])
-	text, err := explain.Text(host.WithUser(r.Context(), cmp.Or(form.User, shownUser)), connector, form.Method, form.Path)
+	text, err := explain.Text(host.WithUser(r.Context(), host.User(cmp.Or(form.User, shownUser))), connector, form.Method, form.Path)
 	if view.Explained = text; err != nil {
 		view.NotExplained = host.Printable(err.Error())
 	}
@@ -155,6 +155,6 @@ func readForm(r *http.Request) (t trial.Try, err error) {
 	value := func(name string) string { return strings.TrimSpace(r.PostForm.Get(name)) }
 	return trial.Try{
 		Method: value("method"), Path: value("path"), Body: r.PostForm.Get("body"), AskAnew: value("anew") != "", ErrorDescription: value("description") != "",
-		User: host.User{ID: value("id"), Email: value("email"), TenantID: value("tenant")},
+		User: trial.User{ID: value("id"), Email: value("email"), TenantID: value("tenant")},
 	}, nil
 }
