@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"time"
 
@@ -82,11 +81,11 @@ func (v *visit) link(token, permalink string, choice bool) error {
 		if _, ok, err := store.Take(v.r.Context(), token); err != nil || !ok {
 			return linkProblem(err)
 		}
-		to, err := v.begin(host.WithUser(v.r.Context(), r.User), connector, v.generation.Consent.URL)
+		to, err := v.begin(host.WithUser(v.r.Context(), r.User), connector)
 		if err != nil {
 			return err
 		}
-		http.SetCookie(v.w, cookie(v.generation.Consent.URL, backCookie, url.QueryEscape(r.Back), backTime))
+		v.setCookie(backCookie, url.QueryEscape(r.Back), consentLifetime)
 		return v.redirect(http.StatusFound, to)
 	}
 	p, choices := v.newPage("link"), []*connectpage.Page{}
@@ -131,16 +130,14 @@ func linkProblem(err error) error {
 	return &httpProblem{status: http.StatusNotFound, kind: "link-unknown", detail: "this link was used before, or is too old: ask for another one"}
 }
 
-const backCookie, backTime = "keywright-back", 11 * 60 // seconds, as a consent
-
-var backSyntax = regexp.MustCompile(`^[\w.%+~-]+$`)
+const backCookie = "keywright-back"
 
 // linkBack returns the URL to which a browser goes after the consent of a link, or "". It is checked again, because a cookie may be another's.
-func (v *visit) linkBack(own string) string {
-	to, err := url.QueryUnescape(v.cookieValue(own, backCookie, backSyntax))
+func (v *visit) linkBack() string {
+	to, err := url.QueryUnescape(v.cookie(backCookie))
 	if err != nil || !v.generation.allowsBack(to) {
 		return ""
 	}
-	http.SetCookie(v.w, cookie(own, backCookie, "", -1))
+	v.setCookie(backCookie, "", -1)
 	return to
 }

@@ -59,6 +59,8 @@ type visit struct {
 	generation *generation
 	w          http.ResponseWriter
 	r          *http.Request
+	// own is the origin at which the browser reaches the gateway, or "" if that is not known.
+	own string
 	// words writes pages in the language of the user.
 	words *connectpage.Writer
 	// use is the use of a credential that the request asks for.
@@ -67,7 +69,7 @@ type visit struct {
 
 // serveConsent answers a request to /connect or below. If it returns an error, it has written nothing.
 func (g *Gateway) serveConsent(c *call, generation *generation, w http.ResponseWriter, r *http.Request, path string) error {
-	v := &visit{call: c, generation: generation, w: w, r: r}
+	v := &visit{call: c, generation: generation, w: w, r: r, own: originOf(&generation.Consent, r)}
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Referrer-Policy", "no-referrer") // the query of a callback has a code
 	v.words = generation.Consent.look.For(strings.Join(r.Header["Accept-Language"], ","))
@@ -230,16 +232,12 @@ func (v *visit) start(connector *running) error {
 	if err != nil {
 		return err
 	}
-	own, err := v.origin()
-	if err != nil {
-		return err
-	}
 	ctx, _, release, err := v.user()
 	if err != nil {
 		return err
 	}
 	defer release()
-	to, err := v.begin(ctx, connector, own)
+	to, err := v.begin(ctx, connector)
 	if err != nil {
 		return err
 	}
@@ -250,16 +248,19 @@ func (v *visit) start(connector *running) error {
 }
 
 // begin begins a consent of the context's user, and returns the URL of the authorization server.
-func (v *visit) begin(ctx context.Context, connector *running, own string) (to string, err error) {
+func (v *visit) begin(ctx context.Context, connector *running) (to string, err error) {
+	if v.own == "" {
+		return "", errNoOrigin
+	}
 	if err := v.uses(); err != nil {
 		return "", err
 	}
-	binding := cmp.Or(v.binding(own), rand.Text())
-	to, err = connector.consents.BeginConsent(ctx, host.ConsentRequest{RedirectURI: redirectURI(own, connector), Binding: binding})
+	binding := cmp.Or(v.binding(), rand.Text())
+	to, err = connector.consents.BeginConsent(ctx, host.ConsentRequest{RedirectURI: redirectURI(v.own, connector), Binding: binding})
 	if err != nil {
 		return "", consentProblem(err)
 	}
-	http.SetCookie(v.w, bindingCookie(own, binding))
+	v.setCookie(bindingCookie, binding, consentLifetime)
 	return to, nil
 }
 
@@ -268,27 +269,26 @@ func (v *visit) callback(connector *running) error {
 	if mode := v.r.Header.Get("Sec-Fetch-Mode"); mode != "" && !v.navigates() {
 		return &httpProblem{status: http.StatusForbidden, kind: "cross-origin", detail: "a page cannot request this: the authorization server sends the browser here"}
 	}
-	own, err := v.origin()
-	if err != nil {
-		return err
+	if v.own == "" {
+		return errNoOrigin
 	}
-	err = v.redeem(connector, own)
-	switch to := cmp.Or(v.linkBack(own), v.generation.Consent.ReturnTo); {
+	err := v.redeem(connector)
+	switch to := cmp.Or(v.linkBack(), v.generation.Consent.ReturnTo); {
 	case err == nil && to != "":
 		return v.redirect(http.StatusSeeOther, to)
 	case err == nil:
-		return v.end(own, connector, "connected")
+		return v.end(connector, "connected")
 	case v.page == nil:
 		return err
 	case problemOf(err).kind == refusedConsents[host.ConsentDenied].kind: // the user wanted that
-		return v.end(own, connector, "denied")
+		return v.end(connector, "denied")
 	}
-	return v.endFailed(own, connector, err)
+	return v.endFailed(connector, err)
 }
 
 // redeem ends a consent. The browser comes from the authorization server, which is another site, so that a cookie with
 // SameSite=Strict is missing. Then the binding alone shows whose consent it is.
-func (v *visit) redeem(connector *running, own string) error {
+func (v *visit) redeem(connector *running) error {
 	values, err := callbackValues(v.r.URL.RawQuery)
 	if err != nil {
 		return err
@@ -304,7 +304,7 @@ func (v *visit) redeem(connector *running, own string) error {
 	case err != nil && !errors.Is(err, identity.ErrUnauthenticated):
 		return err
 	}
-	binding := v.binding(own)
+	binding := v.binding()
 	if binding == "" {
 		return consentProblem(&host.ConsentError{Reason: host.ConsentOther, Text: "the browser has no cookie of a consent: another browser has begun it, or it is too old"})
 	}
@@ -319,7 +319,7 @@ func (v *visit) redeem(connector *running, own string) error {
 	// A browser that is closed now must not end the token request: the code works once.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), consentTime)
 	defer cancel()
-	consent, err := connector.consents.Callback(ctx, host.AuthorizationResponse{RedirectURI: redirectURI(own, connector), Response: values, Binding: binding})
+	consent, err := connector.consents.Callback(ctx, host.AuthorizationResponse{RedirectURI: redirectURI(v.own, connector), Response: values, Binding: binding})
 	if err != nil {
 		return consentProblem(err)
 	}
@@ -373,14 +373,10 @@ func (v *visit) disconnect(connector *running) error {
 		}
 		return err
 	}
-	own, noOrigin := v.origin()
-	switch {
-	case noOrigin != nil:
-		return cmp.Or(err, noOrigin)
-	case err != nil:
-		return v.endFailed(own, connector, err)
+	if err != nil {
+		return v.endFailed(connector, err)
 	}
-	return v.end(own, connector, "disconnected")
+	return v.end(connector, "disconnected")
 }
 
 func (v *visit) redirect(status int, to string) error {

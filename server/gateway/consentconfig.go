@@ -92,20 +92,19 @@ func (c *Consent) Read() (files, notices []string) {
 // back stands for the URL to which users come back, in SignIn.
 const back = "{back}"
 
-// origin returns the origin at which the browser reaches the gateway: that of the configuration, or of a request to a loopback
-// address. The header Host does not count otherwise, because it does not say whether a proxy has TLS.
-func (v *visit) origin() (string, error) {
-	if own := v.generation.Consent.URL; own != "" {
-		return own, nil
+// originOf returns the origin at which the browser reaches the gateway: that of the configuration, or of a request to a loopback
+// address. The header Host does not count otherwise, because it does not say whether a proxy has TLS. Then it returns "".
+func originOf(c *Consent, r *http.Request) string {
+	switch {
+	case c.URL != "" || !urlcheck.Loopback(r.Host):
+		return c.URL
+	case r.TLS != nil:
+		return "https://" + r.Host
 	}
-	if !urlcheck.Loopback(v.r.Host) {
-		return "", &httpProblem{
-			status: http.StatusInternalServerError, kind: "no-consent-url", detail: "this gateway is not configured for connecting accounts",
-			cause: errors.New("gateway.consent.url is missing: the URL at which browsers reach the gateway, to which authorization servers send them back"),
-		}
-	}
-	if v.r.TLS != nil {
-		return "https://" + v.r.Host, nil
-	}
-	return "http://" + v.r.Host, nil
+	return "http://" + r.Host
+}
+
+var errNoOrigin = &httpProblem{
+	status: http.StatusInternalServerError, kind: "no-consent-url", detail: "this gateway is not configured for connecting accounts",
+	cause: errors.New("gateway.consent.url is missing: the URL at which browsers reach the gateway, to which authorization servers send them back"),
 }

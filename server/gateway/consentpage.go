@@ -13,40 +13,36 @@ import (
 
 // outcomeSyntax is that of the cookie for the page /connect/PERMALINK/done: the permalink, what the page says (connected, denied, disconnected, or
 // the kind of a problem), and the request. It is not sealed: it holds no secret, and the page looks itself whether the user is connected.
-var outcomeSyntax = regexp.MustCompile(`^[a-z0-9-]{1,64}\.[a-z-]{1,32}\.[0-9a-f]{32}$`)
+var outcomeSyntax = regexp.MustCompile(`^([a-z0-9-]{1,64})\.([a-z-]{1,32})\.([0-9a-f]{32})$`)
+
+const outcomeCookie, outcomeLifetime = "keywright-done", 60 // seconds
 
 // end sends the browser to the page that says what became of a consent, or of a connection.
-func (v *visit) end(own string, connector *running, outcome string) error {
-	const lifetime = 60 // seconds
+func (v *visit) end(connector *running, outcome string) error {
 	permalink := connector.definition.Permalink
-	http.SetCookie(v.w, cookie(own, "keywright-done", permalink+"."+outcome+"."+v.event.ID, lifetime))
+	v.setCookie(outcomeCookie, permalink+"."+outcome+"."+v.event.ID, outcomeLifetime)
 	return v.redirect(http.StatusSeeOther, "/connect/"+permalink+"/done")
 }
 
 // endFailed is end after a failure. For operators, the request has failed with the status of the problem, and not been redirected.
-func (v *visit) endFailed(own string, connector *running, err error) error {
+func (v *visit) endFailed(connector *running, err error) error {
 	p := v.problem(v.r.Context(), err)
 	v.report(v.r.Context(), p)
-	err = v.end(own, connector, p.kind)
+	err = v.end(connector, p.kind)
 	v.event.Status = p.status
 	return err
 }
 
 // done says what became of a consent. Without the cookie, or in another tab after another consent, it says what is so now.
 func (v *visit) done(connector *running) error {
-	own, err := v.origin()
-	if err != nil {
-		return err
-	}
 	leave, err := v.gateway.callbacks.enter("")
 	if err != nil {
 		return err
 	}
 	defer leave()
-	parts := strings.Split(v.cookieValue(own, "keywright-done", outcomeSyntax)+"..", ".")
-	outcome := parts[1]
-	if parts[0] != connector.definition.Permalink {
-		outcome = ""
+	outcome, id := "", ""
+	if parts := outcomeSyntax.FindStringSubmatch(v.cookie(outcomeCookie)); parts != nil && parts[1] == connector.definition.Permalink {
+		outcome, id = parts[2], parts[3]
 	}
 	connected, certain := false, false
 	if user, err := v.identify(); err == nil { // a browser may not send the session with the first request after another site
@@ -64,7 +60,7 @@ func (v *visit) done(connector *running) error {
 	p := v.newPage(outcome)
 	if !slices.Contains([]string{"connected", "denied", "unchanged", "disconnected", "not-revoked"}, outcome) {
 		p = v.problemPage(&httpProblem{kind: outcome})
-		p.ID = parts[2]
+		p.ID = id
 	}
 	return v.show(p)
 }
@@ -93,23 +89,21 @@ func (v *visit) askToDisconnect(*running) error {
 
 // signIn returns the URL of the page where users sign in, with the way back to this page, or "" if there is none.
 func (v *visit) signIn() string {
-	own, err := v.origin()
-	if err != nil {
+	if v.own == "" {
 		return ""
 	}
-	return strings.ReplaceAll(v.generation.Consent.SignIn, back, url.QueryEscape(own+v.ownPath()))
+	return strings.ReplaceAll(v.generation.Consent.SignIn, back, url.QueryEscape(v.own+v.ownPath()))
 }
 
 // redirectToSignIn sends the browser to the page where users sign in, and reports whether it can. One that was there a moment ago is not sent
 // again, because that could go on without end.
 func (v *visit) redirectToSignIn() bool {
 	const name, lifetime = "keywright-signin", 30 // seconds
-	own, err := v.origin()
 	to := v.signIn()
-	if err != nil || to == "" || v.page == nil || !v.navigates() || v.cookieValue(own, name, regexp.MustCompile("^1$")) != "" {
+	if to == "" || v.page == nil || !v.navigates() || v.cookie(name) != "" {
 		return false
 	}
-	http.SetCookie(v.w, cookie(own, name, "1", lifetime))
+	v.setCookie(name, "1", lifetime)
 	_ = v.redirect(http.StatusSeeOther, to)
 	return true
 }

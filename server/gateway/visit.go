@@ -20,36 +20,37 @@ func redirectURI(own string, connector *running) string {
 
 // A binding is a secret that only one browser has, in a cookie. A consent counts in the browser in which it began (threats.md
 // 132). All consents of a browser have the same one, so that several tabs can be under way.
+const bindingCookie, consentLifetime = "keywright-connect", 11 * 60 // seconds; a consent ends after ten minutes
+
 var bindingSyntax = regexp.MustCompile(`^[A-Z2-7]{26}$`)
 
-// cookie returns a cookie of the gateway alone. Browsers send it with the callback: a link of another site to a page of its own
-// counts as SameSite=Lax.
-func cookie(own, name, value string, seconds int) *http.Cookie {
-	c := &http.Cookie{Name: name, Value: value, Path: "/connect", MaxAge: seconds, HttpOnly: true, SameSite: http.SameSiteLaxMode}
-	if strings.HasPrefix(own, "https://") { // no other host of the site can set a cookie with this prefix (RFC 6265bis section 4.1.3.2)
-		c.Name, c.Path, c.Secure = "__Host-"+name, "/", true
-	}
-	return c
-}
-
-// bindingCookie returns the cookie of a binding.
-func bindingCookie(own, binding string) *http.Cookie {
-	const lifetime = 11 * 60 // seconds; a consent ends after ten minutes
-	return cookie(own, "keywright-connect", binding, lifetime)
-}
-
-// cookieValue returns the value of a cookie of the gateway if it has the syntax, or "" if the request does not have exactly one.
-func (v *visit) cookieValue(own, name string, syntax *regexp.Regexp) string {
-	all := v.r.CookiesNamed(cookie(own, name, "", 0).Name)
-	if len(all) != 1 || !syntax.MatchString(all[0].Value) {
-		return ""
-	}
-	return all[0].Value
-}
-
 // binding returns the binding of the browser, or "" if the request does not have exactly one.
-func (v *visit) binding(own string) string {
-	return v.cookieValue(own, "keywright-connect", bindingSyntax)
+func (v *visit) binding() string { return bindingSyntax.FindString(v.cookie(bindingCookie)) }
+
+// cookieName returns the name in browsers of a cookie of the gateway.
+func cookieName(own, name string) string {
+	if strings.HasPrefix(own, "https://") { // no other host of the site can set a cookie with this prefix (RFC 6265bis section 4.1.3.2)
+		return "__Host-" + name
+	}
+	return name
+}
+
+// setCookie sets a cookie of the gateway alone. Browsers send it with the callback: a link of another site to a page of its own counts
+// as SameSite=Lax.
+func (v *visit) setCookie(name, value string, seconds int) {
+	c := &http.Cookie{Name: cookieName(v.own, name), Value: value, Path: "/connect", MaxAge: seconds, HttpOnly: true, SameSite: http.SameSiteLaxMode}
+	if c.Name != name {
+		c.Path, c.Secure = "/", true
+	}
+	http.SetCookie(v.w, c)
+}
+
+// cookie returns the value of a cookie of the gateway, or "" if the request does not have exactly one.
+func (v *visit) cookie(name string) string {
+	if all := v.r.CookiesNamed(cookieName(v.own, name)); len(all) == 1 {
+		return all[0].Value
+	}
+	return ""
 }
 
 // refusedConsents maps the reason of a consent that does not count to the answer.
