@@ -19,7 +19,7 @@ func CurlLine(line string, o Options) (*Result, error) {
 	}
 	result, err := makeCurl(text.words, o)
 	if err == nil && text.commands {
-		(&maker{result: result}).note("other commands of the command line are left out")
+		result.note("other commands of the command line are left out")
 	}
 	return result, err
 }
@@ -45,7 +45,7 @@ func Curl(texts []string, o Options) (*Result, error) {
 }
 
 func makeCurl(words []word, o Options) (*Result, error) {
-	c := &curl{}
+	c := &curl{Result: &Result{}}
 	if err := c.parse(words[1:]); err != nil {
 		return nil, err
 	}
@@ -57,20 +57,19 @@ func makeCurl(words []word, o Options) (*Result, error) {
 	if userURL, err := url.Parse(o.URL); err == nil && o.URL != "" {
 		base, name = strings.TrimSuffix(o.URL, "/"), userURL.Hostname()
 	}
-	m, err := newMaker(o, name, base)
+	m, err := newMaker(c.Result, o, name, base)
 	if err != nil {
 		return nil, err
 	}
 	if err := (&curlMaker{maker: m, curl: c, url: u}).make(); err != nil {
 		return nil, err
 	}
-	if o.URL == "" {
-		m.result.Connector.URL = literal(m.result.Connector.URL)
-	}
 	return m.done()
 }
 
 type curl struct {
+	// Result has the notes.
+	*Result
 	urls, headers []word
 	method        string
 	user, bearer  *string
@@ -80,18 +79,13 @@ type curl struct {
 	get, head, json, digest bool
 	aws                     string
 	// cert is true if there is a client certificate or its key.
-	cert  bool
-	notes []string
+	cert bool
 	// where is the place of the option that is read, and err the first error of one.
 	where string
 	err   error
 	// rest has the words for which the connector has no place, and unread those that may have a credential that was not read.
 	rest   []word
 	unread []string
-}
-
-func (c *curl) note(format string, args ...any) {
-	c.notes = append(c.notes, fmt.Sprintf(format, args...))
 }
 
 func (c *curl) fail(format string, args ...any) {
@@ -102,7 +96,7 @@ func (c *curl) fail(format string, args ...any) {
 
 func (c *curl) leave(text string) { c.rest = append(c.rest, word{text, c.where}) }
 
-// skip notes a part of the command line that is not read, although it may have a credential.
+// skip notes a part of the command line that is not read, or has no place in the connector, although it may have a credential.
 func (c *curl) skip(text string) {
 	c.note("%s", text)
 	c.unread = append(c.unread, text)

@@ -28,10 +28,7 @@ type key struct {
 }
 
 func (b *curlMaker) make() error {
-	for _, note := range b.curl.notes {
-		b.note("%s", note)
-	}
-	c := b.result.Connector
+	c := b.Connector
 	switch grant, err := b.grant(); {
 	case err != nil:
 		return err
@@ -142,7 +139,7 @@ func (b *curlMaker) authorization() error {
 		use := map[string]string{"digest": "--digest with -u", "oauth": "the auth type oauth1", "signature": "the auth type http_signature", "hawk": "the auth type hmac"}[lower]
 		return fmt.Errorf("the header Authorization has a signature of this one request, so that it cannot be sent again: use %s", cmp.Or(use, "--aws-sigv4 with -u"))
 	case slices.Contains(words, lower):
-		b.result.Connector.Config.add("prefix", literal(word))
+		b.Connector.Config.add("prefix", literal(word))
 		b.auth("bearer", "token", "the header Authorization, without its first word")
 	default:
 		b.apiKey("header", "Authorization", b.secret("authorization", "the header Authorization"))
@@ -173,7 +170,7 @@ func (b *curlMaker) aws() error {
 	if !regionSyntax.MatchString(region) || !isHarmless(service) {
 		return errors.New("--aws-sigv4 has a region or a service that AWS does not have: it is aws:amz:REGION:SERVICE")
 	}
-	c := b.result.Connector
+	c := b.Connector
 	b.auth("aws_sigv4", "access_key_id", "the access key ID, the user of -u", "secret_access_key", "the secret access key, the password of -u")
 	if len(b.curl.header("X-Amz-Security-Token")) > 0 {
 		b.auth("aws_sigv4", "session_token", "the session token, the header X-Amz-Security-Token")
@@ -209,7 +206,7 @@ func isHarmless(value string) bool {
 
 // headers adds the headers of the command line. The value of a header that is not known to be harmless counts as a credential.
 func (b *curlMaker) headers() {
-	c := b.result.Connector
+	c := b.Connector
 	for _, line := range b.curl.headers {
 		name, value, _ := strings.Cut(line.text, ":")
 		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
@@ -226,7 +223,7 @@ func (b *curlMaker) headers() {
 		case (overridable || strings.HasSuffix(lower, "version")) && isHarmless(value):
 			c.Headers = append(c.Headers, Parameter{name, literal(value), overridable})
 		case overridable:
-			b.skip("the header " + name + " has a value that may be a credential, and is left out")
+			b.curl.skip("the header " + name + " has a value that may be a credential, and is left out")
 		default:
 			b.keys = append(b.keys, key{in: "header", name: name})
 		}
@@ -261,13 +258,7 @@ var issued = regexp.MustCompile(`(?i)^(?:[rs]k_(?:live|test)_|gh[opusr]_|github_
 
 // leftOut notes that something of the command line has a credential for a name (threats.md 252).
 func (b *curlMaker) leftOut(in string) {
-	b.skip(fmt.Sprintf("a %s has a name that may be a credential, and is left out: if it is none, add it by hand", parts[in]))
-}
-
-// skip notes a part of the command line that has no place in the connector, although it may have a credential.
-func (b *curlMaker) skip(text string) {
-	b.curl.unread = append(b.curl.unread, text)
-	b.note("%s", text)
+	b.curl.skip(fmt.Sprintf("a %s has a name that may be a credential, and is left out: if it is none, add it by hand", parts[in]))
 }
 
 // query adds the query parameters: credentials as keys, and others as those of callers, without their values.
@@ -276,7 +267,7 @@ func (b *curlMaker) query() {
 	if b.curl.get {
 		texts = append(texts, b.curl.data...)
 	}
-	c := b.result.Connector
+	c := b.Connector
 	for _, pair := range form(texts) {
 		duplicate := slices.ContainsFunc(c.Query, func(p Parameter) bool { return p.Name == pair[0] }) ||
 			slices.ContainsFunc(b.keys, func(k key) bool { return k.in == "query" && k.name == pair[0] })
@@ -285,7 +276,7 @@ func (b *curlMaker) query() {
 		case isCredential(pair[0]):
 			b.leftOut("query")
 		case pair[1] == "" && !plainName.MatchString(pair[0]):
-			b.skip("a query parameter has no value, and is left out")
+			b.curl.skip("a query parameter has no value, and is left out")
 		case credential.MatchString(pair[0]) || looksSecret(pair[1]):
 			b.keys = append(b.keys, key{in: "query", name: pair[0]})
 		default:
@@ -302,7 +293,7 @@ var plainName = regexp.MustCompile(`^[A-Za-z_.-]{1,24}$`)
 func (b *curlMaker) cookies() {
 	for _, text := range append(slices.Clone(b.curl.cookies), b.curl.header("Cookie")...) {
 		if !strings.Contains(text, "=") {
-			b.skip("the file with cookies is not read")
+			b.curl.skip("the file with cookies is not read")
 			continue
 		}
 		for _, pair := range strings.Split(text, ";") {
@@ -330,7 +321,7 @@ func (b *curlMaker) form() {
 			b.leftOut("form")
 			continue
 		}
-		if b.result.Connector.Type == "" && len(b.keys) == 0 {
+		if b.Connector.Type == "" && len(b.keys) == 0 {
 			b.keys = append(b.keys, key{in: "form", name: field[0]})
 			continue
 		}
@@ -340,7 +331,7 @@ func (b *curlMaker) form() {
 
 // place makes the first key the auth, unless there is one, and adds the others.
 func (b *curlMaker) place() {
-	c := b.result.Connector
+	c := b.Connector
 	var cookies []string
 	for _, k := range b.keys {
 		template := b.secret(k.name, fmt.Sprintf("the %s %s", parts[k.in], k.name))
@@ -369,7 +360,7 @@ func (b *curlMaker) place() {
 
 // path returns the path for callers as a pattern, in which * stands for segments that may be a credential or an ID.
 func (b *curlMaker) path() string {
-	base, err := url.Parse(b.result.Connector.URL)
+	base, err := url.Parse(b.Connector.URL)
 	path := b.url.EscapedPath()
 	if err == nil && base.Host == b.url.Host {
 		path = strings.TrimPrefix(path, strings.TrimSuffix(base.EscapedPath(), "/"))
@@ -398,7 +389,7 @@ func (b *curlMaker) pathKey() {
 			longest = segment
 		}
 	}
-	if longest == "" || b.result.Connector.Type != "" {
+	if longest == "" || b.Connector.Type != "" {
 		return
 	}
 	b.apiKey("path", "{token}", b.secret("token", "the segment of the path that is a credential"))

@@ -173,7 +173,7 @@ func (b *curlMaker) grant() (string, error) {
 
 // tokenRequest makes the connector of a token request: it asks for tokens as the command line does, and sends them to the API.
 func (b *curlMaker) tokenRequest(grant string) {
-	c := b.result.Connector
+	c := b.Connector
 	if b.options.URL == "" {
 		b.miss("the URL: the command line asks a token endpoint for a token, and does not say for which API: use --url")
 	}

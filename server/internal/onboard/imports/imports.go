@@ -67,15 +67,15 @@ type Missing []string
 func (m Missing) Error() string { return strings.Join(m, "\n") }
 
 type maker struct {
+	*Result
 	options Options
-	result  *Result
 	// prefix begins the names of secrets.
 	prefix  string
 	missing Missing
 }
 
-// newMaker returns a maker for a connector with a name, which may come from a document, and a URL, or "".
-func newMaker(o Options, name, base string) (*maker, error) {
+// newMaker returns a maker for the connector of a result, with a name, which may come from a document, and a URL, or "".
+func newMaker(r *Result, o Options, name, base string) (*maker, error) {
 	if name = clean(cmp.Or(o.Name, name)); o.Name == "" && shows(name) {
 		name = ""
 	}
@@ -89,7 +89,8 @@ func newMaker(o Options, name, base string) (*maker, error) {
 	if permalink == "" {
 		return nil, errors.New("the connector needs a name with a letter a to z or a digit: use --name")
 	}
-	return &maker{options: o, prefix: permalink, result: &Result{Connector: &Connector{Name: name, URL: base}}}, nil
+	r.Connector = &Connector{Name: name, URL: base}
+	return &maker{Result: r, options: o, prefix: permalink}, nil
 }
 
 // clean returns a text of a document as a name: in one line, without characters that are not printable, and no template.
@@ -111,10 +112,10 @@ func clean(text string) string {
 
 func (m *maker) secret(suffix, what string) string {
 	name, what := secretName(m.prefix, suffix), host.Printable(what)
-	for i := 2; slices.ContainsFunc(m.result.Secrets, func(v Value) bool { return v.Name == name && v.What != what }); i++ {
+	for i := 2; slices.ContainsFunc(m.Secrets, func(v Value) bool { return v.Name == name && v.What != what }); i++ {
 		name = secretName(m.prefix, fmt.Sprintf("%s-%d", suffix, i))
 	}
-	addNew(&m.result.Secrets, Value{name, what})
+	addNew(&m.Secrets, Value{name, what})
 	return "{{ get_secret('" + name + "') }}"
 }
 
@@ -127,7 +128,7 @@ func addNew[T comparable](list *[]T, value T) {
 
 // auth sets the auth type, and adds its fields that are secrets: names, each with what the secret is.
 func (m *maker) auth(kind string, secrets ...string) {
-	c := m.result.Connector
+	c := m.Connector
 	c.Type = kind
 	for pair := range slices.Chunk(secrets, 2) {
 		c.Config.add(pair[0], m.secret(pair[0], pair[1]))
@@ -137,13 +138,13 @@ func (m *maker) auth(kind string, secrets ...string) {
 // apiKey makes the auth of a key in a place of the request.
 func (m *maker) apiKey(in, key, value string) {
 	m.auth("api_key")
-	m.result.Connector.Config = Fields{{"in", in}, {"key", literal(key)}, {"value", value}}
+	m.Connector.Config = Fields{{"in", in}, {"key", literal(key)}, {"value", value}}
 }
 
 // variable returns a template for a setting that is not secret.
 func (m *maker) variable(suffix, what string) string {
 	name := strings.ReplaceAll(secretName(m.prefix, suffix), "-", "_")
-	addNew(&m.result.Variables, Value{name, what})
+	addNew(&m.Variables, Value{name, what})
 	return "{{ get_variable('" + name + "') }}"
 }
 
@@ -152,16 +153,16 @@ func secretName(prefix, suffix string) string {
 	return prefix + "-" + cmp.Or(gateway.Permalink(suffix), "secret")
 }
 
-func (m *maker) note(format string, args ...any) {
+func (r *Result) note(format string, args ...any) {
 	const maxNotes = 50
 	text := host.Printable(fmt.Sprintf(format, args...))
-	switch len(m.result.Notes) {
+	switch len(r.Notes) {
 	case maxNotes:
 		return
 	case maxNotes - 1:
 		text = "there is more to say, which is left out"
 	}
-	addNew(&m.result.Notes, text)
+	addNew(&r.Notes, text)
 }
 
 func (m *maker) miss(format string, args ...any) {
@@ -172,7 +173,7 @@ func (m *maker) done() (*Result, error) {
 	if len(m.missing) > 0 {
 		return nil, m.missing
 	}
-	return m.result, nil
+	return m.Result, nil
 }
 
 // literal returns a template that is rendered to text.

@@ -59,7 +59,7 @@ func (s *schemer) oauth(name string, n *node) error {
 }
 
 func (s *schemer) code(name string, flow *node, implicit bool) {
-	c := s.result.Connector
+	c := s.Connector
 	authorization := s.endpoint(name, flow, "authorizationUrl", "authorization_url")
 	authServer := knownServer(authorization)
 	if implicit {
@@ -129,7 +129,7 @@ func knownServer(authorization string) *authorizationServer {
 // implicit adds the token endpoint of a scheme whose flow does not need one. The implicit flow brings a token to the browser, where a
 // server cannot use it; RFC 9700 section 2.1.2 says to use the authorization code in its place.
 func (s *schemer) implicit(name, authorization string, authServer *authorizationServer) {
-	c := s.result.Connector
+	c := s.Connector
 	switch sibling := s.siblingToken(authorization); {
 	case s.options.TokenURL != "":
 		c.Config.add("token_url", literal(s.options.TokenURL))
@@ -187,7 +187,7 @@ func (s *schemer) endpoint(name string, flow *node, member, field string) string
 		resolved = "https://" + rest
 		s.note("%s is plain http in the document; the connector has https, since http sends the credential in the open", field)
 	}
-	s.result.Connector.Config.add(field, literal(resolved))
+	s.Connector.Config.add(field, literal(resolved))
 	s.elsewhere(field, resolved)
 	return resolved
 }
@@ -195,7 +195,7 @@ func (s *schemer) endpoint(name string, flow *node, member, field string) string
 // elsewhere notes that an endpoint, which gets the client's secret, belongs to another site than the API.
 func (s *schemer) elsewhere(field, endpoint string) {
 	u, err := url.Parse(endpoint)
-	if err == nil && field != "authorization_url" && site(endpoint) != site(s.result.Connector.URL) {
+	if err == nil && field != "authorization_url" && site(endpoint) != site(s.Connector.URL) {
 		s.note("%s is at %s, and the API is not: the connector sends the client's secret there", field, u.Host)
 	}
 }
@@ -215,7 +215,7 @@ func site(text string) string {
 
 // clientSecret adds the client. Its identifier is a secret only where no browser sees it.
 func (s *schemer) clientSecret(secretID bool) {
-	c := s.result.Connector
+	c := s.Connector
 	if secretID {
 		c.Config.add("client_id", s.secret("client-id", "the client's identifier"))
 	} else {
@@ -247,7 +247,7 @@ func (s *schemer) scope(name string, flow *node) {
 	scopes = slices.DeleteFunc(slices.Clone(scopes), func(scope string) bool {
 		return strings.TrimSpace(scope) == "" || host.Printable(scope) != scope
 	})
-	s.result.Connector.Config.add("scope", literal(strings.Join(scopes, " ")))
+	s.Connector.Config.add("scope", literal(strings.Join(scopes, " ")))
 }
 
 // openID makes the auth of a scheme of OpenID Connect, whose endpoints are discovered.
@@ -259,7 +259,7 @@ func (s *schemer) openID(name string, n *node) error {
 		return fmt.Errorf("the scheme %s has an openIdConnectUrl that is not https, or does not end with %s", name, suffix)
 	}
 	discover := func(member string) string { return "{{ discover('" + issuer + "', '" + member + "') }}" }
-	c := s.result.Connector
+	c := s.Connector
 	switch s.options.Flow {
 	case "", "authorizationCode":
 		c.Type = "oauth_authorization_code"

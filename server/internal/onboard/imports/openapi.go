@@ -38,9 +38,8 @@ func OpenAPI(text []byte, o Options) (*Result, error) {
 		return nil, printable(err)
 	}
 	var failures []error
-	server, notes := d.server(o.URL)
 	for _, r := range candidates[:min(len(candidates), maxCandidates)] {
-		result, err := d.connector(r, o, server, notes)
+		result, err := d.connector(r, o)
 		if err == nil {
 			d.noteAlternatives(r, result)
 			return result, nil
@@ -190,27 +189,25 @@ func byFrequency(lists [][]string) (all []requirement) {
 func (d *document) noteAlternatives(r requirement, result *Result) {
 	alternatives := slices.DeleteFunc(slices.Clone(d.names), func(name string) bool { return slices.Contains(r.names, name) })
 	if len(alternatives) > 0 {
-		m := maker{result: result}
-		m.note("the document has %d security schemes, of which %s was taken; --scheme chooses another: %s", len(d.names), strings.Join(r.names, " with "), strings.Join(alternatives, ", "))
+		result.note("the document has %d security schemes, of which %s was taken; --scheme chooses another: %s", len(d.names), strings.Join(r.names, " with "), strings.Join(alternatives, ", "))
 	}
 }
 
-func (d *document) connector(r requirement, o Options, server server, notes []string) (*Result, error) {
-	m, err := newMaker(o, d.root.string("info", "title"), server.url)
+func (d *document) connector(r requirement, o Options) (*Result, error) {
+	result := &Result{}
+	server := d.server(o.URL, result)
+	m, err := newMaker(result, o, d.root.string("info", "title"), server.url)
 	if err != nil {
 		return nil, err
 	}
 	if server.url == "" {
 		m.missing = append(m.missing, noURL)
 	}
-	for _, note := range notes {
-		m.note("%s", note)
-	}
 	if o.URL == "" {
-		m.result.Connector.URL = literal(server.url)
+		m.Connector.URL = literal(server.url)
 	}
 	if len(r.names) == 0 {
-		m.result.Connector.Type = "none"
+		m.Connector.Type = "none"
 		m.note("the document has no security schemes, and no parameter that is a credential, so the type is none")
 		d.paths(m)
 		return m.done()
@@ -289,7 +286,7 @@ func (d *document) credentialsOf(parameters []*node) (names []string) {
 // paths adds the paths of the document that callers of the gateway may use, with their methods.
 func (d *document) paths(m *maker) {
 	const maxPaths = 300 // limits the patterns of a connector: those of a larger document become one
-	c := m.result.Connector
+	c := m.Connector
 	if m.options.Paths == PathsNone {
 		m.note("callers of the gateway may use no path: add paths, and method")
 		return

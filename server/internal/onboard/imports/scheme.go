@@ -94,8 +94,8 @@ func (s *schemer) one(name string, n *node) error {
 		return s.openID(name, n)
 	case "mutualTLS":
 		s.auth("none")
-		s.result.Connector.TLS.add("certificate", s.secret("certificate", "the client certificate in PEM"))
-		s.result.Connector.TLS.add("key", s.secret("key", "its private key in PEM"))
+		s.Connector.TLS.add("certificate", s.secret("certificate", "the client certificate in PEM"))
+		s.Connector.TLS.add("key", s.secret("key", "its private key in PEM"))
 	case "":
 		return fmt.Errorf("the scheme %s has no type", name)
 	default:
@@ -152,7 +152,7 @@ func checkKey(name, in, key string) error {
 // addKey adds a key to a connector that has its auth already.
 func (s *schemer) addKey(name string, n *node) {
 	in, key := n.string("in"), n.string("name")
-	c := s.result.Connector
+	c := s.Connector
 	value := func() string { return s.secret(key, fmt.Sprintf("the value of the %s %s", parts[in], key)) }
 	sameName := func(p Parameter) bool { return strings.EqualFold(p.Name, key) }
 	switch {
@@ -211,7 +211,7 @@ func (s *schemer) aws(name, kind string) error {
 	default:
 		return fmt.Errorf("the scheme %s is %s, which is older than Signature Version 4: no auth type has it", name, kind)
 	}
-	c := s.result.Connector
+	c := s.Connector
 	s.auth("aws_sigv4", "access_key_id", "the access key ID", "secret_access_key", "the secret access key")
 	region, service := s.place()
 	c.Config.add("region", literal(region))

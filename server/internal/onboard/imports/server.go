@@ -18,18 +18,18 @@ type server struct {
 	variables map[string]string
 }
 
-// server returns the first server with https that is complete, or else one with http, as https.
-func (d *document) server(userURL string) (server, []string) {
+// server returns the first server with https that is complete, or else one with http, as https. The result gets its notes.
+func (d *document) server(userURL string, result *Result) server {
 	all := d.servers()
 	if userURL != "" {
 		// The variables, such as the region, count nevertheless.
 		for _, s := range all {
 			if s.fits(userURL) {
 				s.url = userURL
-				return s.server, nil
+				return s.server
 			}
 		}
-		return server{url: userURL}, nil
+		return server{url: userURL}
 	}
 	for _, scheme := range []string{"https", "http"} {
 		for _, s := range all {
@@ -37,23 +37,22 @@ func (d *document) server(userURL string) (server, []string) {
 			if err != nil || u.Host == "" || u.Scheme != scheme || u.User != nil || !isHost(u, false) || shows(uuids.ReplaceAllString(u.Path, "")) {
 				continue
 			}
-			var notes []string
 			if scheme == "http" {
 				u.Scheme = "https"
 				if u.Port() == "80" {
 					u.Host = u.Hostname()
 				}
-				notes = append(notes, "the document has plain http only; the connector has https, since http sends the credential in the open")
+				result.note("the document has plain http only; the connector has https, since http sends the credential in the open")
 			}
 			for _, name := range s.variableNames {
-				notes = append(notes, fmt.Sprintf("the URL has %s for %s, as the document has it by default; --url changes that", s.variables[name], name))
+				result.note("the URL has %s for %s, as the document has it by default; --url changes that", s.variables[name], name)
 			}
 			u.RawQuery, u.Fragment = "", ""
 			s.url = strings.TrimSuffix(u.String(), "/")
-			return s.server, notes
+			return s.server
 		}
 	}
-	return server{}, nil
+	return server{}
 }
 
 // A candidate is a server with the variables that it has.
