@@ -12,6 +12,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/golang-jwt/jwt/v5"
+
 	"github.com/keywright/keywright/host"
 )
 
@@ -72,7 +74,7 @@ func (s *session) valid(claims map[string]any) error {
 	if issuer, ok := claims["iss"].(string); !ok || issuer != s.Issuer {
 		return unauthenticated("the token is of another issuer")
 	}
-	if !s.isAudience(claims["aud"]) {
+	if !s.isAudience(claims) {
 		return unauthenticated("the token is for another audience")
 	}
 	now := s.clock()
@@ -98,20 +100,9 @@ func (s *session) valid(claims map[string]any) error {
 }
 
 // isAudience reports whether the claim aud, a string or a list of strings, contains one of the accepted audiences.
-func (s *session) isAudience(claim any) bool {
-	list, ok := claim.([]any)
-	if !ok {
-		list = []any{claim}
-	}
-	found := false
-	for _, element := range list {
-		text, ok := element.(string)
-		if !ok {
-			return false
-		}
-		found = found || slices.Contains(s.Audiences, text)
-	}
-	return found
+func (s *session) isAudience(claims map[string]any) bool {
+	audiences, err := jwt.MapClaims(claims).GetAudience() // an element that is no string is an error
+	return err == nil && slices.ContainsFunc(audiences, func(audience string) bool { return slices.Contains(s.Audiences, audience) })
 }
 
 // timeOf returns the time of a claim that is a NumericDate: seconds, possibly with a fraction. It may be absent.

@@ -7,7 +7,6 @@ package identities
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/golang-jwt/jwt/v5"
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/keywright/keywright/host"
@@ -270,12 +270,14 @@ func parse(text string, now time.Time) (*token, error) {
 		return nil, errors.New("it is no JWT of three parts")
 	}
 	algorithm, _ := header["alg"].(string)
-	t := &token{text: text, fetched: now, audiences: texts(claims["aud"])}
-	t.issuer, _ = claims["iss"].(string)
-	t.subject, _ = claims["sub"].(string)
-	var ends bool
-	t.expires, ends = moment(claims["exp"])
-	t.begins, _ = moment(claims["nbf"])
+	t, registered := &token{text: text, fetched: now}, jwt.MapClaims(claims) // a claim of a type that it may not have counts as none
+	t.audiences, _ = registered.GetAudience()
+	t.issuer, _ = registered.GetIssuer()
+	t.subject, _ = registered.GetSubject()
+	expires, _ := registered.GetExpirationTime()
+	if begins, _ := registered.GetNotBefore(); begins != nil {
+		t.begins = begins.Time
+	}
 	switch {
 	case algorithm == "" || strings.EqualFold(algorithm, "none") || strings.HasSuffix(text, "."):
 		return nil, errors.New("it is not signed")
@@ -283,32 +285,9 @@ func parse(text string, now time.Time) (*token, error) {
 		return nil, errors.New("it is signed with a shared secret")
 	case t.subject == "":
 		return nil, errors.New("it has no subject (sub)")
-	case !ends:
+	case expires == nil:
 		return nil, errors.New("it has no end (exp)")
 	}
+	t.expires = expires.Time
 	return t, nil
-}
-
-// texts returns the texts of a claim that is one, or a list of them. Anything else in a list is a text that no audience is.
-func texts(claim any) (all []string) {
-	switch claim := claim.(type) {
-	case string:
-		return []string{claim}
-	case []any:
-		for _, item := range claim {
-			text, _ := item.(string)
-			all = append(all, text)
-		}
-	}
-	return all
-}
-
-// moment returns the time of a claim, RFC 7519 section 2 (NumericDate).
-func moment(claim any) (time.Time, bool) {
-	number, _ := claim.(json.Number)
-	seconds, err := number.Float64()
-	if err != nil || seconds < 1 || seconds > 1<<40 {
-		return time.Time{}, false
-	}
-	return time.Unix(int64(seconds), 0), true
 }

@@ -27,8 +27,8 @@ const audience = "sts.amazonaws.com"
 
 type claims = map[string]any
 
-// jwt returns a JWT with changes to the claims of a good one, which ends in an hour. A change to nil removes a claim; alg is of the header.
-func jwt(now time.Time, changes claims) string {
+// newJWT returns a JWT with changes to the claims of a good one, which ends in an hour. A change to nil removes a claim; alg is of the header.
+func newJWT(now time.Time, changes claims) string {
 	header := claims{"alg": "RS256", "typ": "JWT"}
 	body := claims{
 		"iss": "https://cluster.test", "sub": "system:serviceaccount:shop:orders", "aud": []string{audience},
@@ -103,7 +103,7 @@ func TestConfusedTokens_threats_414(t *testing.T) {
 		"an audience as a text":                {claims{"aud": audience}, nil, ""},
 		"another audience":                     {claims{"aud": "vault"}, nil, "another audience (aud)"},
 		"a list of audiences":                  {claims{"aud": []string{audience, "vault"}}, nil, "another audience (aud)"},
-		"an audience that is no text":          {claims{"aud": []any{audience, 7}}, nil, "another audience (aud)"},
+		"an audience that is no text":          {claims{"aud": []any{audience, 7}}, nil, "for no audience (aud)"},
 		"no audience":                          {claims{"aud": nil}, nil, "for no audience (aud)"},
 		"an empty list of audiences":           {claims{"aud": []string{}}, nil, "for no audience (aud)"},
 		"an audience that differs by case":     {claims{"aud": "STS.amazonaws.com"}, nil, "another audience (aud)"},
@@ -122,7 +122,7 @@ func TestConfusedTokens_threats_414(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab()
-			text := jwt(l.Now(), c.changes)
+			text := newJWT(l.Now(), c.changes)
 			l.set(text, nil)
 			got, err := tokenFor(l.identities(c.change), audience, true)
 			if c.want == "" {
@@ -143,8 +143,8 @@ func TestConfusedTokens_threats_414(t *testing.T) {
 	}
 	for name, text := range map[string]string{
 		"nothing": "", "no JWT": "an-opaque-token", "two parts": "a.b", "five parts, which are encrypted": "a.b.c.d.e",
-		"no JSON": "YQ.YQ.YQ", "too long": jwt(time.Unix(0, 0), claims{"x": strings.Repeat("x", MaxToken)}),
-		"an empty signature": jwt(time.Unix(0, 0), nil)[:strings.LastIndexByte(jwt(time.Unix(0, 0), nil), '.')+1],
+		"no JSON": "YQ.YQ.YQ", "too long": newJWT(time.Unix(0, 0), claims{"x": strings.Repeat("x", MaxToken)}),
+		"an empty signature": newJWT(time.Unix(0, 0), nil)[:strings.LastIndexByte(newJWT(time.Unix(0, 0), nil), '.')+1],
 	} {
 		l := newLab()
 		l.set(text, nil)
@@ -172,7 +172,7 @@ func TestPairs(t *testing.T) {
 func TestRememberedTokens(t *testing.T) {
 	l := newLab()
 	s := l.identities(nil)
-	first := jwt(l.Now(), nil)
+	first := newJWT(l.Now(), nil)
 	l.set(first, nil)
 	step := func(advance time.Duration, wantCalls int, want string) {
 		t.Helper()
@@ -190,12 +190,12 @@ func TestRememberedTokens(t *testing.T) {
 	step(time.Second, 3, first)
 	step(30*time.Minute, 4, "")
 	step(0, 4, "")
-	second := jwt(l.Now(), claims{"exp": l.Now().Add(100 * time.Second).Unix()})
+	second := newJWT(l.Now(), claims{"exp": l.Now().Add(100 * time.Second).Unix()})
 	l.set(second, nil)
 	step(time.Second, 5, second)
 	step(38*time.Second, 5, second)
 	step(2*time.Second, 6, second) // a minute before its end, and the source has no other
-	l.set(jwt(l.Now(), claims{"sub": nil}), nil)
+	l.set(newJWT(l.Now(), claims{"sub": nil}), nil)
 	step(time.Second, 7, second) // one that is wrong is none
 }
 
@@ -205,7 +205,9 @@ func TestTokensForOneExchange_threats_414(t *testing.T) {
 	var serial atomic.Int64
 	s := l.identities(func(i *Identity) {
 		i.Once = true
-		i.Fetch = func(context.Context, string) (string, error) { return jwt(l.Now(), claims{"jti": serial.Add(1)}), nil }
+		i.Fetch = func(context.Context, string) (string, error) {
+			return newJWT(l.Now(), claims{"jti": serial.Add(1)}), nil
+		}
 	})
 	var mu sync.Mutex
 	uses := map[string]int{}
@@ -233,7 +235,7 @@ func TestTokensForOneExchange_threats_414(t *testing.T) {
 // threats.md 414: with once, a token that the source has for a while is sent once, also by the first exchanges of all.
 func TestFirstExchanges_threats_414(t *testing.T) {
 	l := newLab()
-	l.set(jwt(l.Now(), nil), nil)
+	l.set(newJWT(l.Now(), nil), nil)
 	for range 1000 {
 		s := l.identities(func(i *Identity) { i.Once = true })
 		var exchanges atomic.Int64
@@ -257,7 +259,7 @@ func TestSecondExchangeOfToken_threats_414(t *testing.T) {
 	l := newLab()
 	s := l.identities(func(i *Identity) { i.Once = true })
 	for serial := range 3 {
-		text := jwt(l.Now(), claims{"jti": serial})
+		text := newJWT(l.Now(), claims{"jti": serial})
 		l.set(text, nil)
 		if got, err := tokenFor(s, audience, true); got != text || err != nil {
 			t.Errorf("the token is %q, with the error %v", got, err)
@@ -281,7 +283,7 @@ func TestFileAndEnvironment(t *testing.T) {
 	_, err := tokenFor(s, audience, true)
 	testworld.WantError(t, "no file", err, "the file of the token cannot be read")
 	for serial := range 3 {
-		text := jwt(l.Now(), claims{"jti": serial})
+		text := newJWT(l.Now(), claims{"jti": serial})
 		if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}

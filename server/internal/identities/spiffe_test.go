@@ -73,11 +73,11 @@ func (a *agent) answers(body []byte, status string) {
 func TestWorkloadAPI_threats_510(t *testing.T) {
 	const id = "spiffe://prod.test/orders"
 	a, now := newAgent(t), time.Unix(1_700_000_000, 0)
-	good := jwt(now, claims{"sub": id, "iss": nil})
+	good := newJWT(now, claims{"sub": id, "iss": nil})
 	svid := func(id, token, hint string) []byte { return message(id, token, hint) }
 	one := svid(id, good, "internal")
-	second := svid("spiffe://prod.test/other", jwt(now, claims{"sub": "spiffe://prod.test/other"}), "external")
-	user := jwt(now, claims{"sub": "248289761001", "nonce": "n", "azp": "app"})
+	second := svid("spiffe://prod.test/other", newJWT(now, claims{"sub": "spiffe://prod.test/other"}), "external")
+	user := newJWT(now, claims{"sub": "248289761001", "nonce": "n", "azp": "app"})
 	for name, c := range map[string]struct {
 		body    []byte
 		status  string
@@ -96,11 +96,11 @@ func TestWorkloadAPI_threats_510(t *testing.T) {
 		"a user's ID token":          {body: svids(svid("248289761001", user, "")), status: "0", want: "no SPIFFE ID", final: true},
 		"an ID token under an ID":    {body: svids(svid(id, user, "")), status: "0", want: "not that of the answer", final: true},
 		"another's token":            {body: svids(svid("spiffe://prod.test/other", good, "")), status: "0", want: "not that of the answer", final: true},
-		"another trust domain":       {body: svids(svid("spiffe://dev.test/orders", jwt(now, claims{"sub": "spiffe://dev.test/orders"}), "")), status: "0", subject: id, want: "another subject (sub)", final: true},
+		"another trust domain":       {body: svids(svid("spiffe://dev.test/orders", newJWT(now, claims{"sub": "spiffe://dev.test/orders"}), "")), status: "0", subject: id, want: "another subject (sub)", final: true},
 		"a type of others":           {body: svids(svid(id, strings.Replace(good, good[:strings.IndexByte(good, '.')], "eyJhbGciOiJSUzI1NiIsInR5cCI6ImF0K2p3dCJ9", 1), "")), status: "0", want: "(typ) is not that of a JWT-SVID", final: true},
 		"no JWT":                     {body: svids(svid(id, "opaque", "")), status: "0", want: "no JWT of three parts", final: true},
-		"another audience":           {body: svids(svid(id, jwt(now, claims{"sub": id, "aud": "vault"}), "")), status: "0", want: "another audience (aud)", final: true},
-		"one that has ended":         {body: svids(svid(id, jwt(now, claims{"sub": id, "exp": 1}), "")), status: "0", want: "it has ended", final: true},
+		"another audience":           {body: svids(svid(id, newJWT(now, claims{"sub": id, "aud": "vault"}), "")), status: "0", want: "another audience (aud)", final: true},
+		"one that has ended":         {body: svids(svid(id, newJWT(now, claims{"sub": id, "exp": 1}), "")), status: "0", want: "it has ended", final: true},
 		"not allowed":                {status: "7", want: "no such identity for this process"},
 		"no header":                  {status: "3", want: "the status 3 of gRPC"},
 		"no status":                  {body: svids(one), want: "without a status of gRPC"},
