@@ -7,9 +7,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/gofrs/flock"
+
+	"github.com/keywright/keywright/internal/files"
 )
 
 // file is a target that is a file. It is locked, so that no other process writes to it. While no process writes, another file beside it
@@ -217,7 +218,7 @@ func (f *file) undo() error { return errors.Join(f.open.Truncate(f.found), f.shu
 func (f *file) close(head *link) error {
 	err := f.sync()
 	if head != nil {
-		err = errors.Join(err, writeHead(f.path, head, f.syncFile))
+		err = errors.Join(err, files.Replace(f.path+headSuffix, fmt.Appendf(nil, "{\"n\":%d,\"hash\":%q}\n", head.n, head.text()), 0o600))
 	}
 	return errors.Join(err, f.shut())
 }
@@ -302,22 +303,4 @@ func readHead(path string) (link, error) {
 		return link{}, fmt.Errorf("has a file %s that was changed: remove that, and the chain goes on with the last line of the log, or begins anew without one", path)
 	}
 	return head, nil
-}
-
-// writeHead writes the head of the chain, all of it or nothing.
-func writeHead(path string, head *link, syncFile func(*os.File) error) error {
-	path += headSuffix
-	fresh, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // with mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(fresh.Name()) }() // not there any more if all went well
-	_, err = fmt.Fprintf(fresh, "{\"n\":%d,\"hash\":%q}\n", head.n, head.text())
-	if err == nil {
-		err = syncFile(fresh)
-	}
-	if err = errors.Join(err, fresh.Close()); err != nil {
-		return err
-	}
-	return os.Rename(fresh.Name(), path)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf16"
@@ -142,14 +143,10 @@ const maxID = 256 // bytes of an ID in a line
 
 // clip returns the beginning of an ID, up to maxID bytes. An ellipsis at the end means that the ID is longer.
 func clip(id string) string {
-	if len(id) <= maxID {
-		return id
+	if len(id) > maxID {
+		id = strings.ToValidUTF8(id[:maxID], "") + "…"
 	}
-	end := maxID
-	for end > 0 && !utf8.RuneStart(id[end]) {
-		end--
-	}
-	return id[:end] + "…"
+	return id
 }
 
 // A link is a place in the chain: the number of a line and its hash. The zero link is before the first line.

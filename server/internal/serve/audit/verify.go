@@ -68,7 +68,7 @@ func Verify(paths []string, hash string) (Report, error) {
 	var all []*source
 	defer func() {
 		for _, s := range all {
-			_ = s.close()
+			s.close()
 		}
 	}()
 	for _, path := range paths {
@@ -121,10 +121,10 @@ func openSource(path string) (*source, error) {
 	line, _, _ := bytes.Cut(beginning, []byte{'\n'})
 	first, _ := parseLink(line)
 	s.first = first.n
-	if info, err := s.file.Stat(); err == nil && !info.Mode().IsRegular() {
-		return s, nil // a pipe can be read once
+	if info, err := s.file.Stat(); err != nil || info.Mode().IsRegular() { // others, such as a pipe, can be read once
+		s.close()
 	}
-	return s, s.close()
+	return s, nil
 }
 
 func (s *source) open() error {
@@ -147,13 +147,9 @@ func (s *source) open() error {
 	return nil
 }
 
-func (s *source) close() error {
-	if s.file == nil {
-		return nil
-	}
-	err := s.file.Close()
+func (s *source) close() {
+	_ = s.file.Close() // an error if it is closed
 	s.file, s.text = nil, nil
-	return err
 }
 
 type verifier struct {
@@ -219,7 +215,8 @@ func (v *verifier) verify(s *source) error {
 		v.line = v.torn
 		v.broken(noLine)
 	}
-	return s.close()
+	s.close()
+	return nil
 }
 
 func (v *verifier) read(r *bufio.Reader) error {
