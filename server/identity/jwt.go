@@ -35,14 +35,10 @@ func newSession(ctx context.Context, c *JWT, o Options) *session {
 	s.keys = &keyCache{refreshPolicy: urlRefresh, clock: o.Clock, log: o.Logger}
 	s.keys.unknown, _ = lru.New[keyRef, bool](maxUnknown) // the only error is for sizes below one
 	s.keys.base, s.keys.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	switch {
-	case s.JWKSFile != "":
+	s.keys.read = func(ctx context.Context) ([]byte, error) { return fetcher{o.Transport}.keys(ctx, &s.JWT, o.HTTP) }
+	if s.JWKSFile != "" {
 		s.keys.refreshPolicy, s.keys.read = fileRefresh, readFile(s.JWKSFile)
 		s.keys.admits = admits{private: true, symmetric: slices.ContainsFunc(s.Algorithms, jws.Symmetric)}
-	case s.JWKSURL != "":
-		s.keys.read = func(ctx context.Context) ([]byte, error) { return fetcher{o.Transport}.keys(ctx, s.JWKSURL) }
-	default:
-		s.keys.read = readIssuer(s.Issuer, o.Transport, o.HTTP)
 	}
 	return s
 }

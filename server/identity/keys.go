@@ -226,8 +226,19 @@ func readFile(name string) func(context.Context) ([]byte, error) {
 // fetcher fetches documents. A redirect is an error, because the operator decides where keys come from.
 type fetcher struct{ transport http.RoundTripper }
 
-func (f fetcher) keys(ctx context.Context, address string) ([]byte, error) {
+// keys fetches the keys, and the metadata of the issuer each time if that names them, so that keys may move. plain is HTTP of [Options].
+func (f fetcher) keys(ctx context.Context, c *JWT, plain func(*url.URL) bool) ([]byte, error) {
 	const what = "the server of the keys"
+	address := c.JWKSURL
+	if address == "" {
+		var err error
+		if address, err = f.discover(ctx, c.Issuer); err != nil {
+			return nil, err
+		}
+		if _, err := (urlcheck.Rule{HTTP: plain, PlainHTTP: plainKeys}).Parse(address); err != nil {
+			return nil, fmt.Errorf("jwks_uri in the metadata of the issuer %w", err)
+		}
+	}
 	document, status, err := f.get(ctx, what, address, "application/jwk-set+json, application/json")
 	if err == nil && status != http.StatusOK {
 		err = fmt.Errorf("%s answers with status %d, 200 is wanted", server(what, address), status)
@@ -285,22 +296,6 @@ func bounded(document []byte, err error) ([]byte, error) {
 
 // plainKeys is the end of the error for keys at a URL with plain http.
 const plainKeys = "on which anybody on the way can put keys of their own: use https, or allow it, by plain_http of egress in a file of connectors, or by --dev"
-
-// readIssuer returns a function that fetches the keys of an issuer, and its metadata each time, so that keys may move.
-func readIssuer(issuer string, transport http.RoundTripper, plain func(*url.URL) bool) func(context.Context) ([]byte, error) {
-	f := fetcher{transport}
-	rule := urlcheck.Rule{HTTP: plain, PlainHTTP: plainKeys}
-	return func(ctx context.Context) ([]byte, error) {
-		address, err := f.discover(ctx, issuer)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := rule.Parse(address); err != nil {
-			return nil, fmt.Errorf("jwks_uri in the metadata of the issuer %w", err)
-		}
-		return f.keys(ctx, address)
-	}
-}
 
 // discover returns the URL of an issuer's keys from its metadata: that of OpenID Connect, and if there is none that of RFC 8414.
 // The metadata comes from the issuer's own origin, and has to name the very issuer (RFC 8414 section 3.3), because who answers for

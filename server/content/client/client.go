@@ -161,14 +161,10 @@ func moderator(id string) url.Values {
 
 // get sends a GET request for the path segments below the base URL, and returns the JSON and the headers of the response.
 func get[T any](ctx context.Context, c *Client, query url.Values, segments ...string) (answer T, header http.Header, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base.String(), nil)
-	if err != nil {
-		return answer, nil, fmt.Errorf("content client: %w", err)
-	}
-	request.URL = below(c.base, segments)
-	request.URL.RawQuery = query.Encode()
-	request.Header.Set("Accept", "application/json, application/problem+json")
-	response, err := answers.Final(c.http.Do(request))
+	target := below(c.base, segments)
+	target.RawQuery = query.Encode()
+	request := &http.Request{Method: http.MethodGet, URL: target, Header: http.Header{"Accept": {"application/json, application/problem+json"}}}
+	response, err := answers.Final(c.http.Do(request.WithContext(ctx)))
 	if err != nil {
 		if failed, ok := errors.AsType[*url.Error](err); ok { // it quotes the URL, which contains the moderator's id
 			err = failed.Err

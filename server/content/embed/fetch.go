@@ -79,13 +79,9 @@ func (r *Resolver) fetch(ctx context.Context, c candidate) string {
 }
 
 func (r *Resolver) ask(ctx context.Context, c candidate) (*answer, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.endpoint.requestURL(c.url), nil)
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Accept", "application/json")
-	request.Header.Set("User-Agent", "Keywright (oEmbed)")
-	response, err := answers.Final(r.client.Do(request))
+	header := http.Header{"Accept": {"application/json"}, "User-Agent": {"Keywright (oEmbed)"}}
+	request := &http.Request{Method: http.MethodGet, URL: c.endpoint.requestURL(c.url), Header: header}
+	response, err := answers.Final(r.client.Do(request.WithContext(ctx)))
 	if err != nil {
 		return nil, err
 	}

@@ -215,7 +215,7 @@ func (p *providers) checkRedirect(next *http.Request, via []*http.Request) error
 	return nil
 }
 
-func (e *endpoint) requestURL(page string) string {
+func (e *endpoint) requestURL(page string) *url.URL {
 	const maxWidth = 800 // pixels; the maximum width of embeds that providers are asked for
 	u := *e.url
 	query := u.Query()
@@ -223,5 +223,5 @@ func (e *endpoint) requestURL(page string) string {
 	query.Set("format", "json")
 	query.Set("maxwidth", strconv.Itoa(maxWidth))
 	u.RawQuery = query.Encode()
-	return u.String()
+	return &u
 }

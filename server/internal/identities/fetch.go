@@ -185,11 +185,7 @@ func (r *Request) ask(ctx context.Context, target *url.URL, egress host.Egress) 
 		return nil, err
 	}
 	defer transport.CloseIdleConnections()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), http.NoBody)
-	if err != nil {
-		return nil, errors.New("the request of the source is not valid")
-	}
-	request.Header.Set("User-Agent", "keywright")
+	request := (&http.Request{Method: http.MethodGet, URL: target, Header: http.Header{"User-Agent": {"keywright"}}}).WithContext(ctx)
 	for _, h := range r.Headers {
 		value, err := fill(h.Value, "")
 		if err != nil {
