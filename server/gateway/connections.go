@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/internal/problem"
 	"github.com/keywright/keywright/internal/urlpath"
 	"github.com/keywright/keywright/server/gateway/internal/connectpage"
 	"github.com/keywright/keywright/server/gateway/internal/transform"
@@ -67,9 +66,7 @@ func (k *compiler) compileAccount(c *Connector) {
 		k.Wrong("consent.account.path", "is not a path, such as /me")
 	}
 	name, problems := k.patterns.CompileResponse(a.Name)
-	for _, p := range problems {
-		k.At(problem.Place{Column: p.Column}, "consent.account.name", "%s", p.Message)
-	}
+	k.keep("consent.account.name", problems)
 	c.accountName = name
 }
 

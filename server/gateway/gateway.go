@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -343,18 +344,11 @@ func allowanceOf(u host.User) string {
 
 // isHost reports whether name, the header Host of a request, is one of the gateway's names.
 func (g *generation) isHost(name string) bool {
-	if len(g.hosts) > 0 {
-		return g.hosts[strings.ToLower(name)] || g.hosts[strings.ToLower(withoutPort(name))]
+	if len(g.hosts) == 0 {
+		return urlcheck.Loopback(name)
 	}
-	return urlcheck.Loopback(name)
-}
-
-// withoutPort returns host without its port. It keeps the brackets of an IPv6 address.
-func withoutPort(host string) string {
-	if colon := strings.LastIndexByte(host, ':'); colon > strings.LastIndexByte(host, ']') {
-		return host[:colon]
-	}
-	return host
+	name = strings.ToLower(name)
+	return g.hosts[name] || g.hosts[strings.TrimSuffix(name, ":"+(&url.URL{Host: name}).Port())]
 }
 
 // requestID returns the trace ID of the caller's traceparent (W3C Trace Context), or a random ID if there is no valid one.

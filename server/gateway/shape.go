@@ -30,24 +30,26 @@ type shapes struct {
 	response *transform.Body
 }
 
-func (k *compiler) shapes(d Definition) (s shapes) {
-	keep := func(path string, problems []*expr.Error) {
-		for _, p := range problems {
-			k.At(problem.Place{Column: p.Column}, path, "%s", p.Message)
-		}
+// keep keeps the problems of an expression.
+func (k *compiler) keep(path string, problems []*expr.Error) {
+	for _, p := range problems {
+		k.At(problem.Place{Column: p.Column}, path, "%s", p.Message)
 	}
+}
+
+func (k *compiler) shapes(d Definition) (s shapes) {
 	var problems []*expr.Error
 	if d.Request != "" {
 		s.request, problems = k.patterns.CompileRequest(d.Request)
-		keep("request", problems)
+		k.keep("request", problems)
 	}
 	if d.Response.Filter != "" {
 		s.filter, problems = k.patterns.CompileFilter(d.Response.Filter, d.Response.Records)
-		keep("response.filter", problems)
+		k.keep("response.filter", problems)
 	}
 	if d.Response.Body != "" {
 		s.response, problems = k.patterns.CompileResponse(d.Response.Body)
-		keep("response.body", problems)
+		k.keep("response.body", problems)
 	}
 	if d.Response.Records != "" && d.Response.Filter == "" {
 		k.Wrong("response.records", "is without a filter: leave it out")

@@ -182,14 +182,11 @@ type Filter struct {
 // the source of CompileResponse can. The records are the elements of the body, or of its member records if that is not "".
 // If there are problems, the Filter is nil.
 func (all *Patterns) CompileFilter(source, records string) (*Filter, []*expr.Error) {
-	pieces, problem := cut(source, false)
-	if problem != nil {
-		return nil, []*expr.Error{problem}
+	b, problems := all.compileBody(source, false, inFilter)
+	if b == nil {
+		return nil, problems
 	}
-	e, problems := languages[inFilter].Compile(pieces[0], all.all.Source())
-	if len(problems) > 0 {
-		return nil, expr.Sorted(problems)
-	}
+	e := b.pieces[0].Expression
 	if !e.Kind.May(expr.Boolean | expr.Null) {
 		return nil, []*expr.Error{{Column: e.Start, Message: notBoolean}}
 	}
