@@ -63,7 +63,6 @@ func (g *generation) allowsBack(text string) bool {
 // link asks a person who has a link whether to connect an account for its user. The page has links that begin the consent: a form would not get to
 // another origin, because the policy of the page holds for redirects, too.
 func (v *visit) link(token, permalink string, choice bool) error {
-	v.event.Pattern = "/connect/link/{token}"
 	if !v.navigates() {
 		return linkProblem(nil)
 	}

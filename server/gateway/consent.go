@@ -85,45 +85,42 @@ func (g *Gateway) serveConsent(c *call, generation *generation, w http.ResponseW
 
 // route answers a request to a path below /connect.
 func (v *visit) route(path string) error {
-	r := v.r
+	const ofConnector, disconnects = "/connect/{permalink}", "/connect/{permalink}/disconnect"
+	method := v.r.Method
 	first, second, more := strings.Cut(path, "/")
 	switch {
 	case path == "":
-		v.event.Pattern = "/connect"
-		return v.serveMethods("GET, HEAD", v.list)
+		return v.serve("/connect", "GET, HEAD", v.list)
 	case path == "element.js":
-		v.event.Pattern = "/connect/element.js"
-		return v.serveMethods("GET, HEAD", func() error { return v.file("text/javascript; charset=utf-8", noPage[0], connectpage.Element) })
+		return v.serve("/connect/element.js", "GET, HEAD", func() error { return v.file("text/javascript; charset=utf-8", noPage[0], connectpage.Element) })
 	case first == "link" && v.generation.Consent.Links:
-		return v.serveMethods("GET", func() error { return v.link(strings.Cut(second, "/")) })
+		return v.serve("/connect/link/{token}", "GET", func() error { return v.link(strings.Cut(second, "/")) })
 	case path == "logo" && v.generation.connectors[path] == nil:
-		v.event.Pattern = "/connect/logo"
-		return v.serveMethods("GET, HEAD", v.logo)
+		return v.serve("/connect/logo", "GET, HEAD", v.logo)
 	case path == "tenant" && v.generation.connectors[path] == nil:
-		v.event.Pattern = "/connect/tenant"
-		return v.serveMethods("GET, POST", v.tenant)
-	case !more && r.Method == http.MethodDelete:
-		return v.serveMethods("GET, DELETE", v.connectorHandler("/connect/{permalink}", first, UseDisconnect, v.disconnect))
+		return v.serve("/connect/tenant", "GET, POST", v.tenant)
+	case !more && method == http.MethodDelete:
+		return v.serve(ofConnector, "GET, DELETE", v.connectorHandler(first, UseDisconnect, v.disconnect))
 	case !more:
-		return v.serveMethods("GET, DELETE", v.connectorHandler("/connect/{permalink}", first, UseConsent, v.start))
-	case first == "callback" && r.Method == http.MethodGet:
-		return v.connectorHandler("/connect/callback/{permalink}", second, UseCallback, v.callback)()
-	case second == "disconnect" && r.Method == http.MethodPost:
-		return v.connectorHandler("/connect/{permalink}/disconnect", first, UseDisconnect, v.disconnect)()
-	case second == "disconnect":
-		return v.serveMethods("GET, POST", v.connectorHandler("/connect/{permalink}/disconnect", first, "", v.askToDisconnect))
-	case second == "done":
-		return v.serveMethods("GET, HEAD", v.connectorHandler("/connect/{permalink}/done", first, "", v.done))
+		return v.serve(ofConnector, "GET, DELETE", v.connectorHandler(first, UseConsent, v.start))
+	case second == "disconnect" && method == http.MethodPost:
+		return v.serve(disconnects, "GET, POST", v.connectorHandler(first, UseDisconnect, v.disconnect))
 	case first == "callback":
-		return v.serveMethods("GET", nil)
+		return v.serve("/connect/callback/{permalink}", "GET", v.connectorHandler(second, UseCallback, v.callback))
+	case second == "disconnect":
+		return v.serve(disconnects, "GET, POST", v.connectorHandler(first, "", v.askToDisconnect))
+	case second == "done":
+		return v.serve("/connect/{permalink}/done", "GET, HEAD", v.connectorHandler(first, "", v.done))
 	}
 	return errNoConnector
 }
 
 var errNoConnector = &httpProblem{status: http.StatusNotFound, kind: "unknown-connector", detail: "there is no such connector"}
 
-// serveMethods calls handle if the method of the request is one of those in methods. It answers preflights, which ask for any of them.
-func (v *visit) serveMethods(methods string, handle func() error) error {
+// serve calls handle if the method of the request is one of those in methods. It answers preflights, which ask for any of them. pattern is
+// that of the path.
+func (v *visit) serve(pattern, methods string, handle func() error) error {
+	v.event.Pattern = pattern
 	if v.r.Method == http.MethodOptions {
 		if preflight, err := v.crossOrigin(v.generation, v.w, v.r); preflight || err != nil {
 			return err
@@ -136,11 +133,11 @@ func (v *visit) serveMethods(methods string, handle func() error) error {
 	return handle()
 }
 
-// connectorHandler returns a function that calls handle for the connector with a permalink, if users can connect to that. pattern is that of the
-// path. use says how handle uses a credential; handle calls uses before that.
-func (v *visit) connectorHandler(pattern, permalink string, use Use, handle func(*running) error) func() error {
+// connectorHandler returns a function that calls handle for the connector with a permalink, if users can connect to that. use says how handle
+// uses a credential; handle calls uses before that.
+func (v *visit) connectorHandler(permalink string, use Use, handle func(*running) error) func() error {
 	return func() error {
-		v.event.Pattern, v.use = pattern, use
+		v.use = use
 		connector := v.generation.connectors[permalink]
 		if connector == nil {
 			return errNoConnector

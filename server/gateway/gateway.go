@@ -192,9 +192,8 @@ func (g *Gateway) serve(c *call, generation *generation, w http.ResponseWriter, 
 		return g.serveConsent(c, generation, w, r, path)
 	}
 	if document := generation.Documents[r.URL.EscapedPath()]; document != nil {
-		c.event.Pattern = r.URL.Path
 		v := &visit{call: c, generation: generation, w: w, r: r}
-		return v.serveMethods("GET, HEAD", func() error { return v.document(document) })
+		return v.serve(r.URL.Path, "GET, HEAD", func() error { return v.document(document) })
 	}
 	if preflight, err := c.crossOrigin(generation, w, r); preflight || err != nil {
 		return err
