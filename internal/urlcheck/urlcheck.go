@@ -104,6 +104,22 @@ func Range(text string) (netip.Prefix, error) {
 	return netip.ParsePrefix(text)
 }
 
+// Network returns the address of a peer, or its network of 64 bits for IPv6, which one machine may have all of.
+func Network(remote string) netip.Prefix {
+	const network = 64
+	peer, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return netip.Prefix{} // such as the peer of a Unix socket
+	}
+	address := peer.Addr().Unmap().WithZone("")
+	bits := address.BitLen()
+	if address.Is6() {
+		bits = network
+	}
+	prefix, _ := address.Prefix(bits) // the number of bits is one that it has
+	return prefix
+}
+
 // CheckPort returns an error unless port is "" or a number from 1 to 65535.
 func CheckPort(port string) error {
 	if number, err := strconv.ParseUint(port, 10, 16); port != "" && (err != nil || number == 0) {

@@ -16,13 +16,13 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/keywright/keywright/internal/fairqueue"
+	"github.com/keywright/keywright/internal/urlcheck"
 	"github.com/keywright/keywright/server/content"
 )
 
@@ -163,7 +163,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, event *Event) er
 		header.Set("Allow", methods)
 		return methodNotAllowed
 	}
-	caller, owner := Caller{Moderate: true}, addressOf(r)
+	caller, owner := Caller{Moderate: true}, urlcheck.Network(r.RemoteAddr).String() // an owner of places
 	if h.config.Callers != nil && !operation.open {
 		var err error
 		if caller, err = h.config.Callers.Caller(r); err != nil {
@@ -244,22 +244,6 @@ type Caller struct {
 	ID string
 	// Moderate reports whether a moderatorId in the caller's requests has an effect.
 	Moderate bool
-}
-
-// addressOf returns the name of an unauthenticated caller as an owner of places: its IP address. For IPv6 it is the /64
-// network, because one client has all addresses of it.
-func addressOf(r *http.Request) string {
-	address, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil { // the listener is not a TCP listener
-		return "address " + r.RemoteAddr
-	}
-	const network = 64 // bits
-	ip := address.Addr().Unmap().WithZone("")
-	if ip.Is6() {
-		prefix, _ := ip.Prefix(network) // it fails only for more than 128 bits
-		ip = prefix.Addr()
-	}
-	return "address " + ip.String()
 }
 
 // UnauthenticatedError is the error of a request that does not prove who sent it.

@@ -95,7 +95,7 @@ var rules = []rule{
 	{packages: "server/statedb/postgres", ours: []string{"host/state", "server/statedb", "server/statedb/internal/sqlstate", "server/internal/migrate", "server/internal/postgresurl"}, others: []string{"github.com/jackc/pgx/v5"}},
 
 	{packages: "server/content"},
-	{packages: "server/content/httpapi", ours: []string{"server/content", "internal/fairqueue"}, others: []string{"github.com/klauspost/compress"}},
+	{packages: "server/content/httpapi", ours: []string{"server/content", "internal/fairqueue", "internal/urlcheck"}, others: []string{"github.com/klauspost/compress"}},
 	{packages: "server/content/client", ours: []string{"internal/files", "internal/answers", "server/content"}},
 	{packages: "server/content/embed", ours: []string{"server/internal/codings", "internal/answers"}, others: []string{"github.com/hashicorp/golang-lru/v2", "github.com/microcosm-cc/bluemonday", "golang.org/x/net", "golang.org/x/sync"}},
 	{packages: "server/content/internal/sqlstore", ours: []string{"server/content", "server/internal/migrate"}, others: []string{"github.com/go-json-experiment/json", "golang.org/x/sync"}},
@@ -106,7 +106,7 @@ var rules = []rule{
 
 	{packages: "server/internal/serve/metrics", others: []string{"github.com/prometheus/client_golang"}},
 	{packages: "server/internal/callers", ours: []string{"server/content/httpapi", "host", "server/identity", "server/internal/secretstore"}},
-	{packages: "server/internal/operate/login", ours: []string{"internal/files", "server/identity", "server/internal/operate/records", "server/statedb"}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/time"}},
+	{packages: "server/internal/operate/login", ours: []string{"internal/files", "internal/urlcheck", "server/identity", "server/internal/operate/records", "server/statedb"}, others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/time"}},
 	{packages: "internal/jws", others: []string{"github.com/golang-jwt/jwt/v5"}},
 	{packages: "internal/answers", ours: []string{"internal/files"}, others: []string{"github.com/go-json-experiment/json"}},
 	{packages: "internal/files"},

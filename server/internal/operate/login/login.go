@@ -23,6 +23,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/keywright/keywright/internal/files"
+	"github.com/keywright/keywright/internal/urlcheck"
 	"github.com/keywright/keywright/server/identity"
 	"github.com/keywright/keywright/server/internal/operate/records"
 )
@@ -289,7 +290,7 @@ type guesses struct {
 func (g *guesses) begin(remote string) (right func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	peer := networkOf(remote)
+	peer := urlcheck.Network(remote)
 	limiter, there := g.peers.Get(peer)
 	if !there {
 		limiter = rate.NewLimiter(rate.Every(6*time.Second), 20) // so many wrong tokens at once, and one more after each pause
@@ -302,22 +303,6 @@ func (g *guesses) begin(remote string) (right func()) {
 		return nil
 	}
 	return func() { reservation.CancelAt(now) }
-}
-
-// networkOf returns the address of a peer, or its network of 64 bits for IPv6, which one machine may have all of.
-func networkOf(remote string) netip.Prefix {
-	const network = 64
-	peer, err := netip.ParseAddrPort(remote)
-	if err != nil {
-		return netip.Prefix{} // such as the peer of a Unix socket
-	}
-	address := peer.Addr().Unmap().WithZone("")
-	bits := address.BitLen()
-	if address.Is6() {
-		bits = network
-	}
-	prefix, _ := address.Prefix(bits) // the number of bits is one that it has
-	return prefix
 }
 
 // Limits of a token, in bytes. A shorter one could be guessed by trying.
