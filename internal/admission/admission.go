@@ -118,8 +118,8 @@ type Module struct {
 	// Functions is the number of functions that the module as delivered defines.
 	Functions int
 	// NotPooled is the reason why an instance cannot serve more than one call. If it is "", the host may use an instance
-	// again after it has reset the memory and Globals to their state after initialisation, provided that the memory has
-	// not grown, and that the instance neither trapped nor was ended by the host.
+	// again after it has reset the memory and Globals to their state after initialisation, provided that the initialisation
+	// uses nothing of the host, that the memory has not grown, and that the instance neither trapped nor was ended by the host.
 	NotPooled string
 }
 

@@ -61,7 +61,6 @@ func (m *module) readBody(r reader, function uint32, out []byte) []byte {
 		b.fail(r.pos, fmt.Sprintf("its code has %d bytes, and %d are allowed: split it", r.remaining(), maxBodyBytes))
 		return out
 	}
-	m.pristine.enter()
 	begin := b.pos
 	b.readLocals()
 	code := b.pos

@@ -125,22 +125,17 @@ func makeImports() map[Import]host {
 	add(wasi, two, ofI32, "args_get", "args_sizes_get", "environ_get", "environ_sizes_get", "clock_res_get",
 		"fd_fdstat_get", "fd_fdstat_set_flags", "fd_prestat_get")
 	add(wasi, two+ofI32, ofI32, "fd_prestat_dir_name")
-	add(wasi, ofI32+ofI64+ofI32, ofI32, wasiClock)
+	add(wasi, ofI32+ofI64+ofI32, ofI32, "clock_time_get")
 	add(wasi, ofI32+ofI64+two, ofI32, "fd_seek")
-	all[Import{wasi, wasiRandom}] = host{Signature{two, ofI32}, meter{byLength, 1, 3}}     // 2 ns a byte
+	all[Import{wasi, "random_get"}] = host{Signature{two, ofI32}, meter{byLength, 1, 3}}   // 2 ns a byte
 	all[Import{wasi, "poll_oneoff"}] = host{Signature{four, ofI32}, meter{byLength, 2, 8}} // 70 ns a subscription
 	all[Import{wasi, "fd_write"}] = host{Signature{four, ofI32}, meter{byVectors, 2, 5}}   // 9 ns a byte when each byte is a line
 	all[Import{wasi, "fd_read"}] = host{Signature{four, ofI32}, meter{byLength, 2, 6}}     // 17 ns a vector; stdin is empty
 	return all
 }
 
-// Names of WASI functions that matter for pooling: the results of the first two differ from call to call, and the third
-// changes state that the host cannot reset.
-const (
-	wasiRandom = "random_get"
-	wasiClock  = "clock_time_get"
-	wasiClose  = "fd_close" // can close stderr
-)
+// wasiClose is the function of WASI that changes state which the host cannot reset: it can close stderr.
+const wasiClose = "fd_close"
 
 // checkImport returns the reason why a module may not import i, or "".
 func (c ruleset) checkImport(i Import, kind byte, t Signature) string {

@@ -83,7 +83,6 @@ func (b *body) call() uint64 {
 	if b.failed() {
 		return 0
 	}
-	b.m.pristine.call(function)
 	t := b.m.typeOf(function)
 	b.carry(len(t.Params) + len(t.Results))
 	b.popAll(t.Params)
@@ -110,7 +109,6 @@ func (b *body) callIndirect() uint64 {
 	if b.m.tables[in].element != funcref {
 		b.fail(where, "a call goes through a table that has no functions")
 	}
-	b.m.pristine.callIndirect()
 	t := b.m.types[index]
 	b.work += 4
 	b.carry(len(t.Params) + len(t.Results))
@@ -260,7 +258,7 @@ func (b *body) table() table {
 
 // stateful records that the function changes state that the host cannot reset.
 func (b *body) stateful(instruction string) {
-	b.m.pristine.setNotPooled(fmt.Sprintf("function %d uses %s, which cannot be undone", b.function, instruction))
+	b.m.setNotPooled(fmt.Sprintf("function %d uses %s, which cannot be undone", b.function, instruction))
 }
 
 // more validates the instructions whose opcode follows the prefix 0xfc.

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -96,7 +97,8 @@ type module struct {
 	locals, work int
 	joins        float64
 
-	pristine pristine
+	// notPooled is the first part of the module that changes state which the host cannot reset, or "".
+	notPooled string
 	// code is reused for each function.
 	code body
 	rewriting
@@ -125,6 +127,9 @@ type exported struct {
 
 func (m *module) typeOf(function uint32) Signature { return m.types[m.functions[function]] }
 
+// setNotPooled records why the host cannot reset an instance, unless there is a reason already.
+func (m *module) setNotPooled(why string) { m.notPooled = cmp.Or(m.notPooled, why) }
+
 // refuse adds a reason that concerns the module as a whole.
 func (m *module) refuse(text string) { m.refuseAt(text, -1, 0) }
 
@@ -139,7 +144,6 @@ func (m *module) refuseAt(text string, function, offset int) {
 }
 
 func (m *module) readAll(wasm []byte) {
-	m.pristine.module = m
 	r := reader{wasm: wasm, end: len(wasm)}
 	if string(r.bytes(uint32(len(magic)))) != magic {
 		m.broken = true

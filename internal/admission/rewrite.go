@@ -111,7 +111,7 @@ func (m *module) add(s Signature, code []byte) uint32 {
 }
 
 func (m *module) admitted() *Module {
-	out := &Module{Functions: len(m.functions) - len(m.imports), Exports: m.names}
+	out := &Module{Functions: len(m.functions) - len(m.imports), Exports: m.names, NotPooled: m.notPooled}
 	for _, i := range m.imports {
 		if !slices.Contains(out.Imports, i) { // which has no more than the ruleset
 			out.Imports = append(out.Imports, i)
@@ -131,7 +131,6 @@ func (m *module) admitted() *Module {
 	if len(m.memories) > 0 {
 		out.MemoryMin, out.MemoryMax = m.memories[0].min, m.memories[0].max
 	}
-	out.NotPooled = m.pristine.reason()
 
 	m.append(sectionGlobal, append(appendSigned([]byte{i64, 1, opI64Const}, uint64(m.limits.Fuel)), opEnd))
 	m.append(sectionExport, appendNumber(append(appendText(nil, FuelExport), kindGlobal), m.fuel()))

@@ -1,6 +1,10 @@
 package admission
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/keywright/keywright/internal/contract"
+)
 
 func (m *module) readType(r *reader, _ *patch) {
 	where := r.pos
@@ -51,7 +55,9 @@ func (m *module) readImport(r *reader, p *patch) {
 	if reason := m.rules.checkImport(imported, kind, t); reason != "" {
 		m.refuseAt(reason, -1, where)
 	}
-	m.pristine.imported(imported)
+	if imported == (Import{contract.ModuleWASI, wasiClose}) {
+		m.setNotPooled("it imports fd_close, which cannot be undone")
+	}
 }
 
 func (m *module) readFunction(r *reader, _ *patch) {
@@ -121,7 +127,7 @@ func (m *module) readGlobalType(r *reader) global {
 	}
 	g.mutable = mutable == 1
 	if g.mutable && (g.value == funcref || g.value == externref) {
-		m.pristine.setNotPooled(fmt.Sprintf("global %d is mutable and no number", len(m.globals)))
+		m.setNotPooled(fmt.Sprintf("global %d is mutable and no number", len(m.globals)))
 	}
 	m.globals = append(m.globals, g)
 	return g
@@ -134,9 +140,6 @@ func (m *module) readExport(r *reader, p *patch) {
 	switch kind {
 	case kindFunction:
 		index = m.reference(r, p)
-		if name == Initialize {
-			m.pristine.roots = append(m.pristine.roots, index)
-		}
 	case kindTable:
 		index = r.index(len(m.tables), "table")
 	case kindMemory:

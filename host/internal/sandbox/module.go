@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -27,6 +28,8 @@ type Module struct {
 	first []string
 	// stderr is set if the module can write to stderr.
 	stderr bool
+	// config configures every instance.
+	config wazero.ModuleConfig
 	// pristine is the state that instances are reset to, or nil if each call has its own, for the reason in notPooled.
 	pristine  *snapshot
 	notPooled string
@@ -59,7 +62,7 @@ func (r *Runtime) Load(ctx context.Context, wasm []byte, limits Limits) (*Module
 	}
 	admitted.Wasm = nil
 	m := &Module{
-		runtime: r, limits: limits, compiled: compiled, admitted: admitted, first: first, notPooled: admitted.NotPooled,
+		runtime: r, limits: limits, compiled: compiled, admitted: admitted, first: first, config: r.config, notPooled: admitted.NotPooled,
 		stderr: slices.Contains(admitted.Imports, admission.Import{Module: contract.ModuleWASI, Name: wasiWrite}),
 	}
 	m.runs.New = func() any { return newRun(m) }
@@ -71,10 +74,14 @@ func (r *Runtime) Load(ctx context.Context, wasm []byte, limits Limits) (*Module
 
 // initialise makes the first instance and the snapshot that instances are reset to, or returns why there can be none.
 func (m *Module) initialise(ctx context.Context) (why string) {
+	var drawn probe
+	m.config = moduleConfig(drawn.now, &drawn)
 	r := m.idleRun()
 	r.begin(ctx, silent{})
 	err := r.protect(r.initialise)
 	switch {
+	case bool(drawn):
+		why = "its initialisation reads random bytes or the clock"
 	case err != nil:
 		why = "its initialisation fails" // each call will report the error
 	case r.hostUsed:
@@ -84,8 +91,23 @@ func (m *Module) initialise(ctx context.Context) (why string) {
 	default:
 		m.pristine = snapshotOf(r.guest, r.memory.bytes, m.limits.Fuel-r.fuelLeft())
 	}
-	r.release(err == nil)
+	r.release(err == nil && m.Deterministic()) // any other has the probe
+	m.config = m.runtime.config
 	return why
+}
+
+// probe is the clock and the source of random bytes of the first instance. It is set once the instance has read one of them: then what
+// the initialisation leaves is not the same each time.
+type probe bool
+
+func (p *probe) now() time.Time {
+	*p = true
+	return time.Unix(0, 0)
+}
+
+func (p *probe) Read(b []byte) (int, error) {
+	*p = true
+	return len(b), nil
 }
 
 // silent is the contract.Env of the first instance, which serves no call. It discards the log.
@@ -187,7 +209,7 @@ type guest struct {
 
 // newGuest instantiates the module. None of its code runs: package admission has turned its start function into an export.
 func (m *Module) newGuest(ctx context.Context, memory *memory, stderr *lines) (*guest, error) {
-	config := m.runtime.config
+	config := m.config
 	if m.stderr {
 		config = config.WithStderr(stderr)
 	}

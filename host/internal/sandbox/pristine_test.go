@@ -106,18 +106,44 @@ func TestAGuestRemembersNothing(t *testing.T) {
 	}
 }
 
-// A module whose initialisation reads random bytes is initialised for each call.
-func TestRandomInitialisation(t *testing.T) {
-	m := load(t, withWASI(`(i32.load8_u (i32.const 100))`, `(func (export "_initialize") (drop (call $random_get (i32.const 100) (i32.const 1))))`))
-	if got := m.NotPooled(); !strings.Contains(got, "random_get") {
-		t.Errorf("the module's instances are used again: %q", got)
-	}
-	seen := map[int32]bool{}
-	for range 100 {
-		seen[authenticate(t, m, &env{}).Code] = true
-	}
-	if len(seen) < 10 {
-		t.Errorf("100 calls drew %d different bytes", len(seen))
+// A module whose initialisation reads random bytes or the clock is initialised for each call. One whose calls alone read them is not.
+// (threats.md 5)
+func TestInitialisationThatDraws(t *testing.T) {
+	const draw = `(func $draw (drop (call $random_get (i32.const 100) (i32.const 1))))`
+	for name, c := range map[string]struct {
+		call, initialise string
+		pooled           bool
+	}{
+		"random bytes in initialize": {``, draw + `(func (export "_initialize") (call $draw))`, false},
+		"random bytes at the start":  {``, draw + `(start $draw)`, false},
+		"random bytes through a table": {
+			``, draw + `(table 2 funcref) (elem (i32.const 0) $draw) (func (export "_initialize") (call_indirect (i32.const 0)))`, false,
+		},
+		"the clock at the start": {
+			`(call $draw)`, draw + `(func $s (drop (call $clock_time_get (i32.const 0) (i64.const 0) (i32.const 200)))) (start $s)`, false,
+		},
+		"the monotonic clock, and then a trap if it stands still": {
+			`(call $draw)`, draw + `(func $s (drop (call $clock_time_get (i32.const 1) (i64.const 0) (i32.const 200)))
+				(if (i64.eqz (i64.load (i32.const 200))) (then (unreachable)))) (start $s)`, false,
+		},
+		"random bytes in a call": {`(call $draw)`, draw + `(func (export "_initialize"))`, true},
+		"random bytes in what is not reached at the start": {
+			`(call $draw)`, draw + `(func (export "_initialize") (if (i32.const 0) (then (call $draw))))`, true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := load(t, withWASI(c.call+`(i32.load8_u (i32.const 100))`, c.initialise))
+			if got := m.NotPooled(); (got == "") != c.pooled || !c.pooled && !strings.Contains(got, "reads random bytes or the clock") {
+				t.Errorf("the module's instances are not used again because %q", got)
+			}
+			seen := map[int32]bool{}
+			for range 100 {
+				seen[authenticate(t, m, &env{}).Code] = true
+			}
+			if len(seen) < 10 {
+				t.Errorf("100 calls drew %d different bytes", len(seen))
+			}
+		})
 	}
 }
 
