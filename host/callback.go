@@ -9,9 +9,9 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"time"
 
 	"github.com/keywright/keywright/host/internal/hostfn"
+	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/host/internal/request"
 	"github.com/keywright/keywright/internal/contract"
 )
@@ -163,42 +163,23 @@ func (c *Connector) connectGrant(ctx context.Context, code *hostfn.Code) error {
 		return err
 	}
 	defer c.runner.Gate.Leave()
-	turn := &consentTurn{}
+	turn := lease.NewTurn(nil)
 	if err := c.runConsent(ctx, contract.ExportConnect, turn, code, nil); err != nil {
 		return err
 	}
-	if turn.next == nil {
+	token := turn.Token()
+	if token == nil {
 		return c.fail(StageToken, errors.New("the authorization server issued nothing that can be kept: neither a refresh token nor an access token"))
 	}
 	key, _, _ := c.grantKey(ctx)
 	ctx, cancel := c.grantTime(ctx)
 	defer cancel()
-	err := c.node.Renew(ctx, key, turn.next)
+	err := c.node.Renew(ctx, key, token)
 	c.host.grants.forget(key)
 	if err != nil {
 		return c.stateFailure("the grant cannot be kept", err)
 	}
 	return nil
-}
-
-// consentTurn is the turn of a call that begins a grant or ends one. Its writes go to the grant once the call has succeeded.
-type consentTurn struct{ token, next []byte }
-
-func (t *consentTurn) Token() []byte                              { return t.token }
-func (t *consentTurn) Done(_ context.Context, next []byte)        { t.next = next }
-func (*consentTurn) NotRedeemed(context.Context)                  {}
-func (*consentTurn) Refused(_ context.Context, cause error) error { return cause }
-func (*consentTurn) Lost(_ context.Context, cause error) error    { return cause }
-func (*consentTurn) End(context.Context)                          {}
-
-func (*consentTurn) Intent(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	return ctx, cancel, nil
-}
-
-// Unknown sends nothing again: a code is sent once.
-func (*consentTurn) Unknown(_ context.Context, _ func(int) time.Duration, cause error) error {
-	return cause
 }
 
 // ConsentReason is the reason why a consent does not count.

@@ -196,7 +196,7 @@ func (c *Connector) configDigest() []byte {
 // runConsent runs an export of the plugin that has to do with consent, with a turn for its states and a code, if it needs them. If next
 // is not nil, it gets the output.
 func (c *Connector) runConsent(
-	ctx context.Context, export string, turn hostfn.Turn, code *hostfn.Code, next func(*hostfn.Call, []byte) *hostfn.Failure,
+	ctx context.Context, export string, turn *lease.Turn, code *hostfn.Code, next func(*hostfn.Call, []byte) *hostfn.Failure,
 ) (err error) {
 	stats := c.events.Attempt()
 	stats.Consent = true

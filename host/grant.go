@@ -10,7 +10,6 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/keywright/keywright/host/internal/event"
-	"github.com/keywright/keywright/host/internal/hostfn"
 	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/internal/contract"
 )
@@ -32,34 +31,24 @@ func (c *Connector) grantKey(ctx context.Context) (key lease.Key, tenant, user s
 }
 
 // beginTurn takes the turn of the grant of a call. resend is not set if the call has no need of a token that may have been sent.
-func (c *Connector) beginTurn(ctx context.Context, seed []byte, resend bool) (hostfn.Turn, error) {
-	key, tenant, user := c.grantKey(ctx)
+func (c *Connector) beginTurn(ctx context.Context, seed []byte, resend bool) (*lease.Turn, error) {
+	key, _, user := c.grantKey(ctx)
 	if seed != nil && c.plan.GrantOwner.User && user == "" {
 		return nil, errors.New("the grant is the user's, and the request's user has no id")
 	}
-	t := &turn{connector: c, tenant: tenant, user: user}
 	waitCtx, span := c.events.Start(ctx, event.Span{Name: event.Wait, Awaits: event.AwaitTurn})
-	var err error
-	if t.Turn, err = c.node.Begin(waitCtx, key, seed, resend && !c.config.NeverResend); err != nil {
-		err = t.error(ctx, err, nil)
+	turn, err := c.node.Begin(waitCtx, key, seed, resend && !c.config.NeverResend)
+	if err != nil {
+		err = c.grantError(ctx, err, nil)
 	}
 	span.End(event.End{Err: err})
-	if err != nil {
-		return nil, err
-	}
-	return t, nil
+	return turn, err
 }
 
-type turn struct {
-	*lease.Turn
-	connector    *Connector
-	tenant, user string
-}
-
-// error returns an error of package lease as one of this package, and logs the loss of the grant. cause is nil if an earlier call lost it.
-func (t *turn) error(ctx context.Context, err, cause error) error {
-	c := t.connector
-	e := &GrantError{Connector: c.plan.Owner, Tenant: t.tenant, User: t.user, Condition: ConditionLost, Err: cause, renewal: c.plan.Renewal}
+// grantError returns an error of package lease as one of this package, and logs the loss of the grant. cause is nil if an earlier call lost it.
+func (c *Connector) grantError(ctx context.Context, err, cause error) error {
+	_, tenant, user := c.grantKey(ctx)
+	e := &GrantError{Connector: c.plan.Owner, Tenant: tenant, User: user, Condition: ConditionLost, Err: cause, renewal: c.plan.Renewal}
 	var lost *lease.LostError
 	var uncertain *lease.UncertainError
 	level := contract.LevelError
@@ -82,29 +71,6 @@ func (t *turn) error(ctx context.Context, err, cause error) error {
 		c.log.seldom(ctx, e.Error())
 	}
 	return e
-}
-
-func (t *turn) Intent(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	intentCtx, cancel, err := t.Turn.Intent(ctx)
-	if err != nil {
-		return nil, nil, hostfn.Passing(err) // nothing was sent
-	}
-	return intentCtx, cancel, nil
-}
-
-func (t *turn) Refused(ctx context.Context, cause error) error {
-	return t.error(ctx, t.Turn.Refused(ctx), cause)
-}
-
-func (t *turn) Unknown(ctx context.Context, wait func(count int) time.Duration, cause error) error {
-	if t.connector.config.NeverResend {
-		return t.Lost(ctx, cause)
-	}
-	return t.error(ctx, t.Turn.Unknown(ctx, wait), cause)
-}
-
-func (t *turn) Lost(ctx context.Context, cause error) error {
-	return t.error(ctx, t.Turn.Lost(ctx), cause)
 }
 
 // grantTime returns a context for a change of a grant, which may have to wait for another node that holds a lease and then exchanges.
@@ -232,7 +198,7 @@ func (c *Connector) Disconnect(ctx context.Context) error {
 	case token == nil || !c.plugin.Guest.Has(contract.ExportDisconnect):
 		return nil
 	}
-	if err := c.runConsent(ctx, contract.ExportDisconnect, &consentTurn{token: token}, nil, nil); err != nil {
+	if err := c.runConsent(ctx, contract.ExportDisconnect, lease.NewTurn(token), nil, nil); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotRevoked, err)
 	}
 	return nil

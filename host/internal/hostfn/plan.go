@@ -20,6 +20,7 @@ import (
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/event"
+	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/host/internal/seal"
 	"github.com/keywright/keywright/host/internal/signing"
 	"github.com/keywright/keywright/host/internal/template"
@@ -120,9 +121,13 @@ type Plan struct {
 	// A secret that only the connector's tls names is in neither.
 	SecretSinks, SecretDerived map[string]seal.Sinks
 	// States are the states of the plugin's description. Begin takes the turn of their grant. seed is nil without a
-	// configured state. If again is not set, it does not take that of states that may have been sent.
+	// configured state. If resend is not set, it does not take that of states that may have been sent.
 	States []State
-	Begin  func(ctx context.Context, seed []byte, resend bool) (Turn, error)
+	Begin  func(ctx context.Context, seed []byte, resend bool) (*lease.Turn, error)
+	// GrantError returns the error that says whose grant was lost or is uncertain, for one of a Turn and the error of the exchange. If
+	// NeverResend is set, states that may have been redeemed are lost.
+	GrantError  func(ctx context.Context, err, cause error) error
+	NeverResend bool
 	// Answers are the parts of answers of exchanges that the plugin's description names.
 	Answers   []answer.Part
 	Challenge Challenge
@@ -312,28 +317,6 @@ type State struct {
 
 func (s *State) value(text string) seal.Value {
 	return seal.Value{Text: text, Sinks: s.Sinks, Derived: s.Derived, Mask: "<" + s.Name + ">"}
-}
-
-// Turn is the right to send what a grant keeps. Of the calls on all nodes, one has the turn. The errors of Refused, Unknown and
-// Lost say whose grant it is.
-type Turn interface {
-	// Token returns what the grant keeps.
-	Token() []byte
-	// Intent writes that the token is about to be sent, and returns the context within which it may be sent once.
-	Intent(ctx context.Context) (context.Context, context.CancelFunc, error)
-	// Done ends the turn after the token was redeemed. next is the next one. If it is nil, the same one may be sent again.
-	Done(ctx context.Context, next []byte)
-	// NotRedeemed takes the intent back.
-	NotRedeemed(ctx context.Context)
-	// Refused ends the turn after the endpoint said that the token is not valid.
-	Refused(ctx context.Context, cause error) error
-	// Unknown ends the turn after it is not known whether the token was redeemed. wait returns for how long it is not sent again,
-	// after a number of such requests.
-	Unknown(ctx context.Context, wait func(count int) time.Duration, cause error) error
-	// Lost ends the turn after the endpoint answered, and what it issued cannot be kept.
-	Lost(ctx context.Context, cause error) error
-	// End ends the turn. It does nothing if the turn has ended.
-	End(ctx context.Context)
 }
 
 // Keys has the methods of host.Keys.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/keywright/keywright/host/internal/answer"
 	"github.com/keywright/keywright/host/internal/egress"
+	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/host/internal/strictjson"
 	"github.com/keywright/keywright/host/internal/tokencache"
 	"github.com/keywright/keywright/host/view"
@@ -24,8 +25,9 @@ import (
 
 type grantUse struct {
 	*rendering
-	// turn is nil until StateGet has taken it.
-	turn Turn
+	// turn is nil until StateGet has taken it. held is set if it is one of HoldTurn.
+	turn *lease.Turn
+	held bool
 	// states has the texts of the states, by name.
 	states map[string]string
 	// ends holds the states of the grant if the call ends it, and is nil otherwise.
@@ -159,7 +161,7 @@ func (c *grantUse) intend(ctx context.Context, client *http.Client, r *http.Requ
 	}
 	sendCtx, cancel, err := c.turn.Intent(ctx)
 	if err != nil {
-		c.end(StageToken, err)
+		c.end(StageToken, Passing(err)) // nothing was sent
 	}
 	c.fate = inFlight
 	client, own := egress.Once(sendCtx, client)
@@ -253,23 +255,30 @@ func (c *grantUse) nextStates(reply *answer.Reply) (next map[string]string, comp
 
 // endGrant ends the call if the grant cannot be used, or not now. header is that of the answer, or nil.
 func (c *grantUse) endGrant(header http.Header, cause error) {
-	switch c.fate {
-	case refusedGrant:
-		c.end(StageToken, c.turn.Refused(c.ctx, cause))
-	case unkept:
-		c.end(StageToken, c.turn.Lost(c.ctx, cause))
-	case doubtful:
+	var err error
+	switch {
+	case c.fate == refusedGrant:
+		err = c.turn.Refused(c.ctx)
+	case c.fate == unkept, c.fate == doubtful && c.plan.NeverResend:
+		err = c.turn.Lost(c.ctx)
+	case c.fate == doubtful:
 		retryAfter, jitter := answer.RetryAfter(header, c.plan.Clock()), c.jitter()
-		c.end(StageToken, c.turn.Unknown(c.ctx, func(count int) time.Duration { return tokencache.Wait(count, retryAfter, jitter) }, cause))
+		err = c.turn.Unknown(c.ctx, func(count int) time.Duration { return tokencache.Wait(count, retryAfter, jitter) })
+	default:
+		return
 	}
+	if !c.held { // otherwise there is no grant yet, or no longer
+		cause = c.plan.GrantError(c.ctx, err, cause)
+	}
+	c.end(StageToken, cause)
 }
 
 // HoldTurn makes the states of a turn those of the call, for a run that begins or ends a grant. turn may be nil.
-func (c *grantUse) HoldTurn(turn Turn) (err error) {
+func (c *grantUse) HoldTurn(turn *lease.Turn) (err error) {
 	if turn == nil {
 		return nil
 	}
-	c.turn = turn
+	c.turn, c.held = turn, true
 	c.states = map[string]string{}
 	if token := turn.Token(); token != nil {
 		c.ends = token

@@ -13,26 +13,9 @@ import (
 	"time"
 
 	"github.com/keywright/keywright/abi"
+	"github.com/keywright/keywright/host/internal/lease"
 	"github.com/keywright/keywright/internal/testworld"
 )
-
-// turnOf is the turn of a grant that keeps these states.
-type turnOf struct {
-	Turn
-	token []byte
-	// within is the time of an intent, or 0.
-	within time.Duration
-}
-
-func (t turnOf) Token() []byte { return t.token }
-
-func (t turnOf) Intent(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	if t.within == 0 {
-		return ctx, func() {}, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, t.within)
-	return ctx, cancel, nil
-}
 
 // A grant begins with the states whose fields are configured or have a default. A field without a value is no state.
 func TestSeedOfAGrant(t *testing.T) {
@@ -46,9 +29,9 @@ func TestSeedOfAGrant(t *testing.T) {
 		``:                             {{Name: "c", Seed: absent}, {Name: "d"}},
 	} {
 		var got []byte
-		begin := func(_ context.Context, seed []byte, _ bool) (Turn, error) {
+		begin := func(_ context.Context, seed []byte, _ bool) (*lease.Turn, error) {
 			got = seed
-			return turnOf{token: []byte(`{"states":{}}`)}, nil
+			return lease.NewTurn([]byte(`{"states":{}}`)), nil
 		}
 		c := New(context.Background(), &Plan{Random: rand.Reader, States: states, Begin: begin}, &Inputs{}, Detached)
 		if err := c.try(c.takeTurn); err != nil || string(got) != want {
@@ -62,7 +45,7 @@ func TestSeedOfAGrant(t *testing.T) {
 func TestStateRequestSentOnce(t *testing.T) {
 	for name, body := range map[string]io.ReadCloser{"nil": nil, "NoBody": http.NoBody} {
 		c := New(context.Background(), &Plan{Random: rand.Reader}, &Inputs{}, Detached)
-		c.turn = turnOf{}
+		c.turn = lease.NewTurn(nil)
 		r := posted(t, "https://login.test/token")
 		r.Body = body
 		_, sent, end := c.intend(context.Background(), &http.Client{}, r)
@@ -80,8 +63,10 @@ func TestNoSendAfterDeadline(t *testing.T) {
 		ours, theirs := net.Pipe()
 		defer theirs.Close()
 		c := New(context.Background(), &Plan{Random: rand.Reader}, &Inputs{}, Detached)
-		c.turn = turnOf{within: 20 * time.Second}
-		client, sent, end := c.intend(context.Background(), &http.Client{Transport: &http.Transport{
+		c.turn = lease.NewTurn(nil)
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		client, sent, end := c.intend(ctx, &http.Client{Transport: &http.Transport{
 			DialContext: func(context.Context, string, string) (net.Conn, error) { return ours, nil },
 		}}, posted(t, "https://login.test/token"))
 		defer end()

@@ -23,6 +23,7 @@ const (
 // Turn is the right to send the token of a grant, which one node has at a time. It is not safe for concurrent use. Its
 // methods that write go on when their context is cancelled, within Config.StoreTimeout.
 type Turn struct {
+	// n is nil for a turn of NewTurn.
 	n     *Node
 	lease state.Lease
 	rec   record
@@ -77,6 +78,10 @@ func (n *Node) Begin(ctx context.Context, key Key, seed []byte, resend bool) (*T
 		}
 	}
 }
+
+// NewTurn returns the turn of a call that begins a grant or ends one, with its token or nil. It writes nothing: after [Turn.Done], it has the
+// next token.
+func NewTurn(token []byte) *Turn { return &Turn{rec: record{Token: token}} }
 
 // patience returns how much longer the node of an earlier attempt may take to write its end. A node that reaches the store again has
 // written it within lastTry, the pause of its breaker, one call that hangs, and a second for what waits with it. That time begins with
@@ -138,6 +143,11 @@ func (t *Turn) Token() []byte { return bytes.Clone(t.rec.Token) }
 func (t *Turn) Intent(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	if t.phase != started {
 		return nil, nil, errors.New("the turn of the grant is over: nothing is sent")
+	}
+	if t.n == nil {
+		t.phase = intended
+		ctx, cancel := context.WithCancel(ctx)
+		return ctx, cancel, nil
 	}
 	if err := t.n.reserve(); err != nil {
 		return nil, nil, err
@@ -211,13 +221,21 @@ func (t *Turn) settle(ctx context.Context, rec record) {
 		return
 	}
 	t.phase = over
+	if t.n == nil {
+		t.rec = rec
+		return
+	}
 	t.n.later(ctx, unwritten{lease: t.lease, rec: rec})
 }
 
 // NotRedeemed takes the intent back, after the caller has found that the server has not redeemed the token: there was no
 // connection, or the server refused for another reason than the token. The turn goes on.
 func (t *Turn) NotRedeemed(ctx context.Context) {
-	if t.phase != intended {
+	switch {
+	case t.phase != intended:
+		return
+	case t.n == nil:
+		t.phase = started
 		return
 	}
 	ok, err := t.n.put(context.WithoutCancel(ctx), t.lease, t.rec.encode(), 0, false)
@@ -236,7 +254,7 @@ func (t *Turn) NotRedeemed(ctx context.Context) {
 
 // End ends the turn. An intent without an outcome is one of an attempt that is over, see [Turn.Unknown].
 func (t *Turn) End(ctx context.Context) {
-	if t.phase == started {
+	if t.phase == started && t.n != nil {
 		t.n.release(ctx, t.lease) // those who wait learn at once what the row says
 	}
 	t.settle(ctx, t.rec.withAttempt())
