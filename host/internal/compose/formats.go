@@ -138,14 +138,11 @@ func queryJoined(query string) string {
 }
 
 func joinParameters(list []abi.Pair) string {
-	var b strings.Builder
+	members := make([]string, len(list))
 	for i, p := range list {
-		if i > 0 {
-			b.WriteByte('&')
-		}
-		b.WriteString(p.Name + "=" + p.Value)
+		members[i] = p.Name + "=" + p.Value
 	}
-	return b.String()
+	return strings.Join(members, "&")
 }
 
 // queryLines returns the names of a query in lower case with their values as lines, as Azure Storage's canonicalized resource has

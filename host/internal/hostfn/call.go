@@ -140,7 +140,7 @@ type core struct {
 	// repeating is set for a call that repeats another one, whose sealed values have been checked for what does not depend on their texts.
 	repeating bool
 	revealed  bool
-	// openedValues counts the sealed values that were opened for the mutation.
+	// openedValues counts the values that unseal has put in, since the mutation begins.
 	openedValues int
 	// offset is the last result of ClockOffset, or nil.
 	offset *int64

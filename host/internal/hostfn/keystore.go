@@ -203,7 +203,7 @@ func (c *keyUse) explainedPublic(f *Field, form string) string {
 // the data. The values count towards maxStoreData as they do elsewhere, and the body with its length.
 func (c *keyUse) storeMAC(algorithm string, key view.Key, data string) ([]byte, seal.Value) {
 	c.detach(Restart{Keys: true})
-	if signing.SignatureSize(algorithm, nil) == 0 || !isMAC(algorithm) {
+	if signing.SignatureSize(algorithm, nil) == 0 {
 		c.end(StageSign, signing.ErrMACAlgorithm)
 	}
 	buffer := &boundedBuffer{room: maxStoreData - c.sealed.Rounding(data), full: errTooMuch}

@@ -116,10 +116,10 @@ func (c *Call) change(document contract.Mutation) *Mutation {
 	m.Form = c.parameters(m, "the mutation's form", document.Form, seal.Body, url.QueryEscape)
 	c.cookies(m, document.Cookies)
 	c.path(m, document.Path)
-	m.URL = c.url(document.URL)
 	if c.openedValues == 0 && !c.revealed && !c.plan.Anonymous {
 		c.end(StageMutation, errors.New("the mutation holds no credential: no sealed value is put to use in it"))
 	}
+	m.URL = c.url(document.URL) // last, since it is no credential
 	return m
 }
 
@@ -129,7 +129,6 @@ func (c *core) header(where string, pair abi.Pair, sink seal.Sinks) (name, value
 	c.notRaw(where, pair.Value)
 	name, count := c.unseal(where, pair.Name, sink)
 	value, n := c.unseal(where, pair.Value, sink)
-	c.openedValues += count + n
 	label = shownName{name, count > 0}
 	if problem := contract.CheckHeaderName(name); problem != "" {
 		c.endf(StageMutation, "%s: %s %s", where, label, problem)
@@ -169,11 +168,10 @@ func (n shownName) String() string {
 // parameters puts the sealed values into parameters of the query or of a form, checks them, and returns them encoded.
 // Errors say where they are.
 func (c *Call) parameters(m *Mutation, where string, pairs []abi.Pair, sink seal.Sinks, encode func(string) string) string {
-	var text strings.Builder
+	members := make([]string, len(pairs))
 	for i, pair := range pairs {
 		name, count := c.unseal(where, pair.Name, sink)
 		value, n := c.unseal(where, pair.Value, sink)
-		c.openedValues += count + n
 		m.parameters = append(m.parameters, abi.Pair{Name: name, Value: value})
 		c.recordOpened(m, pair, name, value)
 		if count > 0 {
@@ -188,12 +186,9 @@ func (c *Call) parameters(m *Mutation, where string, pairs []abi.Pair, sink seal
 		case n > 0 && strings.TrimSpace(value) == "":
 			c.endf(StageMutation, "%s: a credential is empty", where)
 		}
-		if i > 0 {
-			text.WriteByte('&')
-		}
-		text.WriteString(encode(name) + "=" + encode(value))
+		members[i] = encode(name) + "=" + encode(value)
 	}
-	return text.String()
+	return strings.Join(members, "&")
 }
 
 // cookies puts the sealed values into cookies and checks them (RFC 6265 section 4.1.1).
@@ -203,7 +198,6 @@ func (c *Call) cookies(m *Mutation, pairs []abi.Pair) {
 		c.rejectSealed("the name of a cookie", pair.Name)
 		c.notRaw(where, pair.Value)
 		value, count := c.unseal(where, pair.Value, seal.Header)
-		c.openedValues += count
 		switch {
 		case !httpguts.ValidHeaderFieldName(pair.Name):
 			c.endf(StageMutation, "%s: %q is not the name of a cookie", where, printable.Text(pair.Name, 128))
@@ -231,7 +225,6 @@ func (c *Call) path(m *Mutation, pairs []abi.Pair) {
 		c.rejectSealed("a placeholder of the path", pair.Name)
 		c.notRaw(where, pair.Value)
 		value, count := c.unseal(where, pair.Value, seal.Path)
-		c.openedValues += count
 		if pair.Name == "" || slices.ContainsFunc(m.Path, func(p abi.Pair) bool { return p.Name == pair.Name }) {
 			c.endf(StageMutation, "%s: a placeholder is empty or there twice", where)
 		}

@@ -45,7 +45,7 @@ func (c *core) unseal(where, text string, sink seal.Sinks) (string, int) {
 		c.notListed(err)
 		c.endf(StagePlugin, "%s: %w", where, err)
 	}
-	if c.sealed.Opened > maxOpened {
+	if c.openedValues += count; c.sealed.Opened > maxOpened {
 		c.endf(StagePlugin, "%s: the sealed values of a call stand for more than %d bytes in all", where, maxOpened)
 	}
 	return out, count
@@ -136,11 +136,11 @@ func (c *core) maskedPairs(pairs []abi.Pair) (list []abi.Pair) {
 }
 
 func (c *core) maskedParameters(pairs []abi.Pair) string {
-	text := ""
-	for _, pair := range c.maskedPairs(pairs) {
-		text += "&" + pair.Name + "=" + pair.Value
+	members := make([]string, len(pairs))
+	for i, pair := range c.maskedPairs(pairs) {
+		members[i] = pair.Name + "=" + pair.Value
 	}
-	return strings.TrimPrefix(text, "&")
+	return strings.Join(members, "&")
 }
 
 // mapStrings applies f to the strings of a tree, in place, and returns it. Names of members may not contain sealed values.

@@ -145,16 +145,13 @@ var errNoURL = errors.New("the token URL is not a URL")
 // encoded returns pairs as application/x-www-form-urlencoded.
 func (c *exchanging) encoded(w *wire, what string, pairs []abi.Pair) string {
 	where := "the " + what + " of " + w.function
-	var form strings.Builder
+	members := make([]string, len(pairs))
 	for i, pair := range pairs {
 		name, _ := c.unseal(where, pair.Name, w.sink)
 		value, _ := c.unseal(where, pair.Value, w.sink)
-		if i > 0 {
-			form.WriteByte('&')
-		}
-		form.WriteString(url.QueryEscape(name) + "=" + url.QueryEscape(value))
+		members[i] = url.QueryEscape(name) + "=" + url.QueryEscape(value)
 	}
-	return form.String()
+	return strings.Join(members, "&")
 }
 
 // jsonBody returns the JSON of a request, with the sealed values put into its strings.

@@ -234,14 +234,8 @@ var errForm = errors.New("a grant in the store of state has another form than th
 
 // record returns the record of a row, which is the zero record if the row has no value.
 func (n *Node) record(id state.ID, row reading) (rec record, err error) {
-	switch {
-	case row.Value == nil && row.highest > 0:
-		return record{}, ErrRolledBack // a record was here, and nobody removes records
-	case row.Value == nil:
-		return record{}, nil
-	}
-	text, err := n.open(id, row)
-	if err == nil && (json.Unmarshal(text, &rec) != nil || rec.Mark > rejected) { // a newer version may have marks of its own
+	text, err := n.lasting(id, row)
+	if text != nil && (json.Unmarshal(text, &rec) != nil || rec.Mark > rejected) { // a newer version may have marks of its own
 		err = errForm
 	}
 	return rec, err

@@ -215,6 +215,17 @@ func (n *Node) open(id state.ID, row reading) ([]byte, error) {
 	return value, err
 }
 
+// lasting returns the value of a row that nobody removes, or nil if nothing was written yet.
+func (n *Node) lasting(id state.ID, row reading) ([]byte, error) {
+	switch {
+	case row.Value != nil:
+		return n.open(id, row)
+	case row.highest > 0:
+		return nil, ErrRolledBack // a value was here
+	}
+	return nil, nil
+}
+
 // remember notes a generation that a call has read or written. previous is the highest one that the node had seen before the call. The
 // highest one stays if other calls have seen it since.
 func (n *Node) remember(id state.ID, generation, previous int64) {

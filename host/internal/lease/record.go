@@ -20,15 +20,10 @@ func (n *Node) OpenRecord(name [16]byte, sealed []byte) (value []byte, current b
 func (n *Node) Saved(ctx context.Context, key Key) ([]byte, time.Duration, error) {
 	id := n.id(useSaved, key)
 	row, err := n.get(ctx, id)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, 0, err
-	case row.Value == nil && row.highest > 0:
-		return nil, 0, ErrRolledBack // nobody removes such rows
-	case row.Value == nil:
-		return nil, 0, nil
 	}
-	value, err := n.open(id, row)
+	value, err := n.lasting(id, row)
 	return value, row.Age, err
 }
 

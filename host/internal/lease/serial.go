@@ -141,14 +141,11 @@ func (s *Serials) count(ctx context.Context, partition [32]byte, l *line, turn *
 
 // lastNumber reads a row, and returns it with its last number, which is 0 for an empty row.
 func (n *Node) lastNumber(ctx context.Context, id state.ID) (row reading, last int64, err error) {
-	if row, err = n.get(ctx, id); err != nil || row.Value == nil && row.highest == 0 {
+	if row, err = n.get(ctx, id); err != nil {
 		return row, 0, err
 	}
-	if row.Value == nil {
-		return row, 0, ErrRolledBack // a number was here, and nobody removes it
-	}
-	text, err := n.open(id, row)
-	if err == nil {
+	text, err := n.lasting(id, row)
+	if text != nil {
 		last, err = strconv.ParseInt(string(text), 10, 64)
 	}
 	return row, last, err

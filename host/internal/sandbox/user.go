@@ -39,7 +39,7 @@ var userFunctions = []function{
 	{contract.UserClockOffset, number(contract.Env.ClockOffset)},
 	{contract.UserRandom, random},
 	{contract.UserBody, nullary(contract.Env.Body)},
-	{contract.UserBodyForm, bodyForm},
+	{contract.UserBodyForm, func(r *run, stack []uint64) { stack[0] = putOptional(r, busy, r.env.BodyForm) }},
 	{contract.UserChallenge, nullary(contract.Env.Challenge)},
 	{contract.UserCompose, timed(compose)},
 	{contract.UserSecretGet, unary(busy, contract.Env.SecretGet)},
@@ -91,14 +91,19 @@ func unary[In, Out texts](w way, method func(contract.Env, In) Out) implementati
 func optional(w way, method func(contract.Env, string) (string, bool)) implementation {
 	return func(r *run, stack []uint64) {
 		name := r.text(stack[0])
-		var value string
-		var ok bool
-		r.callEnv(w, func() { value, ok = method(r.env, name) })
-		stack[0] = 0
-		if ok {
-			stack[0] = put(r, value)
-		}
+		stack[0] = putOptional(r, w, func() (string, bool) { return method(r.env, name) })
 	}
+}
+
+// putOptional returns the block of a method's result, or 0 if there is none.
+func putOptional[Out texts](r *run, w way, method func() (Out, bool)) (offset uint64) {
+	var value Out
+	var ok bool
+	r.callEnv(w, func() { value, ok = method() })
+	if ok {
+		offset = put(r, value)
+	}
+	return offset
 }
 
 // dual returns the implementation of a function (text, second) → block. read reads the second.
@@ -134,17 +139,6 @@ func random(r *run, stack []uint64) {
 // counter implements counter(floor) → number, neither of them an offset.
 func counter(r *run, stack []uint64) {
 	stack[0] = api.EncodeI64(result(r, busy, func() int64 { return r.env.Counter(int64(stack[0])) }))
-}
-
-// bodyForm implements body_form() → list of pairs, or 0 if the body is not a form.
-func bodyForm(r *run, stack []uint64) {
-	var pairs []byte
-	var ok bool
-	r.callEnv(busy, func() { pairs, ok = r.env.BodyForm() })
-	stack[0] = 0
-	if ok {
-		stack[0] = put(r, pairs)
-	}
 }
 
 // compose implements compose(template, composition) → text.

@@ -16,9 +16,6 @@ import (
 	"fmt"
 	"math/big"
 
-	"github.com/golang-jwt/jwt/v5"
-
-	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/internal/jws"
 )
 
@@ -93,22 +90,16 @@ func Verify(algorithm string, public crypto.PublicKey, data, signature []byte) b
 // SignatureSize returns the length of a signature with an algorithm, in bytes, or of the MAC of an HMAC algorithm. public is the public
 // half of the key, which CheckPublic has found to fit, and nil for an HMAC. The length of an unknown algorithm is 0.
 func SignatureSize(algorithm string, public crypto.PublicKey) int {
-	switch algorithm {
-	case contract.MACSHA1:
-		return crypto.SHA1.Size()
-	case contract.SignRS1:
-		algorithm = "RS256" // the hash does not change the length
+	if newHash := hashes[algorithm]; newHash != nil {
+		return newHash().Size()
 	}
-	switch method := jws.Method(algorithm).(type) {
-	case *jwt.SigningMethodHMAC:
-		return method.Hash.Size()
-	case *jwt.SigningMethodECDSA:
-		return 2 * method.KeySize
-	case *jwt.SigningMethodEd25519:
+	switch public := public.(type) {
+	case *rsa.PublicKey:
+		return public.Size()
+	case *ecdsa.PublicKey:
+		return 2 * ((public.Params().BitSize + 7) / 8)
+	case ed25519.PublicKey:
 		return ed25519.SignatureSize
-	}
-	if key, ok := public.(*rsa.PublicKey); ok {
-		return key.Size()
 	}
 	return 0
 }
