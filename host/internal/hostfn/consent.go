@@ -136,18 +136,10 @@ func (c *Call) push(p *contract.Push, request []abi.Pair) []abi.Pair {
 	w.Form = append(slices.DeleteFunc(slices.Clone(request), isOfClient), p.Form...)
 	var uri string
 	if failure := c.try(func() { uri = c.pushed(w) }); failure != nil {
-		c.end(failure.Stage, &pushError{failure.Err})
+		err := Reworded(failure.Err, "the token endpoint", "the endpoint for pushed requests")
+		c.end(failure.Stage, fmt.Errorf("the authorization request is not pushed (RFC 9126): %w", err))
 	}
 	return []abi.Pair{request[client], {Name: "request_uri", Value: uri}}
-}
-
-// pushError is the error of a request that is pushed. Its text has the endpoint that was asked in place of the token endpoint.
-type pushError struct{ err error }
-
-func (e *pushError) Unwrap() error { return e.err }
-
-func (e *pushError) Error() string {
-	return "the authorization request is not pushed (RFC 9126): " + strings.ReplaceAll(e.err.Error(), "the token endpoint", "the endpoint for pushed requests")
 }
 
 // pushed sends a request that is pushed, and returns the request_uri that stands for it.

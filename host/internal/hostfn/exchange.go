@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/keywright/keywright/abi"
@@ -26,6 +24,7 @@ import (
 	"github.com/keywright/keywright/host/view"
 	"github.com/keywright/keywright/internal/answers"
 	"github.com/keywright/keywright/internal/contract"
+	"github.com/keywright/keywright/internal/jws"
 	"github.com/keywright/keywright/internal/printable"
 )
 
@@ -233,18 +232,11 @@ func (c *exchanging) checkIDToken(body []byte) {
 		return
 	}
 	text, _ := token.(string)
-	parts := strings.Split(text, ".")
-	if len(parts) == 3 {
-		var claims map[string]any
-		payload, err := base64.RawURLEncoding.DecodeString(parts[1])
-		if err == nil && strictjson.UnmarshalOpen(payload, &claims) == nil {
-			nonce, _ := claims["nonce"].(string)
-			if subtle.ConstantTimeCompare([]byte(nonce), []byte(c.inputs.Code.Nonce)) == 1 {
-				return
-			}
-		}
+	_, claims, err := jws.Decode(text)
+	nonce, _ := claims["nonce"].(string)
+	if err != nil || subtle.ConstantTimeCompare([]byte(nonce), []byte(c.inputs.Code.Nonce)) != 1 {
+		c.end(StageToken, ErrIDToken)
 	}
-	c.end(StageToken, ErrIDToken)
 }
 
 // ErrIDToken means that an ID token is not that of the consent.

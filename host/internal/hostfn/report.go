@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -176,6 +177,17 @@ func (f *Failure) Unwrap() error { return f.Err }
 func FieldErrorf(field, format string, args ...any) error {
 	return &view.FieldError{Field: field, Err: fmt.Errorf(format, args...)}
 }
+
+// Reworded returns an error that wraps err, with another text in place of old in its text.
+func Reworded(err error, old, replacement string) error { return &reworded{err, old, replacement} }
+
+type reworded struct {
+	error
+	old, replacement string
+}
+
+func (r *reworded) Error() string { return strings.ReplaceAll(r.error.Error(), r.old, r.replacement) }
+func (r *reworded) Unwrap() error { return r.error }
 
 // passing is a temporary error: the same call may succeed later, with nothing changed.
 type passing struct{ error }

@@ -397,22 +397,10 @@ func readOwned(ctx context.Context, store Secrets, name string) (string, error) 
 	}
 	value, err := readStored(ctx, store, fullName, name)
 	if err != nil {
-		return "", &anonymousError{err, fullName[:strings.LastIndexByte(fullName, '/')], name[:strings.LastIndexByte(name, '/')]}
+		return "", hostfn.Reworded(err, fullName[:strings.LastIndexByte(fullName, '/')], name[:strings.LastIndexByte(name, '/')])
 	}
 	return value, nil
 }
-
-// anonymousError is an error with other text in place of the directory of a tenant or a user.
-type anonymousError struct {
-	err                    error
-	directory, replacement string
-}
-
-func (e *anonymousError) Error() string {
-	return strings.ReplaceAll(e.err.Error(), e.directory, e.replacement)
-}
-
-func (e *anonymousError) Unwrap() error { return e.err }
 
 // readStored returns the value that a store has under fullName. Its errors begin with name.
 func readStored(ctx context.Context, store Secrets, fullName, name string) (string, error) {
