@@ -113,10 +113,6 @@ type Module struct {
 	Exports []string
 	// Start is the name of an export of type () → () that the host must call before any other, or "". It was the module's start function.
 	Start string
-	// MemoryMin and MemoryMax are the sizes of the memory in pages of 64 KiB. Both are 0 if the module has no memory.
-	MemoryMin, MemoryMax uint32
-	// Functions is the number of functions that the module as delivered defines.
-	Functions int
 	// NotPooled is the reason why an instance cannot serve more than one call. If it is "", the host may use an instance
 	// again after it has reset the memory and Globals to their state after initialisation, provided that the initialisation
 	// uses nothing of the host, that the memory has not grown, and that the instance neither trapped nor was ended by the host.

@@ -74,8 +74,9 @@ type module struct {
 	// functions has the index of each function's type.
 	functions []uint32
 	tables    []table
-	memories  []memory
-	globals   []global
+	// memories has the number of pages with which each memory begins.
+	memories []uint32
+	globals  []global
 	// importedGlobals is the number of imported globals. Only they may be used in constant expressions.
 	importedGlobals int
 	exports         map[string]exported
@@ -112,8 +113,6 @@ type table struct {
 	// grows is set if the code has a table.grow of it.
 	grows bool
 }
-
-type memory struct{ min, max uint32 }
 
 type global struct {
 	value   byte

@@ -111,7 +111,7 @@ func (m *module) add(s Signature, code []byte) uint32 {
 }
 
 func (m *module) admitted() *Module {
-	out := &Module{Functions: len(m.functions) - len(m.imports), Exports: m.names, NotPooled: m.notPooled}
+	out := &Module{Exports: m.names, NotPooled: m.notPooled}
 	for _, i := range m.imports {
 		if !slices.Contains(out.Imports, i) { // which has no more than the ruleset
 			out.Imports = append(out.Imports, i)
@@ -127,9 +127,6 @@ func (m *module) admitted() *Module {
 	if m.start >= 0 {
 		out.Start = startExport
 		m.append(sectionExport, appendNumber(append(appendText(nil, startExport), kindFunction), m.meteredRef(uint32(m.start))))
-	}
-	if len(m.memories) > 0 {
-		out.MemoryMin, out.MemoryMax = m.memories[0].min, m.memories[0].max
 	}
 
 	m.append(sectionGlobal, append(appendSigned([]byte{i64, 1, opI64Const}, uint64(m.limits.Fuel)), opEnd))

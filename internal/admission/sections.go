@@ -95,22 +95,20 @@ func (m *module) readMemory(r *reader, p *patch) {
 		r.fail(where, "a memory is of a kind that a plugin does not need")
 	}
 	where = r.pos
-	limits := memory{min: r.u32(), max: MaxPages}
+	pages, most := r.u32(), uint32(MaxPages)
 	if flags == 1 {
-		limit := r.u32()
-		if limit < limits.min || limit > MaxPages {
+		if most = r.u32(); most < pages || most > MaxPages {
 			r.fail(where, "the maximum of the memory is less than its minimum, or more than 65536 pages")
 		}
-		limits.max = limit
 	}
-	if limits.min > m.limits.pages() {
-		r.fail(where, fmt.Sprintf("its memory begins with %d pages of 64 KiB, which is over the limit of %d pages", limits.min, m.limits.pages()))
+	if pages > m.limits.pages() {
+		r.fail(where, fmt.Sprintf("its memory begins with %d pages of 64 KiB, which is over the limit of %d pages", pages, m.limits.pages()))
 	}
-	m.memories = append(m.memories, limits)
+	m.memories = append(m.memories, pages)
 	if len(m.memories) > 1 {
 		r.fail(where, "it has more than one memory, which a plugin does not need")
 	}
-	p.replace(begin, r.pos, appendNumber(appendNumber([]byte{1}, limits.min), limits.max))
+	p.replace(begin, r.pos, appendNumber(appendNumber([]byte{1}, pages), most))
 }
 
 func (m *module) readGlobal(r *reader, p *patch) {
@@ -291,7 +289,7 @@ func (m *module) readDataSegment(r *reader, p *patch) {
 		r.fail(where, "a data segment is of a kind that a plugin does not need")
 	}
 	n := len(r.bytes(r.u32()))
-	if constant && !r.failed() && uint64(offset)+uint64(n) > uint64(m.memories[0].min)<<16 {
+	if constant && !r.failed() && uint64(offset)+uint64(n) > uint64(m.memories[0])<<16 {
 		r.fail(where, "a data segment ends beyond the memory, so that the module can never start")
 	}
 }
