@@ -90,14 +90,6 @@ const (
 	maxElements = 20_000
 )
 
-// Global is a mutable global of a module. Admit exports it so that the host can reset it.
-type Global struct {
-	// Export is the name of its export.
-	Export string
-	// Type is i32, i64, f32 or f64, as wazero's api.ValueType.
-	Type byte
-}
-
 // Import is a function that a module imports.
 type Import struct{ Module, Name string }
 
@@ -105,8 +97,8 @@ type Import struct{ Module, Name string }
 type Module struct {
 	// Wasm is the metered module without custom sections. The host compiles this.
 	Wasm []byte
-	// Globals are all mutable globals of a number type, except the fuel.
-	Globals []Global
+	// Globals are the names under which Admit exports all mutable globals of a number type, except the fuel, so that the host can reset them.
+	Globals []string
 	// Imports are the imported functions, each once, in the order of the module.
 	Imports []Import
 	// Exports are the names of the module's own exported functions, in the order of the module.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
 
 	"github.com/keywright/keywright/internal/testworld"
 )
@@ -273,13 +274,14 @@ func TestExportedMutableNumbers(t *testing.T) {
 	if len(admitted.Globals) != 4 {
 		t.Fatalf("globals %v", admitted.Globals)
 	}
-	for i, g := range admitted.Globals {
-		found := instance.ExportedGlobal(g.Export)
-		if found == nil || found.Type() != g.Type {
-			t.Errorf("%s is %v", g.Export, found)
+	for i, kind := range []api.ValueType{api.ValueTypeI32, api.ValueTypeI64, api.ValueTypeF32, api.ValueTypeF64} {
+		name := admitted.Globals[i]
+		found := instance.ExportedGlobal(name)
+		if found == nil || found.Type() != kind {
+			t.Errorf("%s is %v", name, found)
 		}
 		if i == 0 && found.Get() != 2 {
-			t.Errorf("%s is %d", g.Export, found.Get())
+			t.Errorf("%s is %d", name, found.Get())
 		}
 	}
 }

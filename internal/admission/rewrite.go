@@ -120,7 +120,7 @@ func (m *module) admitted() *Module {
 	for i, g := range m.globals {
 		if g.mutable && g.value != funcref && g.value != externref {
 			name := fmt.Sprintf("%s%d", globalExport, i)
-			out.Globals = append(out.Globals, Global{name, g.value})
+			out.Globals = append(out.Globals, name)
 			m.append(sectionExport, appendNumber(append(appendText(nil, name), kindGlobal), uint32(i)))
 		}
 	}

@@ -354,8 +354,16 @@ func (k *checker) condition(condition *abi.Condition) (value string, ok, certain
 	return value, slices.Contains(condition.Values, value), !present || slices.Contains(f.Enum, value)
 }
 
-// plainValue returns a value of a configuration with the types of JSON in place of other maps, lists and texts of Go.
+// plainValue returns a value of a configuration with the types of JSON in place of other maps, lists, texts and numbers of Go.
 func plainValue(value any) any {
+	switch number := value.(type) {
+	case int, int32, int64, uint, uint32, uint64:
+		return json.Number(fmt.Sprint(number))
+	case float64:
+		if text, err := json.Marshal(number + 0); err == nil { // + 0 makes 0 of -0
+			return json.Number(text)
+		}
+	}
 	switch v := reflect.ValueOf(value); v.Kind() {
 	case reflect.String:
 		if _, number := value.(json.Number); !number {
@@ -390,10 +398,6 @@ func scalar(kind string, value any) (string, bool) {
 		return fmt.Sprint(v), kind == abi.KindBoolean
 	case json.Number:
 		return v.String(), kind == abi.KindInteger
-	case int, int32, int64, uint, uint32, uint64:
-		return fmt.Sprint(v), kind == abi.KindInteger
-	case float64:
-		return fmt.Sprintf("%.0f", v), kind == abi.KindInteger && v == float64(int64(v))
 	}
 	return "", false
 }

@@ -1,7 +1,11 @@
 package connect
 
 import (
+	"encoding/json"
+	"math"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/keywright/keywright/abi"
 	"github.com/keywright/keywright/host/internal/hostfn"
@@ -64,5 +68,19 @@ func TestPartitionHasDigestVariablesAndSalt(t *testing.T) {
 	}
 	if partition(func(_ *Input, in *hostfn.Inputs) { in.Variables["unnamed"], in.TenantID = "1", "acme" }) != base {
 		t.Error("what no template names changes the partition")
+	}
+}
+
+// A number of Go is the number of JSON that it has in a document.
+func TestNumbersOfGo(t *testing.T) {
+	got := plainValue([]any{1, int64(-2), uint64(math.MaxUint64), 0.5, 1e6, math.Copysign(0, -1), json.Number("1e3")})
+	want := []any{
+		json.Number("1"), json.Number("-2"), json.Number("18446744073709551615"), json.Number("0.5"), json.Number("1000000"), json.Number("0"), json.Number("1e3"),
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if nan, ok := plainValue(math.NaN()).(float64); !ok || !math.IsNaN(nan) {
+		t.Errorf("what is no number of JSON is %v", nan)
 	}
 }

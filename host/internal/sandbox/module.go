@@ -218,8 +218,8 @@ func (m *Module) newGuest(ctx context.Context, memory *memory, stderr *lines) (*
 		return nil, err
 	}
 	g := &guest{instance: instance, fuel: mutable(instance, admission.FuelExport), exports: map[string]api.Function{}}
-	for _, global := range m.admitted.Globals {
-		g.globals = append(g.globals, mutable(instance, global.Export))
+	for _, name := range m.admitted.Globals {
+		g.globals = append(g.globals, mutable(instance, name))
 	}
 	for _, name := range contract.Exports {
 		if m.Has(name) {

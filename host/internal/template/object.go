@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"regexp"
 	"slices"
 
@@ -22,7 +21,6 @@ type Object struct {
 	// json.Number, a bool or nil.
 	members []strictjson.Member
 	names   Names
-	literal bool
 }
 
 // leaf is a string with expressions.
@@ -32,14 +30,14 @@ type leaf struct {
 }
 
 // CompileObject compiles a decoded JSON object. v is a map[string]any of string, bool, nil, []any, map[string]any and
-// numbers of type json.Number, float64, int, int32, int64, uint, uint32 or uint64. The errors have paths in the object.
-// They are in the order of the members' names. Strings are compiled with special, see [CompileEscaped].
+// json.Number. The errors have paths in the object. They are in the order of the members' names. Strings are compiled with
+// special, see [CompileEscaped].
 func CompileObject(v any, special string) (*Object, []*Error) {
 	object, ok := v.(map[string]any)
 	if !ok {
 		return nil, []*Error{{Message: "an object is wanted"}}
 	}
-	c := &objectCompiler{object: &Object{literal: true}, special: special}
+	c := &objectCompiler{object: &Object{}, special: special}
 	c.object.members = c.members(object, nil, 0)
 	if len(c.errs) > 0 {
 		return nil, c.errs
@@ -50,9 +48,6 @@ func CompileObject(v any, special string) (*Object, []*Error) {
 
 // Names returns the names that the object's expressions use.
 func (o *Object) Names() Names { return expr.Merged(o.names) }
-
-// Literal reports whether no string of the object has an expression.
-func (o *Object) Literal() bool { return o.literal }
 
 // AppendJSON renders every string, and appends the object to dst as JSON, with the members in the order of their names. It
 // calls text with the parts of each string that has an expression, and writes the returned text in their place. text must
@@ -89,14 +84,14 @@ func (c *objectCompiler) compile(v any, path *problem.Path, depth int) any {
 		return compiled
 	case string:
 		return c.template(v, path)
+	case json.Number:
+		if jsonNumber.MatchString(string(v)) {
+			return v
+		}
 	case bool, nil:
 		return v
 	}
-	number, ok := numberText(v)
-	if !ok {
-		return c.fail(path, fmt.Sprintf("not a JSON value (%T)", v))
-	}
-	return number
+	return c.fail(path, fmt.Sprintf("not a JSON value (%T)", v))
 }
 
 func (c *objectCompiler) members(object map[string]any, path *problem.Path, depth int) []strictjson.Member {
@@ -122,25 +117,11 @@ func (c *objectCompiler) template(source string, path *problem.Path) any {
 	if literal, ok := t.Literal(); ok {
 		return literal
 	}
-	c.object.literal = false
 	return &leaf{path, t}
 }
 
 // jsonNumber matches a number of JSON, RFC 8259 section 6.
 var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
-
-// numberText returns a number in the form of JSON. ok is false if v is not such a number.
-func numberText(v any) (number json.Number, ok bool) {
-	switch v := v.(type) {
-	case json.Number:
-		return v, jsonNumber.MatchString(string(v))
-	case float64:
-		return json.Number(formatFloat(v)), !math.IsNaN(v) && !math.IsInf(v, 0)
-	case int, int32, int64, uint, uint32, uint64:
-		return json.Number(fmt.Sprint(v)), true
-	}
-	return "", false
-}
 
 func (l *leaf) append(dst []byte, r *rendering, text func([]Part) (string, error)) ([]byte, error) {
 	parts, err := l.template.render(&r.Run, r.first[:0], nil)

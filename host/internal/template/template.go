@@ -18,11 +18,10 @@ import (
 
 // Limits of one template.
 const (
-	maxSource      = 64 << 10 // bytes of source
-	maxExpressions = expr.MaxExpressions
-	maxTokens      = 512     // tokens in an expression; this also bounds nesting
-	maxText        = 1 << 20 // bytes of a rendered template, and of each value in its computation
-	maxWork        = 8 << 20 // bytes of the operands and results of all functions and operators of a template or object
+	maxSource = 64 << 10 // bytes of source
+	maxTokens = 512      // tokens in an expression; this also bounds nesting
+	maxText   = 1 << 20  // bytes of a rendered template, and of each value in its computation
+	maxWork   = 8 << 20  // bytes of the operands and results of all functions and operators of a template or object
 )
 
 // limits are the limits of a rendering. Each value is bounded, but a source of 64 KiB can make hundreds of values of the

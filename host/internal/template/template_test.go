@@ -201,7 +201,7 @@ func TestNames(t *testing.T) {
 func TestLimits(t *testing.T) {
 	for _, c := range []struct{ name, source, want string }{
 		{"source", strings.Repeat("x", maxSource+1), "64 KiB"},
-		{"expressions", strings.Repeat("{{1}}", maxExpressions+1), "column 1281: more than 256 expressions"},
+		{"expressions", strings.Repeat("{{1}}", expr.MaxExpressions+1), "column 1281: more than 256 expressions"},
 		{"tokens", "{{ " + strings.Repeat("(", maxTokens) + "1" + strings.Repeat(")", maxTokens) + " }}", "column 1: the expression has more than 512 tokens"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -209,7 +209,7 @@ func TestLimits(t *testing.T) {
 		})
 	}
 	mustCompile(t, strings.Repeat("x", maxSource))
-	mustCompile(t, strings.Repeat("{{1}}", maxExpressions))
+	mustCompile(t, strings.Repeat("{{1}}", expr.MaxExpressions))
 	mustCompile(t, "{{"+strings.Repeat("(", maxTokens/2-1)+"1"+strings.Repeat(")", maxTokens/2-1)+"}}")
 
 	long := values()
