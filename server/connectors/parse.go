@@ -3,8 +3,11 @@ package connectors
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"go.yaml.in/yaml/v4"
 
 	"github.com/keywright/keywright/internal/problem"
 )
@@ -21,85 +24,74 @@ func parse(ctx context.Context, text string, p *problems) *node {
 		valid := strings.ToValidUTF8(text, "\x00")
 		p.report(p.placed(1+strings.Count(valid[:strings.IndexByte(valid, 0)], "\n"), 1), "", "is not UTF-8: save it in that encoding")
 		return nil
-	case json.Valid([]byte(text)):
-		return readJSON(ctx, text, p)
 	}
-	return readYAML(ctx, text, p)
+	var root *yaml.Node
+	if json.Valid([]byte(text)) {
+		r := &jsonReader{ctx: ctx, decoder: json.NewDecoder(strings.NewReader(text)), text: text, next: problem.Place{Line: 1, Column: 1}}
+		r.decoder.UseNumber()
+		root = r.read()
+	} else {
+		root = readYAML(ctx, text, p)
+	}
+	if root == nil || ctx.Err() != nil {
+		return nil
+	}
+	r := &yamlReader{grower: grower{problems: p}, done: map[*yaml.Node]*node{}}
+	if n := r.read(root, nil, 0); !r.full {
+		return n
+	}
+	return nil
 }
 
-// A jsonReader reads nodes from JSON. YAML's parser is not used for JSON, because it does not accept all of it: tabs, and
-// surrogate pairs in texts.
+// A jsonReader makes of JSON the tree that the parser of YAML makes of its own. That parser is not used for JSON, because it does not
+// accept all of it: tabs, and surrogate pairs in texts.
 type jsonReader struct {
-	grower
 	ctx     context.Context
 	decoder *json.Decoder
 	text    string
 	// next is the place of the next token, and offset its position in text, in bytes.
 	offset int
 	next   problem.Place
+	// values counts values and names of members.
+	values int
 }
 
-// readJSON returns the value of a text in JSON, or nil if it exceeds a limit or ctx ends.
-func readJSON(ctx context.Context, text string, p *problems) *node {
-	r := &jsonReader{grower: grower{problems: p}, ctx: ctx, text: text, next: p.placed(1, 1)}
-	r.decoder = json.NewDecoder(strings.NewReader(text))
-	r.decoder.UseNumber()
-	if n := r.read(nil, 0); !r.full {
-		return n
-	}
-	return nil
-}
-
+// token returns the next token and its place. It returns nil once ctx has ended.
 func (r *jsonReader) token() (json.Token, problem.Place) {
 	end := int(r.decoder.InputOffset())
 	for end < len(r.text) && strings.IndexByte(" \t\r\n,:", r.text[end]) >= 0 {
 		end++
 	}
 	r.next, r.offset = r.next.Advance([]byte(r.text[r.offset:end])), end
-	where := r.next
-	token, err := r.decoder.Token()
-	if err != nil || r.ctx.Err() != nil {
-		r.full = true // the text is valid JSON, so ctx has ended
-	}
-	return token, where
+	token, _ := r.decoder.Token() // the text is valid
+	return token, r.next
 }
 
-func (r *jsonReader) read(path *problem.Path, depth int) *node {
+// read returns the next value. It leaves out what exceeds maxValues.
+func (r *jsonReader) read() *yaml.Node {
+	const most = 2*maxValues + 2 // with the names of members
 	token, where := r.token()
-	result := &node{Place: where, kind: scalar, size: 1}
-	if !r.grow(where, depth, result) {
-		return result
-	}
-	switch token {
-	case json.Delim('['):
-		result.kind, result.depth = list, 1
-		for i := 0; !r.full && r.decoder.More(); i++ {
-			v := r.read(path.Item(i), depth+1)
-			result.items = append(result.items, v)
-			result.contain("", v)
+	n := &yaml.Node{Kind: yaml.ScalarNode, Line: where.Line, Column: where.Column}
+	switch token := token.(type) {
+	case json.Delim:
+		if n.Kind = yaml.MappingNode; token == '[' {
+			n.Kind = yaml.SequenceNode
+		}
+		for r.values < most && r.ctx.Err() == nil && r.decoder.More() {
+			r.values++
+			n.Content = append(n.Content, r.read())
 		}
 		r.token()
-	case json.Delim('{'):
-		result.kind, result.depth = object, 1
-		for !r.full && r.decoder.More() {
-			r.member(result, path, depth)
-		}
-		r.token()
+	case string:
+		n.Value, n.Style = token, yaml.DoubleQuotedStyle
+	case json.Number:
+		n.Value = token.String()
+	case bool:
+		n.Tag, n.Value = "!!bool", strconv.FormatBool(token)
 	default:
-		result.value = token
+		n.Tag = "!!null"
 	}
-	return result
-}
-
-func (r *jsonReader) member(to *node, path *problem.Path, depth int) {
-	key, where := r.token()
-	name, _ := key.(string)
-	v := r.read(path.Member(name), depth+1)
-	if first := to.get(name); first != nil {
-		r.report(where, path.Member(name).String(), "is there twice, first on line %d: remove one", first.key.Line-r.lineOffset)
-		return
-	}
-	to.add(member{name, where, v})
+	return n
 }
 
 // maxMarks limits the characters of a file that can be part of YAML's structure, because the parser's memory and time grow with

@@ -77,8 +77,8 @@ func (r interrupted) Read(p []byte) (int, error) {
 	return r.text.Read(p)
 }
 
-// readYAML returns the value of the only document of a file, or nil if it cannot be parsed or ctx ends.
-func readYAML(ctx context.Context, text string, p *problems) *node {
+// readYAML returns the only document of a file, or nil if it cannot be parsed or ctx ends.
+func readYAML(ctx context.Context, text string, p *problems) *yaml.Node {
 	if line := marks(text); line > 0 {
 		p.report(p.placed(line, 1), "", "has more than %d marks (brackets, commas, colons, quotes and such, in texts and comments, too): use several gateways", maxMarks)
 		return nil
@@ -91,15 +91,7 @@ func readYAML(ctx context.Context, text string, p *problems) *node {
 		p.report(p.placed(end, 1), "", "has a character that ends a line in YAML, and in no editor (U+0085, U+2028, U+2029, or a carriage return alone): remove it")
 		return nil
 	}
-	root := parseYAML(ctx, text, p)
-	if root == nil {
-		return nil
-	}
-	r := &yamlReader{grower: grower{problems: p}, done: map[*yaml.Node]*node{}}
-	if n := r.read(root, nil, 0); !r.full {
-		return n
-	}
-	return nil
+	return parseYAML(ctx, text, p)
 }
 
 // parseYAML calls the parser. It reports a panic of the parser as a problem of the file.
