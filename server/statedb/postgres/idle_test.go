@@ -20,6 +20,7 @@ import (
 	"github.com/keywright/keywright/plugins"
 	"github.com/keywright/keywright/server/internal/postgrestest"
 	"github.com/keywright/keywright/server/internal/postgresurl"
+	"github.com/keywright/keywright/server/statedb/internal/sqlstate"
 )
 
 // idleConn is a connection to PostgreSQL in a bubble of synctest. While the server owes no answer, a read waits for the next
@@ -136,7 +137,7 @@ func login() testworld.Answer {
 // node returns a function that authenticates a request of a user on a new node.
 func node(t *testing.T, config *pgx.ConnConfig, network testworld.Answer, code string) func(user string) {
 	t.Helper()
-	store := testworld.Must(connect(t.Context(), config, Options{}, usual))(t)
+	store := testworld.Must(connect(t.Context(), config, Options{}, sqlstate.Usual))(t)
 	t.Cleanup(func() { _ = store.Close() })
 	shared := testworld.Must(host.NewState(t.Context(), host.StateConfig{Store: store, Keys: [][]byte{[]byte("a state key of 32 bytes, for all")}}))(t)
 	t.Cleanup(func() { _ = shared.Close(context.Background()) })

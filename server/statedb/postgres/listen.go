@@ -126,7 +126,7 @@ func (l *listener) listen(wake func(state.ID)) error {
 }
 
 func (l *listener) connect(ctx context.Context) (*pgx.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, usual.limit)
+	ctx, cancel := context.WithTimeout(ctx, sqlstate.Usual.Limit)
 	defer cancel()
 	config, err := l.dial(ctx)
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/keywright/keywright/server/internal/postgrestest"
 	"github.com/keywright/keywright/server/internal/postgresurl"
 	"github.com/keywright/keywright/server/statedb"
+	"github.com/keywright/keywright/server/statedb/internal/sqlstate"
 )
 
 // A change by another process wakes who waits, and nobody asks the database meanwhile.
@@ -42,7 +43,7 @@ func TestChangesWake(t *testing.T) {
 }
 
 // cuttable returns a store whose connection that listens is made only while the returned flag is not set.
-func cuttable(t *testing.T, address string, times tuning) (statedb.Database, *atomic.Bool) {
+func cuttable(t *testing.T, address string, times sqlstate.Times) (statedb.Database, *atomic.Bool) {
 	t.Helper()
 	config := testworld.Must(postgresurl.Config(address, settings, false))(t)
 	var cut atomic.Bool
@@ -62,7 +63,7 @@ const terminate = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE 
 func TestWaitersDuringOutage(t *testing.T) {
 	address := postgrestest.Database(t)
 	times := never
-	times.poll = 5 * time.Millisecond
+	times.Poll = 5 * time.Millisecond
 	here, cut := cuttable(t, address, times)
 	there, admin := opened(t, address, Options{Pooler: true}, never), raw(t, address)
 	until(t, admin, 1, listeners)
@@ -159,7 +160,7 @@ func TestStatements(t *testing.T) {
 func TestPooler(t *testing.T) {
 	address := postgrestest.Database(t)
 	times := never
-	times.poll = 5 * time.Millisecond
+	times.Poll = 5 * time.Millisecond
 	pooler := postgrestest.Pooler(t, address)
 	here, there := opened(t, pooler, Options{Pooler: true}, times), opened(t, pooler, Options{Pooler: true}, never)
 	lease := leased(t, there, "a", time.Hour)

@@ -13,7 +13,6 @@ import (
 	"net"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -45,23 +44,14 @@ var settings = map[string]string{
 	"statement_timeout": "30s",
 }
 
-// tuning are the times of a store. Tests have others.
-type tuning struct {
-	poll, recheck, sweep, limit time.Duration
-	// clock is nil, so that the database has the clock.
-	clock func() time.Time
-}
-
-var usual = tuning{poll: 200 * time.Millisecond, recheck: 5 * time.Second, sweep: 10 * time.Minute, limit: 10 * time.Second}
-
 // Open connects to the database at address, postgres://user:password@host:port/database, and creates missing tables. The
 // address may have the parameters of libpq, such as sslmode. ctx limits only the call of Open. Errors are a [*statedb.Error],
 // unless the address is malformed; they do not contain the password.
 func Open(ctx context.Context, address string, options Options) (statedb.Database, error) {
-	return open(ctx, address, options, usual)
+	return open(ctx, address, options, sqlstate.Usual)
 }
 
-func open(ctx context.Context, address string, options Options, times tuning) (statedb.Database, error) {
+func open(ctx context.Context, address string, options Options, times sqlstate.Times) (statedb.Database, error) {
 	config, err := postgresurl.Config(address, settings, options.Pooler)
 	if err != nil {
 		return nil, err
@@ -69,7 +59,7 @@ func open(ctx context.Context, address string, options Options, times tuning) (s
 	return connect(ctx, config, options, times)
 }
 
-func connect(ctx context.Context, config *pgx.ConnConfig, options Options, times tuning) (statedb.Database, error) {
+func connect(ctx context.Context, config *pgx.ConnConfig, options Options, times sqlstate.Times) (statedb.Database, error) {
 	connections := cmp.Or(options.Connections, 16)
 	if connections < 2 {
 		return nil, fmt.Errorf("a store of state needs 2 connections at least, and may have %d", connections)
@@ -79,7 +69,7 @@ func connect(ctx context.Context, config *pgx.ConnConfig, options Options, times
 }
 
 // start migrates the database and returns its store. It closes db if it fails.
-func start(ctx context.Context, db *sql.DB, dial func(context.Context) (*pgx.ConnConfig, error), options Options, times tuning) (statedb.Database, error) {
+func start(ctx context.Context, db *sql.DB, dial func(context.Context) (*pgx.ConnConfig, error), options Options, times sqlstate.Times) (statedb.Database, error) {
 	log := cmp.Or(options.Logger, slog.New(slog.DiscardHandler))
 	listener := newListener(dial, log)
 	if !options.Pooler {
@@ -91,11 +81,9 @@ func start(ctx context.Context, db *sql.DB, dial func(context.Context) (*pgx.Con
 		return nil, sqlstate.Fault(ctx, "open the database of PostgreSQL", err, explain)
 	}
 	config := sqlstate.Config{
-		Reads: db, Writes: db, Dialect: migrate.Postgres,
-		Now: `COALESCE($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)`, Clock: times.clock,
+		Reads: db, Writes: db, Dialect: migrate.Postgres, Explain: explain, Logger: log, Times: times,
+		Now:     `COALESCE($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)`,
 		Changed: `pg_notify('` + channel + `', encode(id, 'hex'))::text`,
-		Explain: explain, Logger: log,
-		Poll: times.poll, Recheck: times.recheck, Sweep: times.sweep, Limit: times.limit,
 	}
 	if options.Pooler {
 		return sqlstate.New(ctx, config)

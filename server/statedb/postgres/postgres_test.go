@@ -20,6 +20,7 @@ import (
 	"github.com/keywright/keywright/server/internal/postgrestest"
 	"github.com/keywright/keywright/server/internal/postgresurl"
 	"github.com/keywright/keywright/server/statedb"
+	"github.com/keywright/keywright/server/statedb/internal/sqlstate"
 )
 
 // The error of opening a database has a kind, and neither the password nor the address.
@@ -83,7 +84,7 @@ func TestSlowDatabase(t *testing.T) {
 	address := postgrestest.Database(t)
 	times := never
 	impatient := never
-	impatient.limit = 50 * time.Millisecond
+	impatient.Limit = 50 * time.Millisecond
 	patient, bounded := opened(t, address, Options{}, times), opened(t, address, Options{}, impatient)
 	db := raw(t, address)
 	lock := testworld.Must(db.BeginTx(t.Context(), nil))(t)
@@ -174,9 +175,9 @@ func TestRestart(t *testing.T) {
 func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
 
 // never are times after which no test waits: nobody looks at a row unless somebody wakes them.
-var never = tuning{poll: time.Hour, recheck: time.Hour, sweep: time.Hour, limit: time.Minute}
+var never = sqlstate.Times{Poll: time.Hour, Recheck: time.Hour, Sweep: time.Hour, Limit: time.Minute}
 
-func opened(t *testing.T, address string, options Options, times tuning) statedb.Database {
+func opened(t *testing.T, address string, options Options, times sqlstate.Times) statedb.Database {
 	t.Helper()
 	store := testworld.Must(open(t.Context(), address, options, times))(t)
 	t.Cleanup(func() { _ = store.Close() })

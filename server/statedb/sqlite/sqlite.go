@@ -31,19 +31,14 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// tuning are the times of a store. Tests have others.
-type tuning struct{ poll, sweep, limit time.Duration }
-
 // Open opens the database in the file path. If the file does not exist, Open creates it with mode 0600. While the database is open, SQLite
 // has two more files with the same name and the suffixes -wal and -shm. A change is on the disk when it is reported. ctx limits only the
 // call of Open. It returns an error if the file cannot be opened, is not an SQLite database or is for newer programs.
 func Open(ctx context.Context, path string, options Options) (statedb.Database, error) {
-	return open(ctx, path, options, usual)
+	return open(ctx, path, options, sqlstate.Usual)
 }
 
-var usual = tuning{poll: 200 * time.Millisecond, sweep: 10 * time.Minute, limit: 10 * time.Second}
-
-func open(ctx context.Context, path string, options Options, times tuning) (statedb.Database, error) {
+func open(ctx context.Context, path string, options Options, times sqlstate.Times) (statedb.Database, error) {
 	const busyTimeout = "5000" // the time in milliseconds that a statement waits for a writer in another process
 	if err := sqlitefile.Touch(path); err != nil {
 		return nil, fmt.Errorf("state: open the database %s: %w", path, err)
@@ -67,15 +62,14 @@ func open(ctx context.Context, path string, options Options, times tuning) (stat
 	return store, nil
 }
 
-func newStore(ctx context.Context, reads, writes *sql.DB, options Options, times tuning) (*sqlstate.Store, error) {
+func newStore(ctx context.Context, reads, writes *sql.DB, options Options, times sqlstate.Times) (*sqlstate.Store, error) {
 	clock := options.Clock
 	if clock == nil {
 		clock = time.Now
 	}
 	return sqlstate.New(ctx, sqlstate.Config{
 		Reads: reads, Writes: writes, Dialect: migrate.SQLite, Now: `$1`, Clock: clock, Changed: `1`, Prepare: true,
-		Explain: explain, Logger: cmp.Or(options.Logger, slog.New(slog.DiscardHandler)),
-		Poll: times.poll, Sweep: times.sweep, Limit: times.limit,
+		Explain: explain, Logger: cmp.Or(options.Logger, slog.New(slog.DiscardHandler)), Times: times,
 	})
 }
 
@@ -86,7 +80,7 @@ func OpenMemory(ctx context.Context, options Options) (statedb.Database, error) 
 	if err := migrate.Up(ctx, db, migrate.SQLite, sqlstate.Schema); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return newStore(ctx, db, db, options, usual)
+	return newStore(ctx, db, db, options, sqlstate.Usual)
 }
 
 // explain returns words for an error of SQLite, and its kind.

@@ -13,6 +13,7 @@ import (
 	"github.com/keywright/keywright/host/state"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/statedb"
+	"github.com/keywright/keywright/server/statedb/internal/sqlstate"
 )
 
 // clock is a clock that a test sets.
@@ -48,7 +49,7 @@ func TestClock(t *testing.T) {
 // In one process a change wakes who waits, who need not look again.
 func TestChangesWake(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.db")
-	store := testworld.Must(open(t.Context(), path, Options{}, tuning{poll: time.Hour, sweep: time.Hour, limit: time.Minute}))(t)
+	store := testworld.Must(open(t.Context(), path, Options{}, sqlstate.Times{Poll: time.Hour, Sweep: time.Hour, Limit: time.Minute}))(t)
 	defer store.Close()
 	lease, _, err := store.Acquire(t.Context(), state.ID{1}, 0, time.Hour)
 	testworld.Check(t, err)

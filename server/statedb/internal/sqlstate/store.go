@@ -43,6 +43,15 @@ type Config struct {
 	Explain func(error) (detail string, kind error)
 	// Listening reports whether changes by other processes reach [Store.Wake], and returns a channel that is closed when this changes.
 	Listening func() (bool, <-chan struct{})
+	Times
+	// Logger gets the failures in the background.
+	Logger *slog.Logger
+	// Close is called by [Store.Close] before the database is closed.
+	Close func()
+}
+
+// Times are the times of a store. Tests have others than [Usual].
+type Times struct {
 	// Poll is the mean time between two looks at a row by a waiter that is not sure to be woken.
 	Poll time.Duration
 	// Recheck is the same for a waiter that is woken. It bounds what a broken connection can do that nobody has noticed yet.
@@ -51,11 +60,10 @@ type Config struct {
 	Sweep time.Duration
 	// Limit is the longest time of a call.
 	Limit time.Duration
-	// Logger gets the failures in the background.
-	Logger *slog.Logger
-	// Close is called by [Store.Close] before the database is closed.
-	Close func()
 }
+
+// Usual are the times of a store.
+var Usual = Times{Poll: 200 * time.Millisecond, Recheck: 5 * time.Second, Sweep: 10 * time.Minute, Limit: 10 * time.Second}
 
 // Store implements [statedb.Database].
 type Store struct {
