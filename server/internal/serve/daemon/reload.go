@@ -53,9 +53,9 @@ func (u *inUse) inherit(prev *inUse) {
 	}
 }
 
-// close closes the set, and its sessions unless they are next, which the next set uses.
-func (u *inUse) close(next *identity.Identifier) {
-	if u.sessions != next {
+// close closes the set, and its sessions unless another set, which may be nil, uses them.
+func (u *inUse) close(other *inUse) {
+	if other == nil || u.sessions != other.sessions {
 		_ = u.sessions.Close()
 	}
 	_ = u.Close(context.Background()) // its calls have ended
@@ -79,7 +79,7 @@ func (d *daemon) heard(ctx context.Context) (*inUse, error) {
 		case done <- prepared{next, err}:
 		case <-ctx.Done():
 			if next != nil {
-				next.close(d.currentSessions())
+				next.close(d.current())
 			}
 		}
 	}()
@@ -153,14 +153,6 @@ func needsRestart(prev, next *inUse) error {
 	return nil
 }
 
-// currentSessions returns the sessions in use, which the next set may keep, or nil.
-func (d *daemon) currentSessions() *identity.Identifier {
-	if prev := d.current(); prev != nil {
-		return prev.sessions
-	}
-	return nil
-}
-
 // sessions returns the sessions in use if their configuration is the same, since the issuer may be down, or new ones.
 func (d *daemon) sessions(ctx context.Context, next *inUse) (*identity.Identifier, error) {
 	if prev := d.current(); prev != nil && reflect.DeepEqual(prev.Settings.User, next.Settings.User) {
@@ -213,7 +205,7 @@ func (d *daemon) use(next *inUse) {
 		next.inherit(prev)
 		d.retired.Go(func() {
 			wait()
-			prev.close(next.sessions)
+			prev.close(next)
 			d.audit.remove(prev.Set)
 			d.forget(prev)
 		})
@@ -249,7 +241,7 @@ func (d *daemon) reload(ctx context.Context) error {
 	next, err := d.heard(reading)
 	if ctx.Err() != nil {
 		if next != nil {
-			next.close(d.currentSessions())
+			next.close(d.current())
 		}
 		return ctx.Err()
 	}
