@@ -335,7 +335,9 @@ func (l *loader) load(ctx context.Context) error {
 	}
 	definitions, plugins := l.document(ctx, root)
 	l.options.Host.Egress = l.set.Egress
-	l.file.Limits.change(&l.options.Host.Limits)
+	if m := root.get("limits"); m != nil && len(l.all) == 0 {
+		l.members(m.value, "limits", reflect.ValueOf(&l.options.Host.Limits).Elem()) // as limitsFile
+	}
 	l.set.Limits = l.options.Host.Limits
 	l.set.SHA256 = fmt.Sprintf("%x", sha256.Sum256([]byte(l.source.text)))
 	l.set.Settings = l.settings(root)

@@ -1,7 +1,6 @@
 package connectors
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -129,14 +128,6 @@ type limitsFile struct {
 	MutationsBytes int `default:"67108864"`
 	// ScannersBytes is the memory of the tables by which answers are searched for credentials, in bytes.
 	ScannersBytes int `default:"67108864"`
-}
-
-func (f limitsFile) change(l *host.Limits) {
-	l.ConcurrentExchanges = cmp.Or(f.ConcurrentExchanges, l.ConcurrentExchanges)
-	l.ConcurrentKeys = cmp.Or(f.ConcurrentKeys, l.ConcurrentKeys)
-	l.TokensBytes = cmp.Or(f.TokensBytes, l.TokensBytes)
-	l.MutationsBytes = cmp.Or(f.MutationsBytes, l.MutationsBytes)
-	l.ScannersBytes = cmp.Or(f.ScannersBytes, l.ScannersBytes)
 }
 
 func (d *definer) document(ctx context.Context, root *node) (connectors []*definition, plugins []pluginFile) {

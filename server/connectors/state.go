@@ -28,7 +28,7 @@ type StateSettings struct {
 	// Type is sqlite or postgres.
 	Type string
 	// Path is the file of SQLite.
-	Path string
+	Path string `file:",path"`
 	// URL is that of PostgreSQL. It may have a password.
 	URL string
 	// Keys are the state keys: templates in the file, and the keys themselves after [State.Read].
@@ -149,12 +149,10 @@ const (
 	mostLease  = 10 * time.Minute
 )
 
-// A stateFile is the member state. Its fields are the members of that type of store.
-type stateFile interface{ settings() StateSettings }
-
-var stateFiles = []variant[stateFile]{
-	{StateSQLite, "A file of SQLite, for the processes of one machine.", func() stateFile { return &sqliteFile{} }},
-	{StatePostgres, "A database of PostgreSQL, for any number of nodes.", func() stateFile { return &postgresFile{} }},
+// stateFiles are the types of the member state. The members of each are fields of [StateSettings], too.
+var stateFiles = []variant[any]{
+	{StateSQLite, "A file of SQLite, for the processes of one machine.", func() any { return &sqliteFile{} }},
+	{StatePostgres, "A database of PostgreSQL, for any number of nodes.", func() any { return &postgresFile{} }},
 }
 
 // stateKeys holds the members that all stores of state have.
@@ -173,10 +171,6 @@ type sqliteFile struct {
 	Path string `file:",required,path"`
 }
 
-func (f *sqliteFile) settings() StateSettings {
-	return StateSettings{Type: f.Type, Keys: f.Keys, Lease: f.Lease, Path: f.Path}
-}
-
 type postgresFile struct {
 	stateKeys
 	// URL is the URL of the database: postgres://user:password@host:5432/database?sslmode=verify-full. With a password, all
@@ -188,21 +182,17 @@ type postgresFile struct {
 	Pooler bool `default:"false"`
 }
 
-func (f *postgresFile) settings() StateSettings {
-	return StateSettings{Type: f.Type, Keys: f.Keys, Lease: f.Lease, URL: f.URL, Connections: f.Connections, Pooler: f.Pooler}
-}
-
 // state reads the member state. It returns nil if there is none, or if it is so wrong that nothing else can be said of it.
 func (d *definer) state() *StateSettings {
 	n := d.file.State
 	if n == nil || !d.is(n, object, "state", "state") {
 		return nil
 	}
-	file, ok := decodeVariant(d, n, "state", "store", stateFiles)
-	if !ok {
+	if _, ok := decodeVariant(d, n, "state", "store", stateFiles); !ok {
 		return nil
 	}
-	s := file.settings()
+	var s StateSettings
+	d.members(n, "state", reflect.ValueOf(&s).Elem()) // what is wrong is reported already
 	if s.Connections == 1 {
 		d.report(n.get("connections").value.Place, "state.connections", "is 1, and has to be 2 at least")
 	}
@@ -298,7 +288,7 @@ func (l *loader) stateTexts(ctx context.Context, n *node, s *State) error {
 			}
 		}
 	}
-	if s.settings.URL != "" {
+	if s.settings.Type == StatePostgres && s.settings.URL != "" {
 		check("state.url", s.settings.URL, false)
 	}
 	for i, source := range s.settings.Keys {

@@ -286,16 +286,9 @@ func width(rest string, quote byte) int {
 	case quote != '"' || rest[0] != '\\' || len(rest) < 2:
 		return size
 	}
-	switch rest[1] {
-	case 'x':
-		return 4
-	case 'U':
-		return 10
-	case 'u':
-		if code, err := strconv.ParseUint(rest[2:min(6, len(rest))], 16, 32); err == nil && code >= 0xd800 && code < 0xdc00 {
-			return 12
-		}
-		return 6
+	code, err := strconv.ParseUint(rest[2:min(6, len(rest))], 16, 32)
+	if rest[1] == 'u' && err == nil && code >= 0xd800 && code < 0xdc00 {
+		return 12
 	}
-	return 2
+	return max(2, map[byte]int{'x': 4, 'u': 6, 'U': 10}[rest[1]])
 }

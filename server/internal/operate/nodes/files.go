@@ -86,12 +86,7 @@ func difference(a, b map[string]map[string]string) (all []activity.Difference) {
 
 // keys returns the keys of one or the other map, sorted.
 func keys[V any](a, b map[string]V) []string {
-	all := slices.Sorted(maps.Keys(a))
-	for key := range b {
-		if _, ok := a[key]; !ok {
-			all = append(all, key)
-		}
-	}
+	all := slices.AppendSeq(slices.Sorted(maps.Keys(a)), maps.Keys(b))
 	slices.Sort(all)
-	return all
+	return slices.Compact(all)
 }
