@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -11,7 +12,10 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/keywright/keywright/host/internal/discovery"
 	"github.com/keywright/keywright/host/internal/hostfn"
@@ -61,8 +65,8 @@ type Config struct {
 	// and connectors whose auth type has a state of its own, such as a refresh token that rotates, cannot be made.
 	State *State
 	// Previous is the host that this one replaces because the configuration has changed, closed or not. This one then goes on with its
-	// tokens, metadata of issuers, refusals of token endpoints and token requests in flight, and with the same limit on how often a
-	// 401 may bring a new token. If it is nil, or has another State, the host begins with none.
+	// tokens, metadata of issuers, refusals of token endpoints, token requests in flight and last client certificates, and with the same
+	// limit on how often a 401 may bring a new token. If it is nil, or has another State, the host begins with none.
 	//
 	// Only connectors with the same name, auth type, plugin, grants, configuration, secrets, variables and user share tokens. Both hosts
 	// must have the same Clock, Egress and Base: whether this one may connect to the endpoint that issued a token is not checked.
@@ -114,12 +118,15 @@ type tokenCache struct {
 	keySecret [32]byte
 	// documents are the metadata of issuers.
 	documents *discovery.Cache
+	// certificates has those that requests needed last, by the digest of a connector's name and TLS.
+	certificates *lru.Cache[[sha256.Size]byte, *atomic.Pointer[ClientCertificate]]
 	// state is behind the entries, if it is not nil.
 	state *State
 }
 
 func newTokenCache(c *Config) (*tokenCache, error) {
 	t := &tokenCache{documents: discovery.New(c.Clock, c.Random), state: c.State}
+	t.certificates, _ = lru.New[[sha256.Size]byte, *atomic.Pointer[ClientCertificate]](1 << 16) // the only error is for sizes below one
 	var node *lease.Node
 	if c.State != nil {
 		node = c.State.node

@@ -3,11 +3,13 @@ package host
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"maps"
 	"regexp"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/keywright/keywright/host/internal/connect"
@@ -191,7 +193,13 @@ func (h *Host) newTransport(c *Connector, d *dialer) *send.Transport {
 		API:       d.api, Warn: c.log.warn,
 	}
 	if c.plan.TLS != nil {
-		t.TLS = &send.TLS{Plan: c.plan, Policy: d.egress.policy(), PKCS12: h.config.PKCS12, Identities: h.identities, Warn: c.log.warn}
+		key := sha256.Sum256(fmt.Appendf(nil, "%q %q", c.config.Name, *c.config.TLS))
+		last, ok := h.cache.certificates.Get(key)
+		if !ok {
+			last = &atomic.Pointer[ClientCertificate]{}
+			h.cache.certificates.Add(key, last)
+		}
+		t.TLS = &send.TLS{Plan: c.plan, Policy: d.egress.policy(), PKCS12: h.config.PKCS12, Identities: h.identities, Warn: c.log.warn, Last: last}
 	}
 	return t
 }

@@ -227,13 +227,14 @@ func (c *Connector) ClientCertificate(ctx context.Context) (*ClientCertificate, 
 	return certificate, nil
 }
 
-// LastClientCertificate returns the client certificate that a request needed last, or nil if none has needed one. The
-// certificate may have ended, and then it was not used. LastClientCertificate reads no secret.
+// LastClientCertificate returns the client certificate that a request needed last, or nil if none has needed one: also one to a connector
+// with the same name and TLS of a host before, see [Config].Previous. The certificate may have ended, and then it was not used.
+// LastClientCertificate reads no secret.
 func (c *Connector) LastClientCertificate() *ClientCertificate {
 	if c.plan == nil || c.plan.TLS == nil {
 		return nil
 	}
-	return c.transport.TLS.Last()
+	return c.transport.TLS.Last.Load()
 }
 
 func (c *Connector) fail(stage Stage, err error) *Error {

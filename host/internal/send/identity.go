@@ -34,10 +34,11 @@ type TLS struct {
 	Identities *Identities
 	// Warn logs a warning about a member of the configuration.
 	Warn func(ctx context.Context, path, text string)
+	// Last is the certificate that a request needed last.
+	Last *atomic.Pointer[view.ClientCertificate]
 
 	// lastKey is that of the last identity that was used, unless the templates name something of the user.
-	lastKey         atomic.Pointer[identityKey]
-	lastCertificate atomic.Pointer[view.ClientCertificate]
+	lastKey atomic.Pointer[identityKey]
 }
 
 type pemTexts [connect.TLSTexts]string
@@ -130,7 +131,7 @@ func (t *TLS) identity(ctx context.Context, in *hostfn.Inputs) (*identity, *host
 		}
 	}
 	if id.certificate != nil {
-		t.lastCertificate.Store(id.certificate) // also one that has ended, so that operators see the reason of the failures
+		t.Last.Store(id.certificate) // also one that has ended, so that operators see the reason of the failures
 	}
 	now := t.Plan.Clock()
 	if err := id.certificate.Ended(now); err != nil {
@@ -191,9 +192,6 @@ func (t *TLS) Texts(ctx context.Context, in *hostfn.Inputs) ([]string, *hostfn.F
 	texts, failure := t.render(ctx, in)
 	return texts[:], failure
 }
-
-// Last returns the certificate that a request needed last, or nil if none has needed one.
-func (t *TLS) Last() *view.ClientCertificate { return t.lastCertificate.Load() }
 
 type identityInContext struct{}
 

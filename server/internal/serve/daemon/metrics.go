@@ -78,11 +78,11 @@ func newMetrics(d *daemon) *gatewayMetrics {
 		}
 	}, "sha256")
 	r.Gauges("connector_timeout_seconds", "The timeout of a connector.", func(add metrics.Add) {
-		d.eachConnector(func(_ *inUse, c *gateway.Connector) { add(c.Definition().Timeout.Seconds(), c.Definition().Permalink) })
+		d.eachConnector(func(c *gateway.Connector) { add(c.Definition().Timeout.Seconds(), c.Definition().Permalink) })
 	}, "connector")
 	r.Gauges("client_certificate_expiration_timestamp_seconds", "When the client certificate that a request needed last expires, in Unix time. It may have expired.", func(add metrics.Add) {
-		d.eachConnector(func(set *inUse, c *gateway.Connector) {
-			if used := set.lastCertificate(c); used != nil {
+		d.eachConnector(func(c *gateway.Connector) {
+			if used := c.Upstream().LastClientCertificate(); used != nil {
 				add(float64(used.NotAfter.Unix()), c.Definition().Permalink)
 			}
 		})
@@ -207,10 +207,10 @@ func (d *daemon) sessionKeys() (keys identity.Keys, issuer string) {
 }
 
 // eachConnector calls f for each connector in use.
-func (d *daemon) eachConnector(f func(*inUse, *gateway.Connector)) {
+func (d *daemon) eachConnector(f func(*gateway.Connector)) {
 	if set := d.current(); set != nil {
 		for _, c := range set.Connectors {
-			f(set, c)
+			f(c)
 		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/identity"
@@ -26,31 +25,6 @@ type inUse struct {
 	sessions *identity.Identifier
 	// pair is nil for plain HTTP.
 	pair *httpserver.Pair
-	// certificates has the client certificates that requests to the sets before needed last, by permalink, of connectors with the same tls.
-	certificates map[string]*host.ClientCertificate
-}
-
-// lastCertificate returns the client certificate that a request to a connector of the set needed last, or nil.
-func (u *inUse) lastCertificate(c *gateway.Connector) *host.ClientCertificate {
-	if used := c.Upstream().LastClientCertificate(); used != nil {
-		return used
-	}
-	return u.certificates[c.Definition().Permalink]
-}
-
-// inherit sets the certificates of u from those of prev.
-func (u *inUse) inherit(prev *inUse) {
-	own := map[string]*host.TLS{}
-	for _, c := range u.Connectors {
-		own[c.Definition().Permalink] = c.Definition().TLS
-	}
-	u.certificates = map[string]*host.ClientCertificate{}
-	for _, c := range prev.Connectors {
-		d := c.Definition()
-		if now, there := own[d.Permalink]; there && reflect.DeepEqual(now, d.TLS) {
-			u.certificates[d.Permalink] = prev.lastCertificate(c)
-		}
-	}
 }
 
 // close closes the set, and its sessions unless another set, which may be nil, uses them.
@@ -202,7 +176,6 @@ func (d *daemon) use(next *inUse) {
 	d.set, d.refusedPlugins = next, nil
 	d.status = console.State{File: d.config.File, Set: next.Set, Used: d.clock(), Changed: changed, Sessions: next.sessions}
 	if prev != nil {
-		next.inherit(prev)
 		d.retired.Go(func() {
 			wait()
 			prev.close(next)
