@@ -285,7 +285,7 @@ func (a *app) serveContent(c *cobra.Command, f *contentServeFlags) error {
 	if err != nil {
 		return err
 	}
-	m := metrics.New()
+	m := metrics.New(moduleVersion())
 	config.Observe = f.recorder(m, logger)
 	server := httpserver.Config{
 		Listen: f.listen, Admin: f.admin, Local: users == nil, Logger: logger, Operate: map[string]http.Handler{"GET /metrics": m.Handler()},

@@ -65,7 +65,7 @@ type outcome struct {
 const resultUsed, resultRefused = "used", "refused"
 
 func newMetrics(d *daemon) *gatewayMetrics {
-	r := metrics.New()
+	r := metrics.New(d.config.Version)
 	r.Flag("configuration_last_reload_successful", "1 when the file on disk is what is in use, 0 when it was refused.", func() bool { return d.since().IsZero() })
 	r.Gauge("configuration_last_reload_success_timestamp_seconds", "When what is in use was read, in Unix time.", func() float64 {
 		d.mu.Lock()

@@ -4,7 +4,6 @@ package metrics
 import (
 	"maps"
 	"net/http"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -23,20 +22,12 @@ type Registry struct {
 	}
 }
 
-// New returns a Registry.
-func New() *Registry {
+// New returns a Registry of a version of the program.
+func New(version string) *Registry {
 	r := &Registry{registry: prometheus.NewRegistry()}
 	r.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	r.Gauges("build_info", "1, with the version of the program.", func(add Add) { add(1, version()) }, "version")
+	r.Gauges("build_info", "1, with the version of the program.", func(add Add) { add(1, version) }, "version")
 	return r
-}
-
-// version returns the version of the module that the go command recorded in this binary: in a checkout, the commit.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "unknown"
 }
 
 // Counter adds a counter.
