@@ -3,7 +3,6 @@ package api
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"net/http"
 	"slices"
 	"strconv"
@@ -33,9 +32,8 @@ type Page struct {
 // paged returns a page of a list in memory, whose cursor is an offset.
 func paged[A, B any](p Page, all []A, note string, item func(A) B) (list[B], error) {
 	l := list[B]{Items: []B{}, Note: note}
-	text, _ := base64.RawURLEncoding.DecodeString(p.Cursor)
-	from, err := strconv.Atoi(cmp.Or(string(text), "0"))
-	if err != nil || from < 0 || p.Cursor != "" && len(text) == 0 {
+	from, err := strconv.Atoi(cmp.Or(p.Cursor, "0"))
+	if err != nil || from < 0 {
 		return l, records.ErrCursor
 	}
 	to := min(from+p.Limit, len(all))
@@ -43,7 +41,7 @@ func paged[A, B any](p Page, all []A, note string, item func(A) B) (list[B], err
 		l.Items = append(l.Items, item(a))
 	}
 	if to < len(all) {
-		l.Next = base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(to)))
+		l.Next = strconv.Itoa(to)
 	}
 	return l, nil
 }

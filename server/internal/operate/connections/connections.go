@@ -306,15 +306,14 @@ func (c *Connections) End(ctx context.Context, one Connection) error {
 
 // Counts returns the numbers of connections by connector and by condition.
 func (c *Connections) Counts(ctx context.Context, connectors ...string) (map[string]map[host.Condition]int, error) {
-	found, err := table.Count(ctx, c.config.Store, tagConnector, connectors...)
 	all := map[string]map[host.Condition]int{}
-	for connector, byMark := range found {
-		all[connector] = map[host.Condition]int{}
-		for _, condition := range Conditions {
-			if n := byMark[markOf(condition)]; n > 0 {
-				all[connector][condition] = n
-			}
+	err := table.Count(ctx, c.config.Store, tagConnector, connectors, func(connector string, mark int16, n int) {
+		if all[connector] == nil {
+			all[connector] = map[host.Condition]int{}
 		}
-	}
+		if mark > 0 && int(mark) <= len(Conditions) {
+			all[connector][Conditions[mark-1]] = n
+		}
+	})
 	return all, err
 }

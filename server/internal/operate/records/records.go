@@ -134,23 +134,19 @@ func (t *Table[T]) List(ctx context.Context, s *Store, q Query, cursor string, l
 	return entries, next, nil
 }
 
-// Count counts the records by the tag at a place, which may be any of tags, and by their marks.
-func (t *Table[T]) Count(ctx context.Context, s *Store, place int, tags ...string) (map[string]map[int16]int, error) {
+// Count calls add with the number of the records that have one of tags at a place, and a mark.
+func (t *Table[T]) Count(ctx context.Context, s *Store, place int, tags []string, add func(tag string, mark int16, n int)) error {
 	names := map[statedb.RecordName]string{}
 	for _, tag := range tags {
 		names[t.tag(s, place, []string{tag})] = tag
 	}
 	found, err := s.Records.CountRecords(ctx, t.Kind, place)
-	all := map[string]map[int16]int{}
 	for _, c := range found {
 		if tag, ok := names[c.Tag]; ok {
-			if all[tag] == nil {
-				all[tag] = map[int16]int{}
-			}
-			all[tag][c.Mark] += c.Count
+			add(tag, c.Mark, c.Count)
 		}
 	}
-	return all, err
+	return err
 }
 
 func (t *Table[T]) name(s *Store, key ...string) statedb.RecordName {
