@@ -273,17 +273,17 @@ func TestRefusedTests(t *testing.T) {
 
 // The test of a connector is made for the user whom the operator names, whether the gateway has users or not.
 func TestUserOfATest(t *testing.T) {
-	ann := host.User{ID: "ann"}
+	ann := trial.User{ID: "ann"}
 	for name, c := range map[string]struct {
 		users  gateway.Users
-		tried  host.User
+		tried  trial.User
 		want   string
 		status int
 	}{
 		"users":                 {byCookie, ann, "ann", http.StatusOK},
-		"users, and nobody":     {byCookie, host.User{}, "", http.StatusBadGateway},
+		"users, and nobody":     {byCookie, trial.User{}, "", http.StatusBadGateway},
 		"without users":         {nil, ann, "ann", http.StatusOK},
-		"without users, nobody": {nil, host.User{}, "", http.StatusBadGateway},
+		"without users, nobody": {nil, trial.User{}, "", http.StatusBadGateway},
 	} {
 		sent := ""
 		w := newWorld(t, func(o *options, d *gateway.Definition) {

@@ -92,7 +92,7 @@ func ExamplePath(paths []string) string {
 	return strings.NewReplacer("**", "1", "*%2F*", "1", "*", "1").Replace(paths[0])
 }
 
-// Try is the JSON body of a request to Test of a gateway. It describes a caller's request to the connector.
+// Try is the JSON body of a request to Test of a gateway, which refuses further members. It describes a caller's request to the connector.
 type Try struct {
 	// Method is the method. If it is empty, the first one of the definition is used.
 	Method string `json:"method"`
