@@ -125,6 +125,9 @@ type User struct {
 	TokenExpires time.Time `json:"-"`
 }
 
+// Format hides the token, as [host.User] does.
+func (u User) Format(f fmt.State, verb rune) { host.User(u).Format(f, verb) }
+
 // Result describes the request of an operator's test and its answer. It is for operators only. It holds no credential.
 type Result struct {
 	// Connector is the permalink. RequestID is the X-Request-Id, which is in the log too.
