@@ -252,7 +252,11 @@ type ownLinter struct {
 
 // lintOwn returns the problems of a package of the plugin that are none in packages of others.
 func lintOwn(fset *token.FileSet, parsed []*ast.File) []error {
-	l := ownLinter{findings: findings{fset: fset}, names: map[string]any{}, first: map[string]bool{}}
+	l := ownLinter{findings: findings{fset: fset}, names: map[string]any{}, first: map[string]bool{"init": true, "main": true}}
+	runsFirst := func(decl ast.Decl) bool {
+		function, ok := decl.(*ast.FuncDecl)
+		return !ok || function.Recv == nil && l.first[function.Name.Name]
+	}
 	var decls []ast.Decl
 	for _, file := range parsed {
 		for name, object := range file.Scope.Objects {
@@ -261,26 +265,17 @@ func lintOwn(fset *token.FileSet, parsed []*ast.File) []error {
 		decls = append(decls, file.Decls...)
 	}
 	for _, decl := range decls {
-		l.findFirst(decl)
+		if runsFirst(decl) {
+			l.reach(decl)
+		}
 	}
 	for _, decl := range decls {
-		function, ok := decl.(*ast.FuncDecl)
-		l.check(decl, !ok || function.Recv == nil && l.first[function.Name.Name])
+		l.check(decl, runsFirst(decl))
 	}
 	return l.problems
 }
 
-// findFirst records the functions that functions init, package variables and main name, and those that these name.
-func (l *ownLinter) findFirst(decl ast.Decl) {
-	function, ok := decl.(*ast.FuncDecl)
-	if !ok {
-		l.reach(decl)
-	} else if name := function.Name.Name; function.Recv == nil && (name == "init" || name == "main") {
-		l.first[name] = true
-		l.reach(decl)
-	}
-}
-
+// reach records the functions that a declaration names, and those that these name.
 func (l *ownLinter) reach(n ast.Node) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		if name, ok := n.(*ast.Ident); ok && !l.first[name.Name] {
