@@ -173,30 +173,22 @@ func connectionsEndCommand(a *app) *cobra.Command {
 	return c
 }
 
-// ofTenant returns the path of a secret in the API.
-func ofTenant(c *cobra.Command, name string) ([]string, error) {
-	parts := strings.Split(name, "/")
-	if len(parts) != 3 || parts[0] != "tenants" {
-		return nil, misuse(c, "%q is no name of a secret of a tenant, such as tenants/acme/crm", name)
-	}
-	return []string{"tenants", parts[1], "secrets", parts[2]}, nil
-}
-
 // secretCommand returns the command that sets a secret of a tenant with PUT, or removes it with DELETE.
 func secretCommand(a *app, name, method string) *cobra.Command {
 	var flags adminFlags
 	c := command(name, arguments("NAME"), func(c *cobra.Command, args []string) error {
-		path, err := ofTenant(c, args[0])
-		if err != nil {
-			return err
+		parts := strings.Split(args[0], "/")
+		if len(parts) != 3 || parts[0] != "tenants" {
+			return misuse(c, "%q is no name of a secret of a tenant, such as tenants/acme/crm", args[0])
 		}
 		body := map[string]string{}
 		if method == http.MethodPut {
+			var err error
 			if body["value"], err = a.readSecret(); err != nil {
 				return err
 			}
 		}
-		return a.call(c, &flags, method, path, nil, body, &struct{}{})
+		return a.call(c, &flags, method, []string{"tenants", parts[1], "secrets", parts[2]}, nil, body, &struct{}{})
 	})
 	flags.add(c)
 	return c

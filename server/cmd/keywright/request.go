@@ -19,7 +19,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/host/view"
 	"github.com/keywright/keywright/internal/contract"
 	"github.com/keywright/keywright/plugins"
 	"github.com/keywright/keywright/server/connectors"
@@ -91,15 +90,6 @@ func (a *app) withRemedy(err error) error {
 		return fmt.Errorf("%w\n%s", err, text)
 	}
 	return err
-}
-
-// requestError adds the connector and the origin of the request to an error, unless it is one of the host, which has them.
-func requestError(connector *gateway.Connector, request *http.Request, err error) error {
-	if errors.As(err, new(*host.Error)) || errors.Is(err, context.Canceled) {
-		return err
-	}
-	d := connector.Definition()
-	return fmt.Errorf("connector %q (%s): the request to %s://%s failed: %w", d.Permalink, d.Auth.Type(), request.URL.Scheme, request.URL.Host, err)
 }
 
 // prepare loads the configuration, and returns it with the connector and the request, which has no secrets if masked is true.
@@ -258,15 +248,19 @@ func (a *app) send(t traceFlags, set *connectors.Set, connector *gateway.Connect
 	}
 	trace, began := &host.Trace{Descriptions: t.descriptions}, time.Now()
 	response, err := connector.Upstream().Transport(nil).RoundTrip(request.WithContext(host.WithTrace(request.Context(), trace)))
-	if err != nil {
-		err = requestError(connector, request, err)
+	if d := connector.Definition(); err != nil && !errors.As(err, new(*host.Error)) && !errors.Is(err, context.Canceled) { // the host names both
+		err = fmt.Errorf("connector %q (%s): the request to %s://%s failed: %w", d.Permalink, d.Auth.Type(), request.URL.Scheme, request.URL.Host, err)
 	}
 	if t.show {
 		a.showTrace(trace)
 	}
 	for _, e := range trace.Exchanges() {
 		if t.verbose && !t.show {
-			a.printErr("%s", a.err.Dim(statusOf(e)))
+			answered := "did not answer"
+			if e.Answer.Status != 0 {
+				answered = "answered " + statusText(e.Answer.Status)
+			}
+			a.printErr("%s", a.err.Dim(host.Printable("the token endpoint "+e.URL+" "+answered)))
 		}
 	}
 	if t.file == "" {
@@ -283,13 +277,6 @@ func (a *app) send(t traceFlags, set *connectors.Set, connector *gateway.Connect
 		return nil, errors.Join(err, fmt.Errorf("--record: %w", failed))
 	}
 	return response, err
-}
-
-func statusOf(e view.Exchange) string {
-	if e.Answer.Status == 0 {
-		return host.Printable("the token endpoint " + e.URL + " did not answer")
-	}
-	return host.Printable("the token endpoint " + e.URL + " answered " + statusText(e.Answer.Status))
 }
 
 func (a *app) showTrace(trace *host.Trace) {

@@ -108,8 +108,13 @@ func (k *keyStore) describe(ctx context.Context, key host.Key) (description keyO
 	if err != nil {
 		return description, err
 	}
-	raw := answers.ValueAt(body, k.Public.From)
-	if description.public = publicHalf(raw); description.public == nil {
+	if raw := answers.ValueAt(body, k.Public.From); raw.Kind() == '{' {
+		description.public = keyOfJWK(raw)
+	} else {
+		text, _ := answers.Text(raw)
+		description.public = publicKey(text)
+	}
+	if description.public == nil {
 		return description, fmt.Errorf("%w: the service has no public half of an RSA or EC key for it", host.ErrKeyRefused)
 	}
 	if k.ID != "" {
@@ -188,15 +193,6 @@ func rawSignature(der []byte, public *ecdsa.PublicKey) ([]byte, error) {
 	s.R.FillBytes(both[:size])
 	s.S.FillBytes(both[size:])
 	return both, nil
-}
-
-// publicHalf returns the public key in a JSON value: a JWK, PEM, or DER in Base64. It returns nil for anything else.
-func publicHalf(raw jsontext.Value) crypto.PublicKey {
-	if raw.Kind() == '{' {
-		return keyOfJWK(raw)
-	}
-	text, _ := answers.Text(raw)
-	return publicKey(text)
 }
 
 // keyOfJWK returns the RSA or EC key of a JWK (RFC 7517), or nil. Azure's kty may end with -HSM.
