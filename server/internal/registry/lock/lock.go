@@ -187,11 +187,12 @@ func (l *Lock) Write(dir string) error {
 	if _, err := parse(b.Bytes()); err != nil {
 		return fmt.Errorf("%s stays as it is: the new one could not be read: %w", Name, err)
 	}
-	unlock, err := lockDirectory(dir)
-	if err != nil {
+	lock := flock.New(dir, flock.SetFlag(os.O_RDONLY))
+	// Where there are no such locks, as on Windows and on some file systems, two processes that write at the same moment are not noticed.
+	if err := lock.Lock(); err != nil && runtime.GOOS != "windows" && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.ENOLCK) {
 		return fmt.Errorf("%s: %w", Name, err)
 	}
-	defer func() { _ = unlock() }()
+	defer func() { _ = lock.Close() }()
 	if l.read != nil {
 		switch now, err := readText(dir); {
 		case err != nil:
@@ -205,17 +206,6 @@ func (l *Lock) Write(dir string) error {
 	}
 	l.read = new(b.String())
 	return nil
-}
-
-// lockDirectory waits until no other process has locked a directory, and locks it until unlock or its own end. Where there are no such
-// locks, as on Windows and on some file systems, two processes that write at the same moment are not noticed.
-func lockDirectory(dir string) (unlock func() error, err error) {
-	lock := flock.New(dir, flock.SetFlag(os.O_RDONLY))
-	err = lock.Lock()
-	if runtime.GOOS == "windows" || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.ENOLCK) {
-		err = nil
-	}
-	return lock.Close, err
 }
 
 // VendorDir is the name of the directory with what was fetched, in the directory of the file of connectors.
