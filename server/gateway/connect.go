@@ -71,20 +71,19 @@ func (c *Connector) BaseURL() *url.URL {
 
 // Secrets returns the names of the secrets in auth, tls, headers and query, sorted. They are like those of [host.Connector.Secrets].
 func (c *Connector) Secrets() []string {
-	names := c.upstream.Secrets()
-	for _, p := range slices.Concat(c.headers, c.query) {
-		names = append(names, p.value.Secrets()...)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return c.names(c.upstream.Secrets(), (*host.Template).Secrets)
 }
 
 // Variables returns the names of the variables in url, auth, tls, headers and query, sorted. They are like those of
 // [host.Connector.Variables].
 func (c *Connector) Variables() []string {
-	names := append(c.upstream.Variables(), c.url.Variables()...)
+	return c.names(append(c.upstream.Variables(), c.url.Variables()...), (*host.Template).Variables)
+}
+
+// names adds those of the templates of headers and query to names, and returns them sorted.
+func (c *Connector) names(names []string, of func(*host.Template) []string) []string {
 	for _, p := range slices.Concat(c.headers, c.query) {
-		names = append(names, p.value.Variables()...)
+		names = append(names, of(p.value)...)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

@@ -188,8 +188,7 @@ var exported = []struct{ query, begin string }{
 
 // Export implements [content.Database].
 func (s *Store) Export(ctx context.Context, w io.Writer) (content.Status, error) {
-	var status content.Status
-	err := s.snapshot(ctx, func(tx *sql.Tx) error {
+	status, err := s.snapshot(ctx, func(tx *sql.Tx, status *content.Status) error {
 		out := bufio.NewWriter(w)
 		for i, count := range []*int64{&status.Moderators, &status.ProductUpdates, &status.Articles, &status.Replies} {
 			var err error
@@ -197,10 +196,7 @@ func (s *Store) Export(ctx context.Context, w io.Writer) (content.Status, error)
 				return err
 			}
 		}
-		if err := out.Flush(); err != nil {
-			return err
-		}
-		return readListed(ctx, tx, &status)
+		return out.Flush()
 	})
 	return status, s.failed("export the records", err)
 }
@@ -224,34 +220,30 @@ func exportRows(ctx context.Context, tx *sql.Tx, query, begin string, out *bufio
 
 // Status implements [content.Database].
 func (s *Store) Status(ctx context.Context) (content.Status, error) {
-	var status content.Status
-	err := s.snapshot(ctx, func(tx *sql.Tx) error {
+	status, err := s.snapshot(ctx, func(tx *sql.Tx, status *content.Status) error {
 		const counts = `SELECT (SELECT count(*) FROM moderators), (SELECT count(*) FROM product_updates), (SELECT count(*) FROM articles), (SELECT count(*) FROM replies)`
-		if err := tx.QueryRowContext(ctx, counts).Scan(&status.Moderators, &status.ProductUpdates, &status.Articles, &status.Replies); err != nil {
-			return err
-		}
-		return readListed(ctx, tx, &status)
+		return tx.QueryRowContext(ctx, counts).Scan(&status.Moderators, &status.ProductUpdates, &status.Articles, &status.Replies)
 	})
 	return status, s.failed("count the records", err)
 }
 
-func readListed(ctx context.Context, tx *sql.Tx, status *content.Status) error {
+// snapshot returns the status of one state of the database, for which count reads the numbers of records.
+func (s *Store) snapshot(ctx context.Context, count func(*sql.Tx, *content.Status) error) (status content.Status, err error) {
 	const query = `SELECT COALESCE((SELECT CAST(sum(articles) AS BIGINT) FROM article_sections), 0),
 COALESCE((SELECT activity FROM articles WHERE NOT trashed ORDER BY activity DESC, id DESC LIMIT 1), '')`
-	var newest string
-	err := tx.QueryRowContext(ctx, query).Scan(&status.Listed, &newest)
-	status.Newest = timestamp(newest)
-	return err
-}
-
-func (s *Store) snapshot(ctx context.Context, f func(*sql.Tx) error) error {
 	if err := s.present(); err != nil {
-		return err
+		return status, err
 	}
 	tx, err := s.config.Reads.BeginTx(ctx, s.config.Snapshot)
 	if err != nil {
-		return err
+		return status, err
 	}
 	defer func() { _ = tx.Rollback() }() // it has only read
-	return f(tx)
+	if err := count(tx, &status); err != nil {
+		return status, err
+	}
+	var newest string
+	err = tx.QueryRowContext(ctx, query).Scan(&status.Listed, &newest)
+	status.Newest = timestamp(newest)
+	return status, err
 }
