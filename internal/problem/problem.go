@@ -221,37 +221,28 @@ func WithoutValues(line string, start int) (shape string, where int) {
 	rest, done, depth := []rune(strings.TrimRight(line, "\r")), 0, 0
 	var b []rune
 	where = -1
-	name := true // whether a name may be next
-	put := func(read int, text ...rune) {
-		if where < 0 && done+read > start {
-			where = len(b) + min(start-done, max(0, len(text)-1))
-		}
-		b, rest, done = append(b, text...), rest[read:], done+read
-	}
-	for len(rest) > 0 {
-		switch c := rest[0]; {
+	for name := true; len(rest) > 0; { // name is set where a name may be next
+		c, size, text := rest[0], 1, rest[:1]
+		switch {
 		case unicode.IsSpace(c):
-			put(1, ' ')
+			text = []rune{' '}
 		case c == '{' || c == '[':
-			depth++
-			name = true
-			put(1, c)
+			depth, name = depth+1, true
 		case depth > 0 && (c == '}' || c == ']'):
 			depth--
-			put(1, c)
 		case depth > 0 && c == ',':
 			name = true
-			put(1, c)
 		case name && c == '-' && (len(rest) == 1 || unicode.IsSpace(rest[1])):
-			put(1, c)
 		case name && memberName.MatchString(string(rest[:min(len(rest), 48)])):
-			name = false
-			length := slices.Index(rest, ':') + 1
-			put(length, rest[:length]...)
+			name, size = false, slices.Index(rest, ':')+1
+			text = rest[:size]
 		default:
-			name = false
-			put(valueLength(rest, depth), '…')
+			name, size, text = false, valueLength(rest, depth), []rune{'…'}
 		}
+		if where < 0 && done+size > start {
+			where = len(b) + min(start-done, len(text)-1)
+		}
+		b, rest, done = append(b, text...), rest[size:], done+size
 	}
 	if where < 0 {
 		where = len(b)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"reflect"
 	"sync"
 	"time"
 
@@ -216,7 +217,7 @@ func (c *Cache) end(ctx context.Context, key Key, d *document, read *reading, a 
 	case failure == nil && failed:
 		a.Changed(ctx, key.Issuer, "the metadata of an issuer can be read again", nil)
 	}
-	if failure == nil && previous != nil && !found.equal(previous) {
+	if failure == nil && previous != nil && !reflect.DeepEqual(found, previous) {
 		a.Changed(ctx, key.Issuer, "the metadata of an issuer names other endpoints than before", nil)
 	}
 	close(read.done)

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -26,10 +25,6 @@ const IssParameter = "authorization_response_iss_parameter_supported"
 type metadata struct {
 	// endpoints has the URLs, and problems what is wrong with the others that are there, by member.
 	endpoints, problems map[string]string
-}
-
-func (m *metadata) equal(n *metadata) bool {
-	return maps.Equal(m.endpoints, n.endpoints) && maps.Equal(m.problems, n.problems)
 }
 
 // endpoint returns the URL of a member, or a *view.DiscoveryError.

@@ -222,11 +222,6 @@ func (c *core) requireGrant(function, grant string) {
 	}
 }
 
-func (c *core) now() int64 {
-	c.impure = true
-	return c.plan.Clock().Unix()
-}
-
 func (c *core) partition() [32]byte {
 	if c.inputs.partition == nil {
 		c.inputs.partition = new(c.plan.Partition(c.inputs))
@@ -340,7 +335,8 @@ func (c *core) contentLength() (n int64, ok bool) {
 // TimeNow returns the host's time in Unix seconds.
 func (c *core) TimeNow() int64 {
 	c.requireGroup(contract.UserTimeNow)
-	return c.now()
+	c.impure = true
+	return c.plan.Clock().Unix()
 }
 
 // TimeMillis returns the host's time in Unix milliseconds.

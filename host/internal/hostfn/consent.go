@@ -37,20 +37,15 @@ type Authorization struct {
 type Consent struct{ RedirectURI, State, Nonce, Verifier string }
 
 // parameters returns the parameters of an authorization request that the host alone sets, in the order of their names.
-func (o *Consent) parameters(noPKCE bool) []abi.Pair {
-	own := []abi.Pair{
-		{Name: "nonce", Value: o.Nonce},
-		{Name: "redirect_uri", Value: o.RedirectURI},
-		{Name: "response_type", Value: "code"},
-		{Name: "state", Value: o.State},
+func (o *Consent) parameters(noPKCE bool) (own []abi.Pair) {
+	if !noPKCE {
+		challenge := sha256.Sum256([]byte(o.Verifier))
+		own = []abi.Pair{{Name: "code_challenge", Value: base64.RawURLEncoding.EncodeToString(challenge[:])}, {Name: "code_challenge_method", Value: "S256"}}
 	}
-	if noPKCE {
-		return own
-	}
-	challenge := sha256.Sum256([]byte(o.Verifier))
-	return append([]abi.Pair{
-		{Name: "code_challenge", Value: base64.RawURLEncoding.EncodeToString(challenge[:])}, {Name: "code_challenge_method", Value: "S256"},
-	}, own...)
+	return append(own, []abi.Pair{
+		{Name: "nonce", Value: o.Nonce}, {Name: "redirect_uri", Value: o.RedirectURI},
+		{Name: "response_type", Value: "code"}, {Name: "state", Value: o.State},
+	}...)
 }
 
 // Authorization checks the output of consent, and adds what is the host's. The URL is one of the configuration, and there is no sealed
