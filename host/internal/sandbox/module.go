@@ -30,9 +30,8 @@ type Module struct {
 	stderr bool
 	// config configures every instance.
 	config wazero.ModuleConfig
-	// pristine is the state that instances are reset to, or nil if each call has its own, for the reason in notPooled.
-	pristine  *snapshot
-	notPooled string
+	// pristine is the state that instances are reset to, or nil if each call has its own, for the reason in admitted.
+	pristine *snapshot
 	// runs holds *run values without a guest.
 	runs sync.Pool
 
@@ -62,12 +61,12 @@ func (r *Runtime) Load(ctx context.Context, wasm []byte, limits Limits) (*Module
 	}
 	admitted.Wasm = nil
 	m := &Module{
-		runtime: r, limits: limits, compiled: compiled, admitted: admitted, first: first, config: r.config, notPooled: admitted.NotPooled,
+		runtime: r, limits: limits, compiled: compiled, admitted: admitted, first: first, config: r.config,
 		stderr: slices.Contains(admitted.Imports, admission.Import{Module: contract.ModuleWASI, Name: wasiWrite}),
 	}
 	m.runs.New = func() any { return newRun(m) }
 	if admitted.NotPooled == "" {
-		m.notPooled = m.initialise(ctx)
+		admitted.NotPooled = m.initialise(ctx)
 	}
 	return m, nil
 }
@@ -125,7 +124,7 @@ func (m *Module) Deterministic() bool {
 
 // NotPooled returns the reason why each call of the module has an instance of its own. It is "" if instances are reused.
 // Such an instance is reset after a call to its state after initialisation.
-func (m *Module) NotPooled() string { return m.notPooled }
+func (m *Module) NotPooled() string { return m.admitted.NotPooled }
 
 // Exports returns the functions that the module exports, in the order of the module.
 func (m *Module) Exports() []string { return slices.Clone(m.admitted.Exports) }
