@@ -109,7 +109,7 @@ func (c *Connector) hasGrants() bool { return c.plugin.info.Consent || len(c.pla
 func (h *Host) finish(ctx context.Context, c *Connector, d *dialer) {
 	plan := c.plan
 	if len(plan.States) > 0 {
-		c.node, plan.Begin, plan.GrantError, plan.NeverResend = h.config.State.node, c.beginTurn, c.grantError, c.config.NeverResend
+		c.node, plan.Turns = h.config.State.node, hostfn.Turns{Begin: turns{c}.begin, Error: turns{c}.error, NeverResend: c.config.NeverResend}
 	}
 	c.runner = h.newRunner(c)
 	c.transport = h.newTransport(c, d)

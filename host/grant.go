@@ -30,8 +30,11 @@ func (c *Connector) grantKey(ctx context.Context) (key lease.Key, tenant, user s
 	return lease.Key{Partition: c.node.Partition(parts...)}, tenant, user
 }
 
-// beginTurn takes the turn of the grant of a call. resend is not set if the call has no need of a token that may have been sent.
-func (c *Connector) beginTurn(ctx context.Context, seed []byte, resend bool) (*lease.Turn, error) {
+// turns implements the fields of [hostfn.Turns].
+type turns struct{ *Connector }
+
+// begin takes the turn of the grant of a call. resend is not set if the call has no need of a token that may have been sent.
+func (c turns) begin(ctx context.Context, seed []byte, resend bool) (*lease.Turn, error) {
 	key, _, user := c.grantKey(ctx)
 	if seed != nil && c.plan.GrantOwner.User && user == "" {
 		return nil, errors.New("the grant is the user's, and the request's user has no id")
@@ -39,14 +42,14 @@ func (c *Connector) beginTurn(ctx context.Context, seed []byte, resend bool) (*l
 	waitCtx, span := c.events.Start(ctx, event.Span{Name: event.Wait, Awaits: event.AwaitTurn})
 	turn, err := c.node.Begin(waitCtx, key, seed, resend && !c.config.NeverResend)
 	if err != nil {
-		err = c.grantError(ctx, err, nil)
+		err = c.error(ctx, err, nil)
 	}
 	span.End(event.End{Err: err})
 	return turn, err
 }
 
-// grantError returns an error of package lease as one of this package, and logs the loss of the grant. cause is nil if an earlier call lost it.
-func (c *Connector) grantError(ctx context.Context, err, cause error) error {
+// error returns an error of package lease as one of this package, and logs the loss of the grant. cause is nil if an earlier call lost it.
+func (c turns) error(ctx context.Context, err, cause error) error {
 	_, tenant, user := c.grantKey(ctx)
 	e := &GrantError{Connector: c.plan.Owner, Tenant: tenant, User: user, Condition: ConditionLost, Err: cause, renewal: c.plan.Renewal}
 	var lost *lease.LostError

@@ -95,9 +95,9 @@ func (m *module) readMemory(r *reader, p *patch) {
 		r.fail(where, "a memory is of a kind that a plugin does not need")
 	}
 	where = r.pos
-	pages, most := r.u32(), uint32(MaxPages)
+	pages, limit := r.u32(), uint32(MaxPages)
 	if flags == 1 {
-		if most = r.u32(); most < pages || most > MaxPages {
+		if limit = r.u32(); limit < pages || limit > MaxPages {
 			r.fail(where, "the maximum of the memory is less than its minimum, or more than 65536 pages")
 		}
 	}
@@ -108,7 +108,7 @@ func (m *module) readMemory(r *reader, p *patch) {
 	if len(m.memories) > 1 {
 		r.fail(where, "it has more than one memory, which a plugin does not need")
 	}
-	p.replace(begin, r.pos, appendNumber(appendNumber([]byte{1}, pages), most))
+	p.replace(begin, r.pos, appendNumber(appendNumber([]byte{1}, pages), limit))
 }
 
 func (m *module) readGlobal(r *reader, p *patch) {

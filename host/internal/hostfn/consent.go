@@ -43,8 +43,10 @@ func (o *Consent) parameters(noPKCE bool) (own []abi.Pair) {
 		own = []abi.Pair{{Name: "code_challenge", Value: base64.RawURLEncoding.EncodeToString(challenge[:])}, {Name: "code_challenge_method", Value: "S256"}}
 	}
 	return append(own, []abi.Pair{
-		{Name: "nonce", Value: o.Nonce}, {Name: "redirect_uri", Value: o.RedirectURI},
-		{Name: "response_type", Value: "code"}, {Name: "state", Value: o.State},
+		{Name: "nonce", Value: o.Nonce},
+		{Name: "redirect_uri", Value: o.RedirectURI},
+		{Name: "response_type", Value: "code"},
+		{Name: "state", Value: o.State},
 	}...)
 }
 

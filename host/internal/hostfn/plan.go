@@ -120,14 +120,9 @@ type Plan struct {
 	// SecretSinks maps the name of a secret to the sinks of all fields that name it, and SecretDerived to their derived sinks.
 	// A secret that only the connector's tls names is in neither.
 	SecretSinks, SecretDerived map[string]seal.Sinks
-	// States are the states of the plugin's description. Begin takes the turn of their grant. seed is nil without a
-	// configured state. If resend is not set, it does not take that of states that may have been sent.
+	// States are the states of the plugin's description.
 	States []State
-	Begin  func(ctx context.Context, seed []byte, resend bool) (*lease.Turn, error)
-	// GrantError returns the error that says whose grant was lost or is uncertain, for one of a Turn and the error of the exchange. If
-	// NeverResend is set, states that may have been redeemed are lost.
-	GrantError  func(ctx context.Context, err, cause error) error
-	NeverResend bool
+	Turns  Turns
 	// Answers are the parts of answers of exchanges that the plugin's description names.
 	Answers   []answer.Part
 	Challenge Challenge
@@ -317,6 +312,17 @@ type State struct {
 
 func (s *State) value(text string) seal.Value {
 	return seal.Value{Text: text, Sinks: s.Sinks, Derived: s.Derived, Mask: "<" + s.Name + ">"}
+}
+
+// Turns are those of the grants that keep states.
+type Turns struct {
+	// Begin takes the turn of a grant. seed is nil without a configured state. If resend is not set, it does not take that of states that
+	// may have been sent.
+	Begin func(ctx context.Context, seed []byte, resend bool) (*lease.Turn, error)
+	// Error returns the error that says whose grant is lost or uncertain, for one of a turn and the error of the exchange.
+	Error func(ctx context.Context, err, cause error) error
+	// NeverResend is set if states that may have been redeemed are lost.
+	NeverResend bool
 }
 
 // Keys has the methods of host.Keys.

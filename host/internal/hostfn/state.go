@@ -25,9 +25,9 @@ import (
 
 type grantUse struct {
 	*rendering
-	// turn is nil until StateGet has taken it. held is set if it is one of HoldTurn.
-	turn *lease.Turn
-	held bool
+	// turn is nil until StateGet has taken it. hasGrant is not set for that of HoldTurn.
+	turn     *lease.Turn
+	hasGrant bool
 	// states has the texts of the states, by name.
 	states map[string]string
 	// ends holds the states of the grant if the call ends it, and is nil otherwise.
@@ -98,11 +98,11 @@ func (c *grantUse) takeTurn() {
 	if len(seeds) > 0 {
 		seed = encodeStates(seeds)
 	}
-	turn, err := c.plan.Begin(c.ctx, seed, !c.Right.Ahead()) // a call ahead of the end needs no token yet
+	turn, err := c.plan.Turns.Begin(c.ctx, seed, !c.Right.Ahead()) // a call ahead of the end needs no token yet
 	if err != nil {
 		c.end(StageToken, err)
 	}
-	c.turn = turn
+	c.turn, c.hasGrant = turn, true
 	if c.states, err = decodeStates(turn.Token()); err != nil {
 		c.end(StageToken, err)
 	}
@@ -259,7 +259,7 @@ func (c *grantUse) endGrant(header http.Header, cause error) {
 	switch {
 	case c.fate == refusedGrant:
 		err = c.turn.Refused(c.ctx)
-	case c.fate == unkept, c.fate == doubtful && c.plan.NeverResend:
+	case c.fate == unkept, c.fate == doubtful && c.plan.Turns.NeverResend:
 		err = c.turn.Lost(c.ctx)
 	case c.fate == doubtful:
 		retryAfter, jitter := answer.RetryAfter(header, c.plan.Clock()), c.jitter()
@@ -267,8 +267,8 @@ func (c *grantUse) endGrant(header http.Header, cause error) {
 	default:
 		return
 	}
-	if !c.held { // otherwise there is no grant yet, or no longer
-		cause = c.plan.GrantError(c.ctx, err, cause)
+	if c.hasGrant {
+		cause = c.plan.Turns.Error(c.ctx, err, cause)
 	}
 	c.end(StageToken, cause)
 }
@@ -278,7 +278,7 @@ func (c *grantUse) HoldTurn(turn *lease.Turn) (err error) {
 	if turn == nil {
 		return nil
 	}
-	c.turn, c.held = turn, true
+	c.turn = turn
 	c.states = map[string]string{}
 	if token := turn.Token(); token != nil {
 		c.ends = token

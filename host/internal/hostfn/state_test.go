@@ -33,7 +33,7 @@ func TestSeedOfAGrant(t *testing.T) {
 			got = seed
 			return lease.NewTurn([]byte(`{"states":{}}`)), nil
 		}
-		c := New(context.Background(), &Plan{Random: rand.Reader, States: states, Begin: begin}, &Inputs{}, Detached)
+		c := New(context.Background(), &Plan{Random: rand.Reader, States: states, Turns: Turns{Begin: begin}}, &Inputs{}, Detached)
 		if err := c.try(c.takeTurn); err != nil || string(got) != want {
 			t.Errorf("%s, want %s: %v", got, want, err)
 		}

@@ -73,13 +73,13 @@ func (r *Runtime) Load(ctx context.Context, wasm []byte, limits Limits) (*Module
 
 // initialise makes the first instance and the snapshot that instances are reset to, or returns why there can be none.
 func (m *Module) initialise(ctx context.Context) (why string) {
-	var drawn probe
-	m.config = moduleConfig(drawn.now, &drawn)
+	var read probe
+	m.config = moduleConfig(read.now, &read)
 	r := m.idleRun()
 	r.begin(ctx, silent{})
 	err := r.protect(r.initialise)
 	switch {
-	case bool(drawn):
+	case bool(read):
 		why = "its initialisation reads random bytes or the clock"
 	case err != nil:
 		why = "its initialisation fails" // each call will report the error

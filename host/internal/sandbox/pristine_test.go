@@ -108,7 +108,7 @@ func TestAGuestRemembersNothing(t *testing.T) {
 
 // A module whose initialisation reads random bytes or the clock is initialised for each call. One whose calls alone read them is not.
 // (threats.md 5)
-func TestInitialisationThatDraws(t *testing.T) {
+func TestRandomInitialisation(t *testing.T) {
 	const draw = `(func $draw (drop (call $random_get (i32.const 100) (i32.const 1))))`
 	for name, c := range map[string]struct {
 		call, initialise string
