@@ -188,10 +188,8 @@ func (b *builder) discover(n *ast.CallNode) operand {
 		texts[i] = literal.Value
 	}
 	d := Discovery{texts[0], texts[1]}
-	if b.CheckDiscovery != nil {
-		if argument, problem := b.CheckDiscovery(d); problem != "" {
-			return b.fail(n.Arguments[argument], "%s", problem)
-		}
+	if argument, problem := b.CheckDiscovery(d); problem != "" {
+		return b.fail(n.Arguments[argument], "%s", problem)
 	}
 	b.Discovered = append(b.Discovered, d)
 	return b.lookup(n, d.String(), func(r *Run) (string, error) { return r.Values.Discovered(d) })
