@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/keywright/keywright/host/state"
 )
@@ -20,6 +21,10 @@ type Database interface {
 	// Close ends all waiting and closes the database after the running calls have ended.
 	Close() error
 }
+
+// Observe is called after each operation on a row of a [Database]: read, acquire, write, release, delete or seal, with its error, and after a
+// wait, with the time that it took.
+type Observe func(ctx context.Context, operation string, took time.Duration, err error)
 
 // The kinds of errors of a [Database]. An error wraps one of them, unless the caller's context was cancelled.
 var (

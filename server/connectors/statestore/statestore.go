@@ -24,7 +24,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/keywright/keywright/host"
-	"github.com/keywright/keywright/host/state"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/internal/postgresurl"
 	"github.com/keywright/keywright/server/statedb"
@@ -36,8 +35,8 @@ import (
 type Options struct {
 	// Logger gets what fails in the background, and a line now and then while the store fails.
 	Logger *slog.Logger
-	// Wrap returns a store that calls the one of the file, and that the state uses in its place.
-	Wrap func(state.Store) state.Store
+	// Observe is called after each operation on a row.
+	Observe statedb.Observe
 	// Clock is the clock of the host, which measures durations.
 	Clock func() time.Time
 	// Degraded is called for each token request that was made without the store, because the store failed.
@@ -58,20 +57,17 @@ func Open(ctx context.Context, s *connectors.State, o Options) (*Store, error) {
 	}
 	store := &Store{}
 	if settings.Type == connectors.StateSQLite {
-		store.Database, err = sqlite.Open(ctx, settings.Path, sqlite.Options{Logger: o.Logger})
+		store.Database, err = sqlite.Open(ctx, settings.Path, sqlite.Options{Logger: o.Logger, Observe: o.Observe})
 	} else {
 		if o.Logger != nil && !verified(settings.URL) {
 			o.Logger.Warn("the connection to the database of state is not verified, so that somebody in the network may pose as the database: add sslmode=verify-full to the URL")
 		}
-		store.Database, err = postgres.Open(ctx, settings.URL, postgres.Options{Connections: settings.Connections, Pooler: settings.Pooler, Logger: o.Logger})
+		store.Database, err = postgres.Open(ctx, settings.URL, postgres.Options{Connections: settings.Connections, Pooler: settings.Pooler, Logger: o.Logger, Observe: o.Observe})
 	}
 	if err != nil {
 		return nil, err
 	}
 	config := host.StateConfig{Store: store.Database, Lease: settings.Lease, Clock: o.Clock, Logger: o.Logger, Degraded: o.Degraded}
-	if o.Wrap != nil {
-		config.Store = o.Wrap(store.Database)
-	}
 	for _, key := range settings.Keys {
 		config.Keys = append(config.Keys, []byte(key))
 	}

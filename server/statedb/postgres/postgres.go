@@ -34,6 +34,8 @@ type Options struct {
 	Pooler bool
 	// Logger gets the failures in the background. If it is nil, they are not logged.
 	Logger *slog.Logger
+	// Observe may be nil.
+	Observe statedb.Observe
 }
 
 // settings are the default parameters of a connection, beside those of all stores. The URL may override them.
@@ -81,7 +83,7 @@ func start(ctx context.Context, db *sql.DB, dial func(context.Context) (*pgx.Con
 		return nil, sqlstate.Fault(ctx, "open the database of PostgreSQL", err, explain)
 	}
 	config := sqlstate.Config{
-		Reads: db, Writes: db, Dialect: migrate.Postgres, Explain: explain, Logger: log, Times: times,
+		Reads: db, Writes: db, Dialect: migrate.Postgres, Explain: explain, Logger: log, Times: times, Observe: options.Observe,
 		Now:     `COALESCE($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)`,
 		Changed: `pg_notify('` + channel + `', encode(id, 'hex'))::text`,
 	}

@@ -29,6 +29,8 @@ type Options struct {
 	Clock func() time.Time
 	// Logger gets the failures in the background. If it is nil, they are not logged.
 	Logger *slog.Logger
+	// Observe may be nil.
+	Observe statedb.Observe
 }
 
 // Open opens the database in the file path. If the file does not exist, Open creates it with mode 0600. While the database is open, SQLite
@@ -69,7 +71,7 @@ func newStore(ctx context.Context, reads, writes *sql.DB, options Options, times
 	}
 	return sqlstate.New(ctx, sqlstate.Config{
 		Reads: reads, Writes: writes, Dialect: migrate.SQLite, Now: `$1`, Clock: clock, Changed: `1`, Prepare: true,
-		Explain: explain, Logger: cmp.Or(options.Logger, slog.New(slog.DiscardHandler)), Times: times,
+		Explain: explain, Logger: cmp.Or(options.Logger, slog.New(slog.DiscardHandler)), Times: times, Observe: options.Observe,
 	})
 }
 

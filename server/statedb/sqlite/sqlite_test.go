@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -97,4 +98,31 @@ func TestOpenWhereNoFileCanBeMade(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.db")
 	testworld.Check(t, os.Mkdir(path+"-journal", 0o700))
 	testworld.WantError(t, "", testworld.ErrorOf(Open(t.Context(), path, Options{})), "on a disk that is not read-only")
+}
+
+// Who observes a store is told of each operation on a row, and of its error.
+func TestObservedOperations(t *testing.T) {
+	var operations []string
+	store := testworld.Must(Open(t.Context(), filepath.Join(t.TempDir(), "state.db"), Options{Observe: func(_ context.Context, operation string, _ time.Duration, err error) {
+		operations = append(operations, fmt.Sprint(operation, " ", err == nil))
+	}}))(t)
+	id := state.ID{1}
+	lease, ok, err := store.Acquire(t.Context(), id, 0, time.Minute)
+	if !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	testworld.Must(store.Put(t.Context(), lease, []byte("a"), 0, false))(t)
+	testworld.Check(t, store.Release(t.Context(), lease))
+	row := testworld.Must(store.Get(t.Context(), id))(t)
+	testworld.Must(store.Reseal(t.Context(), id, row.Generation, []byte("b")))(t)
+	testworld.Check(t, store.Wait(t.Context(), id, row.Generation))
+	testworld.Must(store.Delete(t.Context(), id, row.Generation))(t)
+	testworld.Check(t, store.Close())
+	if _, err := store.Get(t.Context(), id); err == nil {
+		t.Error("a closed store has answered")
+	}
+	want := "acquire true, write true, release true, read true, seal true, read true, wait true, delete true, read false"
+	if got := strings.Join(operations, ", "); got != want {
+		t.Errorf("operations = %s, want %s", got, want)
+	}
 }

@@ -120,25 +120,21 @@ func TestMetricsOfPlugins(t *testing.T) {
 
 var errDown = errors.New("the database cannot be reached")
 
-// failingStore fails while down is set, and counts the rows that are read.
+// failingStore fails while down is set, counts the rows that are read, and is observed as databases are.
 type failingStore struct {
 	state.Store
-	down  atomic.Bool
-	asked atomic.Int32
+	shared *sharedState
+	down   atomic.Bool
+	asked  atomic.Int32
 }
 
-func (f *failingStore) Get(ctx context.Context, id state.ID) (state.Row, error) {
+func (f *failingStore) Get(ctx context.Context, _ state.ID) (row state.Row, err error) {
 	if f.asked.Add(1); f.down.Load() {
-		return state.Row{}, errDown
+		err = errDown
 	}
-	return f.Store.Get(ctx, id)
+	f.shared.called(ctx, "read", 0, err)
+	return row, err
 }
-
-func (f *failingStore) Put(context.Context, state.Lease, []byte, time.Duration, bool) (bool, error) {
-	return false, errDown
-}
-
-func (f *failingStore) Wait(context.Context, state.ID, int64) error { return nil }
 
 // Metrics and the notice of /readyz say that the store of state fails, until it answers again. A caller who has gone says
 // nothing about the store. threats.md 138
@@ -147,9 +143,8 @@ func TestFailingStoreShown(t *testing.T) {
 	m := metricsOf()
 	s := &sharedState{clock: func() time.Time { return now }}
 	s.observe(m)
-	failing := &failingStore{Store: state.NewMemory(time.Now)}
-	observed := &observedStore{failing, s}
-	get := func(ctx context.Context) { _, _ = observed.Get(ctx, state.ID{}) }
+	failing := &failingStore{shared: s}
+	get := func(ctx context.Context) { _, _ = failing.Get(ctx, state.ID{}) }
 	check := func(notice string, lines ...string) {
 		t.Helper()
 		if got := s.notice(); notice == "" && got != "" || !strings.Contains(got, notice) {
@@ -166,13 +161,13 @@ func TestFailingStoreShown(t *testing.T) {
 	check("", "keywright_state_available 1")
 	get(t.Context())
 	now = now.Add(time.Hour)
-	_, _ = observed.Put(t.Context(), state.Lease{}, nil, 0, false)
+	s.called(t.Context(), "write", 0, errDown)
 	check("has not answered since 2023-11-14T22:13:20Z", "keywright_state_available 0",
 		`keywright_state_errors_total{operation="read"} 1`, `keywright_state_errors_total{operation="write"} 1`)
 	failing.down.Store(false)
 	get(t.Context())
-	_ = observed.Wait(t.Context(), state.ID{}, 0)
-	check("", "keywright_state_available 1", `keywright_state_errors_total{operation="read"} 1`, "keywright_state_waits_total 1")
+	s.called(t.Context(), "wait", time.Second, nil)
+	check("", "keywright_state_available 1", `keywright_state_errors_total{operation="read"} 1`, "keywright_state_waits_total 1", "keywright_state_wait_seconds_total 1")
 }
 
 // A process without requests learns that a store of state which failed answers again. It does not ask one that has not failed.
@@ -181,7 +176,7 @@ func TestFailedStoreProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &sharedState{clock: time.Now}
 		s.observe(metricsOf())
-		store := &failingStore{Store: state.NewMemory(time.Now)}
+		store := &failingStore{shared: s}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
@@ -198,7 +193,7 @@ func TestFailedStoreProbe(t *testing.T) {
 			}
 		}
 		probed(0, false)
-		s.called(ctx, "read", errDown)
+		s.called(ctx, "read", 0, errDown)
 		probed(1, true)
 		store.down.Store(false)
 		probed(2, false)

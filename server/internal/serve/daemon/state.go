@@ -64,8 +64,7 @@ func (d *daemon) open(ctx context.Context, settings *connectors.State, c *host.C
 func (s *sharedState) start(ctx context.Context, settings *connectors.State, c host.Config, metrics *gatewayMetrics) (*statestore.Store, error) {
 	s.observe(metrics)
 	store, err := statestore.Open(ctx, settings, statestore.Options{
-		Logger: s.logger, Clock: c.Clock, Degraded: func(error) { s.degraded.Inc() },
-		Wrap: func(inner state.Store) state.Store { return &observedStore{inner, s} },
+		Logger: s.logger, Clock: c.Clock, Degraded: func(error) { s.degraded.Inc() }, Observe: s.called,
 	})
 	if err != nil {
 		return nil, err
@@ -92,7 +91,6 @@ func (s *sharedState) keep(settings *connectors.State, store *statestore.Store) 
 
 // probe reads a row of the store now and then while it fails, until ctx ends.
 func (s *sharedState) probe(ctx context.Context, store state.Store) {
-	store = &observedStore{store, s}
 	every := time.NewTicker(probeInterval)
 	defer every.Stop()
 	for {
@@ -159,9 +157,14 @@ func (s *sharedState) notice() string {
 	return ""
 }
 
-// called notes the result of a call of the store. A caller that has gone says nothing about the store.
-func (s *sharedState) called(ctx context.Context, operation string, err error) {
-	if errors.Is(ctx.Err(), context.Canceled) {
+// called implements [statedb.Observe]. A caller that has gone says nothing about the store.
+func (s *sharedState) called(ctx context.Context, operation string, took time.Duration, err error) {
+	switch {
+	case operation == "wait":
+		s.waits.Inc()
+		s.waitsSeconds.Add(took.Seconds())
+		return
+	case errors.Is(ctx.Err(), context.Canceled):
 		return
 	}
 	if err != nil {
@@ -175,48 +178,4 @@ func (s *sharedState) called(ctx context.Context, operation string, err error) {
 	case s.failing.IsZero():
 		s.failing = s.clock()
 	}
-}
-
-// observedStore is a [state.Store] that notes the results of the calls of another.
-type observedStore struct {
-	state.Store
-	shared *sharedState
-}
-
-func (o *observedStore) Get(ctx context.Context, id state.ID) (state.Row, error) {
-	row, err := o.Store.Get(ctx, id)
-	o.shared.called(ctx, "read", err)
-	return row, err
-}
-
-func (o *observedStore) Acquire(ctx context.Context, id state.ID, generation int64, d time.Duration) (state.Lease, bool, error) {
-	lease, ok, err := o.Store.Acquire(ctx, id, generation, d)
-	o.shared.called(ctx, "acquire", err)
-	return lease, ok, err
-}
-
-func (o *observedStore) Put(ctx context.Context, lease state.Lease, value []byte, expires time.Duration, release bool) (bool, error) {
-	ok, err := o.Store.Put(ctx, lease, value, expires, release)
-	o.shared.called(ctx, "write", err)
-	return ok, err
-}
-
-func (o *observedStore) Release(ctx context.Context, lease state.Lease) error {
-	err := o.Store.Release(ctx, lease)
-	o.shared.called(ctx, "release", err)
-	return err
-}
-
-func (o *observedStore) Delete(ctx context.Context, id state.ID, generation int64) (bool, error) {
-	ok, err := o.Store.Delete(ctx, id, generation)
-	o.shared.called(ctx, "delete", err)
-	return ok, err
-}
-
-func (o *observedStore) Wait(ctx context.Context, id state.ID, generation int64) error {
-	began := o.shared.clock()
-	err := o.Store.Wait(ctx, id, generation)
-	o.shared.waits.Inc()
-	o.shared.waitsSeconds.Add(max(0, o.shared.clock().Sub(began).Seconds()))
-	return err
 }

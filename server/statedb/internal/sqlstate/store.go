@@ -46,6 +46,8 @@ type Config struct {
 	Times
 	// Logger gets the failures in the background.
 	Logger *slog.Logger
+	// Observe may be nil.
+	Observe statedb.Observe
 	// Close is called by [Store.Close] before the database is closed.
 	Close func()
 }
@@ -128,11 +130,8 @@ func (s *Store) Close() error {
 // Get implements [state.Store].
 func (s *Store) Get(ctx context.Context, id state.ID) (state.Row, error) {
 	var found columns
-	_, err := s.one(ctx, s.config.Reads, s.statements.get, []any{s.now(), id[:]}, &found.generation, &found.value, &found.writtenAt, &found.expires, &found.leaseEnd, &found.now)
-	if err != nil {
-		return state.Row{}, s.fault(ctx, "read a row", err)
-	}
-	return found.row(), nil
+	_, err := s.one(ctx, "read a row", s.config.Reads, s.statements.get, []any{s.now(), id[:]}, &found.generation, &found.value, &found.writtenAt, &found.expires, &found.leaseEnd, &found.now)
+	return found.row(), err
 }
 
 // Acquire implements [state.Store].
@@ -143,12 +142,9 @@ func (s *Store) Acquire(ctx context.Context, id state.ID, generation int64, d ti
 		query, number = s.statements.create, rand.Int64N(1024)
 	}
 	arguments := []any{s.now(), id[:], number, micros(d)}
-	ok, err := s.one(ctx, s.config.Writes, query, arguments, &lease.Fence, &lease.Generation)
-	switch {
-	case err != nil:
-		return state.Lease{}, false, s.fault(ctx, "acquire a lease", err)
-	case !ok:
-		return state.Lease{}, false, nil
+	ok, err := s.one(ctx, "acquire a lease", s.config.Writes, query, arguments, &lease.Fence, &lease.Generation)
+	if !ok {
+		return state.Lease{}, false, err
 	}
 	return lease, true, nil
 }
@@ -181,23 +177,27 @@ func (s *Store) Reseal(ctx context.Context, id state.ID, generation int64, value
 // change executes a statement that changes a row, and wakes its waiters.
 func (s *Store) change(ctx context.Context, op string, id state.ID, query string, arguments ...any) (bool, error) {
 	var changed any
-	ok, err := s.one(ctx, s.config.Writes, query, arguments, &changed)
-	if err != nil {
-		return false, s.fault(ctx, op, err)
-	}
+	ok, err := s.one(ctx, op, s.config.Writes, query, arguments, &changed)
 	if ok {
 		s.Wake(id)
 	}
-	return ok, nil
+	return ok, err
 }
 
-// one executes a statement that returns at most one row, and reports whether it did.
-func (s *Store) one(ctx context.Context, db *sql.DB, query string, arguments []any, into ...any) (found bool, err error) {
+// one executes a statement that returns at most one row, and reports whether it did. The operation is the first word of op.
+func (s *Store) one(ctx context.Context, op string, db *sql.DB, query string, arguments []any, into ...any) (found bool, err error) {
 	err = s.each(ctx, db, query, arguments, func(rows *sql.Rows) error {
 		found = true
 		return rows.Scan(into...)
 	})
-	return found && err == nil, err
+	if s.config.Observe != nil {
+		operation, _, _ := strings.Cut(op, " ")
+		s.config.Observe(ctx, operation, 0, err)
+	}
+	if err != nil {
+		return false, s.fault(ctx, op, err)
+	}
+	return found, nil
 }
 
 // each calls scan for each row that a statement returns. SQLite commits at the end of rows.
@@ -325,6 +325,9 @@ tag0 = excluded.tag0, tag1 = excluded.tag1, tag2 = excluded.tag2, tag3 = exclude
 func (s *Store) Wait(ctx context.Context, id state.ID, generation int64) error {
 	woken, done := s.addWaiter(id)
 	defer done()
+	if s.config.Observe != nil {
+		defer func(began time.Time) { s.config.Observe(ctx, "wait", time.Since(began), nil) }(time.Now())
+	}
 	for {
 		listening, turned := false, (<-chan struct{})(nil)
 		if s.config.Listening != nil {
