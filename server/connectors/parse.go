@@ -69,7 +69,7 @@ func (r *jsonReader) token() (json.Token, problem.Place) {
 
 // read returns the next value. It leaves out what exceeds maxValues.
 func (r *jsonReader) read() *yaml.Node {
-	const most = 2*maxValues + 2 // with the names of members
+	const limit = 2*maxValues + 2 // with the names of members
 	token, where := r.token()
 	n := &yaml.Node{Kind: yaml.ScalarNode, Line: where.Line, Column: where.Column}
 	switch token := token.(type) {
@@ -77,7 +77,7 @@ func (r *jsonReader) read() *yaml.Node {
 		if n.Kind = yaml.MappingNode; token == '[' {
 			n.Kind = yaml.SequenceNode
 		}
-		for r.values < most && r.ctx.Err() == nil && r.decoder.More() {
+		for r.values < limit && r.ctx.Err() == nil && r.decoder.More() {
 			r.values++
 			n.Content = append(n.Content, r.read())
 		}

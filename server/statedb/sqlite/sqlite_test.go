@@ -100,7 +100,7 @@ func TestOpenWhereNoFileCanBeMade(t *testing.T) {
 	testworld.WantError(t, "", testworld.ErrorOf(Open(t.Context(), path, Options{})), "on a disk that is not read-only")
 }
 
-// Who observes a store is told of each operation on a row, and of its error.
+// Observe is called after each operation on a row, with its error.
 func TestObservedOperations(t *testing.T) {
 	var operations []string
 	store := testworld.Must(Open(t.Context(), filepath.Join(t.TempDir(), "state.db"), Options{Observe: func(_ context.Context, operation string, _ time.Duration, err error) {

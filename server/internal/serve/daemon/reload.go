@@ -27,9 +27,9 @@ type inUse struct {
 	pair *httpserver.Pair
 }
 
-// close closes the set, and its sessions unless another set, which may be nil, uses them.
-func (u *inUse) close(other *inUse) {
-	if other == nil || u.sessions != other.sessions {
+// close closes the set, and its sessions unless next, which may be nil, uses them.
+func (u *inUse) close(next *inUse) {
+	if next == nil || u.sessions != next.sessions {
 		_ = u.sessions.Close()
 	}
 	_ = u.Close(context.Background()) // its calls have ended
