@@ -80,10 +80,10 @@ func (c *Connector) Variables() []string {
 	return c.names(append(c.upstream.Variables(), c.url.Variables()...), (*host.Template).Variables)
 }
 
-// names adds those of the templates of headers and query to names, and returns them sorted.
-func (c *Connector) names(names []string, of func(*host.Template) []string) []string {
+// names adds what namesOf returns for the templates of headers and query to names, and returns them sorted.
+func (c *Connector) names(names []string, namesOf func(*host.Template) []string) []string {
 	for _, p := range slices.Concat(c.headers, c.query) {
-		names = append(names, of(p.value)...)
+		names = append(names, namesOf(p.value)...)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
