@@ -291,7 +291,7 @@ func TestUserOfATest(t *testing.T) {
 			d.Headers = []gateway.Parameter{{Name: "X-User", Value: "{{ user.id }}"}}
 		})
 		w.answer = func(_ http.ResponseWriter, r *http.Request) { sent = r.Header.Get("X-User") }
-		if got := w.result(trial.Try{User: trial.User(c.tried)}); sent != c.want || got.Status != c.status {
+		if got := w.result(trial.Try{User: c.tried}); sent != c.want || got.Status != c.status {
 			t.Errorf("%s: the API got the user %q; the result is %+v", name, sent, got)
 		}
 	}

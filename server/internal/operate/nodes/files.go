@@ -33,7 +33,7 @@ func (n *Nodes) writeFile(ctx context.Context, r *activity.Report) error {
 
 // compare returns, for each file in use, what it defines otherwise than the file that most nodes use, or that of the first of reports if several
 // files are used by as many.
-func (n *Nodes) compare(ctx context.Context, reports []*activity.Report) (map[string][]activity.Difference, error) {
+func (n *Nodes) compare(ctx context.Context, reports []*activity.Report) map[string][]activity.Difference {
 	users := map[string]int{}
 	for _, r := range reports {
 		users[r.SHA256]++
@@ -54,15 +54,12 @@ func (n *Nodes) compare(ctx context.Context, reports []*activity.Report) (map[st
 			if n.files[digest] != nil {
 				continue
 			}
-			entry, _, err := fileTable.Get(ctx, n.config.Store, digest)
-			if err != nil {
-				return nil, err
-			}
+			entry, _, _ := fileTable.Get(ctx, n.config.Store, digest) // without it, nothing is said of the file
 			n.files[digest] = entry.Value.Fingerprints
 		}
 		differences[digest] = difference(n.files[usual], n.files[digest])
 	}
-	return differences, nil
+	return differences
 }
 
 // difference returns what differs, sorted, or nil if one of the two is not known.

@@ -211,7 +211,7 @@ func decodeCursor(cursor string) (*statedb.Record, error) {
 // Rekey seals all records under the first state key, as [host.State.Rekey] does with rows, and adds to counts.
 func Rekey(ctx context.Context, s *Store, counts *host.Rekeyed) error {
 	const page = 100
-	for kind := statedb.KindNode; kind <= statedb.KindShortFailure; kind++ {
+	for kind := statedb.KindNode; kind <= statedb.KindFile; kind++ {
 		var last *statedb.Record
 		for more := true; more; {
 			found, err := s.Records.ListRecords(ctx, statedb.List{Kind: kind, Last: last, Limit: page})

@@ -88,11 +88,14 @@ func TestRekey(t *testing.T) {
 	for n := range 250 {
 		testworld.Check(t, visits.Put(t.Context(), old, visit{fmt.Sprint(n), strings.Repeat("long ", 500)}))
 	}
+	last := visits
+	last.Kind = statedb.KindFile // of the kind that is the newest
+	testworld.Check(t, last.Put(t.Context(), old, visit{"last", ""}))
 	both := open(t, path, newKey, oneKey)
 	var counts, second host.Rekeyed
 	testworld.Check(t, records.Rekey(t.Context(), both, &counts))
 	testworld.Check(t, records.Rekey(t.Context(), both, &second))
-	if counts.Sealed != 250 || second.Sealed != 0 || second.Current != 250 || second.Unopened != 0 {
+	if counts.Sealed != 251 || second.Sealed != 0 || second.Current != 251 || second.Unopened != 0 {
 		t.Errorf("counts = %+v, then %+v", counts, second)
 	}
 	testworld.Must(both.State.Rekey(t.Context()))(t)
