@@ -64,7 +64,7 @@ type Language struct {
 	// UnknownFunction returns the end of the error for an unknown function, such as a suggestion.
 	UnknownFunction func(name string) string
 	// CheckDiscovery returns what is wrong with a call of discover, and the number of the argument that is wrong. problem is ""
-	// if nothing is. A language with Bodies has no discover.
+	// if nothing is. If CheckDiscovery is nil, all is right.
 	CheckDiscovery func(d Discovery) (argument int, problem string)
 }
 

@@ -126,7 +126,6 @@ func (w *lookups) decoded(r *Run) (_ any, err *Error) {
 // ofTemplates is the language of templates.
 var ofTemplates = &Language{
 	UnknownFunction: func(string) string { return "there are others" },
-	CheckDiscovery:  func(Discovery) (int, string) { return 0, "" },
 	Group:           func(path string) bool { return path == "user" },
 	Name: func(group, name string) (*Name, string) {
 		return nil, "unknown name " + strings.TrimPrefix(group+"."+name, ".")

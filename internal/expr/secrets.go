@@ -188,8 +188,10 @@ func (b *builder) discover(n *ast.CallNode) operand {
 		texts[i] = literal.Value
 	}
 	d := Discovery{texts[0], texts[1]}
-	if argument, problem := b.CheckDiscovery(d); problem != "" {
-		return b.fail(n.Arguments[argument], "%s", problem)
+	if b.CheckDiscovery != nil {
+		if argument, problem := b.CheckDiscovery(d); problem != "" {
+			return b.fail(n.Arguments[argument], "%s", problem)
+		}
 	}
 	b.Discovered = append(b.Discovered, d)
 	return b.lookup(n, d.String(), func(r *Run) (string, error) { return r.Values.Discovered(d) })

@@ -237,7 +237,8 @@ func MadeUp(list []Part, names []string, now time.Time) map[string]string {
 
 // MadeUpToken returns a made-up successful answer with these extras, for a call that is explained.
 func MadeUpToken(extra []string) *contract.TokenReply {
-	reply := &contract.TokenReply{Status: http.StatusOK, AccessToken: "token", TokenType: "bearer", ExpiresIn: new(int64(3600)), Extra: map[string]string{}}
+	reply := &contract.TokenReply{Status: http.StatusOK, AccessToken: "token", TokenType: "bearer", Extra: map[string]string{}}
+	reply.ExpiresIn = new(int64(3600))
 	for _, name := range extra {
 		reply.Extra[name] = name
 	}

@@ -357,8 +357,6 @@ func (k *checker) condition(condition *abi.Condition) (value string, ok, certain
 // plainValue returns a value of a configuration with the types of JSON in place of other maps, lists, texts and numbers of Go.
 func plainValue(value any) any {
 	switch number := value.(type) {
-	case json.Number:
-		return number
 	case int, int32, int64, uint, uint32, uint64:
 		return json.Number(fmt.Sprint(number))
 	case float64:
@@ -368,7 +366,9 @@ func plainValue(value any) any {
 	}
 	switch v := reflect.ValueOf(value); v.Kind() {
 	case reflect.String:
-		return v.String()
+		if _, number := value.(json.Number); !number {
+			return v.String()
+		}
 	case reflect.Map:
 		if v.IsNil() || v.Type().Key().Kind() != reflect.String {
 			return value
@@ -416,6 +416,9 @@ func typeOf(value any) string {
 	case []any:
 		return "a list"
 	case json.Number:
+		return "a number"
+	}
+	if reflect.ValueOf(value).CanFloat() || reflect.ValueOf(value).CanInt() || reflect.ValueOf(value).CanUint() {
 		return "a number"
 	}
 	return fmt.Sprintf("a Go %T", value)
