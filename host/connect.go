@@ -197,7 +197,9 @@ func (h *Host) newTransport(c *Connector, d *dialer) *send.Transport {
 		last, ok := h.cache.certificates.Get(key)
 		if !ok {
 			last = &atomic.Pointer[ClientCertificate]{}
-			h.cache.certificates.Add(key, last)
+			if current, there, _ := h.cache.certificates.PeekOrAdd(key, last); there {
+				last = current
+			}
 		}
 		t.TLS = &send.TLS{Plan: c.plan, Policy: d.egress.policy(), PKCS12: h.config.PKCS12, Identities: h.identities, Warn: c.log.warn, Last: last}
 	}

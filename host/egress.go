@@ -131,10 +131,10 @@ const (
 	TLSForToken = "token"
 )
 
-// ClientCertificate describes the client certificate of a connector, by its subject and its end: go doc ./host/view.ClientCertificate shows
-// its fields.
+// ClientCertificate describes the client certificate of a connector, by its subject and its end: go doc
+// github.com/keywright/keywright/host/view.ClientCertificate shows its fields.
 type ClientCertificate = view.ClientCertificate
 
-// CertificateError is the error for a client certificate that has ended. An [Error] of [StageConfig] wraps it; find it with [errors.As].
-// It has that time: go doc ./host/view.CertificateError shows its field.
+// CertificateError is the error for a client certificate that has ended. An [Error] of [StageConfig] wraps it; find it with [errors.As]. It
+// has that time: go doc github.com/keywright/keywright/host/view.CertificateError shows its field.
 type CertificateError = view.CertificateError

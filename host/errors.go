@@ -95,8 +95,9 @@ func (e *Error) Retryable() bool {
 	return e.Stage == StageClosed || hostfn.IsPassing(e.Err) || errors.Is(e.Err, context.DeadlineExceeded)
 }
 
-// TokenError is the answer of a token endpoint that issued no token, RFC 6749 section 5.2. An [Error] of [StageToken]
-// wraps it; find it with [errors.As]. It has the status and the error code of the answer: go doc ./host/view.TokenError shows its fields.
+// TokenError is the answer of a token endpoint that issued no token, RFC 6749 section 5.2. An [Error] of [StageToken] wraps it; find it
+// with [errors.As]. It has the status and the error code of the answer: go doc github.com/keywright/keywright/host/view.TokenError shows
+// its fields.
 type TokenError = view.TokenError
 
 // Condition is the condition of a grant: of what a connector has from a user or an operator to get tokens with, such as a refresh token.
@@ -167,7 +168,7 @@ func (e *GrantError) Unwrap() error { return e.Err }
 
 // DiscoveryError says why discover has no value: the metadata of an issuer (RFC 8414) cannot be read, is not that of the issuer,
 // or does not have the endpoint. An [Error] of [StageToken] wraps it; find it with [errors.As]. go doc
-// ./host/view.DiscoveryError shows its fields.
+// github.com/keywright/keywright/host/view.DiscoveryError shows its fields.
 type DiscoveryError = view.DiscoveryError
 
 // PluginFailure is the way in which a plugin failed. It is empty if it has not, or if something else has failed: a token

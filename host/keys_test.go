@@ -180,7 +180,7 @@ func TestThumbprintOfACertificate(t *testing.T) {
 		"with its key":      {"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n" + text, ""},
 		"on one line":       {strings.ReplaceAll(text, "\n", `\n`), ""},
 		"no certificate":    {"hunter2hunter2", "has no certificate in PEM"},
-		"damaged":           {strings.Replace(text, "MII", "MIJ", 1), "certificate 1 in it cannot be parsed"},
+		"damaged":           {strings.Replace(text, "MII", "MIJ", 1), "has a certificate, number 1, that cannot be parsed"},
 		"none at all":       {"", "is not set"},
 		"not the right PEM": {"-----BEGIN X-----\nAAAA\n-----END X-----", "has no certificate in PEM"},
 	} {

@@ -162,10 +162,12 @@ type Keys interface {
 	Sign(ctx context.Context, key Key, algorithm string, data []byte) (signature []byte, version int, err error)
 }
 
-// Key names a key of [Keys] by its Name and its Version, where 0 is the newest one: go doc ./host/view.Key shows its fields.
+// Key names a key of [Keys] by its Name and its Version, where 0 is the newest one: go doc github.com/keywright/keywright/host/view.Key
+// shows its fields.
 type Key = view.Key
 
-// KeyInfo describes a key of [Keys] by its Type, its Version and its Public half: go doc ./host/view.KeyInfo shows its fields.
+// KeyInfo describes a key of [Keys] by its Type, its Version and its Public half: go doc github.com/keywright/keywright/host/view.KeyInfo
+// shows its fields.
 type KeyInfo = view.KeyInfo
 
 // Identities has tokens that say who the process is, such as that of the service account of a pod. Others issue them, for minutes or

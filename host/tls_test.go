@@ -343,7 +343,7 @@ func TestUnusableClientCertificate(t *testing.T) {
 	ended, endedKey := s.authority.Client("ann", start.Add(-time.Hour))
 	for name, c := range map[string]struct{ certificate, key, want string }{
 		"no PEM":           {s.Secret("certificate"), key, "config: tls.certificate: has no certificate in PEM"},
-		"a damaged line":   {strings.Replace(certificate, "MII", "AII", 1), key, "config: tls.certificate: certificate 1 in it cannot be parsed"},
+		"a damaged line":   {strings.Replace(certificate, "MII", "AII", 1), key, "config: tls.certificate: has a certificate, number 1, that cannot be parsed"},
 		"half a file":      {certificate[:200], key, "config: tls.certificate: is damaged PEM"},
 		"a key":            {key, key, "config: tls.certificate: has no certificate in PEM"},
 		"no key":           {certificate, s.Secret("key"), "config: tls.key: the key is not PEM"},

@@ -141,7 +141,8 @@ func (c *Cache) Find(ctx context.Context, key Key, member string, a *Asker) (str
 		return "", &view.DiscoveryError{Issuer: key.Issuer, Problem: "gave up waiting for it", Retryable: true, Err: context.Cause(ctx)}
 	}
 	if read.failure != nil {
-		return "", read.failure
+		failure := *read.failure // the caller's own
+		return "", &failure
 	}
 	return read.last.endpoint(key.Issuer, member)
 }

@@ -133,6 +133,7 @@ func TestNonceOfAnIDToken(t *testing.T) {
 	}
 	for body, fits := range map[string]bool{
 		token(`{"nonce":"of-this-consent"}`): true, `{}`: true, `{"id_token":null}`: true, `{"access_token":"a"}`: true, `no JSON`: true,
+		token(`{"nonce":"of-another","nonce":"of-this-consent"}`): false, token(`{"nonce":"of-this-consent"} x`): false,
 		token(`{"nonce":"of-another"}`): false, token(`{"nonce":""}`): false, token(`{}`): false, token(`[]`): false,
 		`{"id_token":"a.b"}`: false, `{"id_token":""}`: false, `{"id_token":7}`: false, `{"id_token":false}`: false, `{"id_token":{}}`: false,
 	} {

@@ -235,7 +235,7 @@ var errForm = errors.New("a grant in the store of state has another form than th
 // record returns the record of a row, which is the zero record if the row has no value.
 func (n *Node) record(id state.ID, row reading) (rec record, err error) {
 	text, err := n.lasting(id, row)
-	if text != nil && (json.Unmarshal(text, &rec) != nil || rec.Mark > rejected) { // a newer version may have marks of its own
+	if err == nil && row.Value != nil && (json.Unmarshal(text, &rec) != nil || rec.Mark > rejected) { // a newer version may have marks of its own
 		err = errForm
 	}
 	return rec, err

@@ -145,7 +145,7 @@ func (n *Node) lastNumber(ctx context.Context, id state.ID) (row reading, last i
 		return row, 0, err
 	}
 	text, err := n.lasting(id, row)
-	if text != nil {
+	if err == nil && row.Value != nil {
 		last, err = strconv.ParseInt(string(text), 10, 64)
 	}
 	return row, last, err

@@ -28,7 +28,7 @@ type Module struct {
 	first []string
 	// stderr is set if the module can write to stderr.
 	stderr bool
-	// config configures every instance.
+	// config configures every instance. Until the first one was looked at, it has a probe in place of the clock and of random bytes.
 	config wazero.ModuleConfig
 	// pristine is the state that instances are reset to, or nil if each call has its own, for the reason in admitted.
 	pristine *snapshot

@@ -88,7 +88,7 @@ func Verify(algorithm string, public crypto.PublicKey, data, signature []byte) b
 }
 
 // SignatureSize returns the length of a signature with an algorithm, in bytes, or of the MAC of an HMAC algorithm. public is the public
-// half of the key, which CheckPublic has found to fit, and nil for an HMAC. The length of an unknown algorithm is 0.
+// half of the key, which CheckPublic has found to fit, and nil for an HMAC. The length of an unknown HMAC is 0.
 func SignatureSize(algorithm string, public crypto.PublicKey) int {
 	if newHash := hashes[algorithm]; newHash != nil {
 		return newHash().Size()
@@ -116,7 +116,7 @@ func Certificates(text string) (all []*x509.Certificate, err error) {
 		}
 		one, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return nil, fmt.Errorf("certificate %d in it cannot be parsed: copy the whole file again", len(all)+1)
+			return nil, fmt.Errorf("has a certificate, number %d, that cannot be parsed: copy the whole file again", len(all)+1)
 		}
 		all = append(all, one)
 	}

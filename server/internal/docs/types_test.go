@@ -28,7 +28,7 @@ func TestExportedTypesShowThemselves(t *testing.T) {
 	for _, dir := range public {
 		for _, d := range declarations(t, dir) {
 			if spec, ok := d.node.(*ast.TypeSpec); ok && spec.Assign.IsValid() {
-				command := "go doc ./host/" + types.ExprString(spec.Type)
+				command := "go doc github.com/keywright/keywright/host/" + types.ExprString(spec.Type)
 				if _, ok := spec.Type.(*ast.SelectorExpr); ok && !strings.Contains(strings.Join(strings.Fields(spec.Doc.Text()), " "), command) {
 					t.Errorf("%s.%s is an alias of another package's type, so go doc does not show its fields: use that type, make one, or write that %s has them", dir, d.name, command)
 				}
