@@ -149,14 +149,18 @@ func TestFileProblems(t *testing.T) {
 		text string
 		want []string
 	}{
-		"empty file":        {"", []string{`connectors.yaml:1:1: is empty: it needs a list of connectors`}},
-		"only a comment":    {"# later\n", []string{`connectors.yaml:1:1: is empty: it needs a list of connectors`}},
-		"not an object":     {"- a\n", []string{`connectors.yaml:1:1: is a list: an object with the member connectors is wanted`}},
-		"other members":     {"connector: []\n", []string{`connectors.yaml:1:1: connector: is not known here; did you mean "connectors"?`}},
-		"no connectors":     {"plugins: []\n", []string{`connectors.yaml:1:1: has no connectors: it needs a list of them, the member connectors`}},
-		"empty list":        {"connectors: []\n", []string{`connectors.yaml:1:13: connectors: is empty: it needs one connector at least`}},
-		"null":              {"connectors:\n", []string{`connectors.yaml:1:12: connectors: is null: a list of connectors, each beginning with a hyphen, is wanted`}},
-		"not a list":        {"connectors: {a: 1}\n", []string{`connectors.yaml:1:13: connectors: is an object: a list of connectors, each beginning with a hyphen, is wanted`}},
+		"empty file":     {"", []string{`connectors.yaml:1:1: is empty: it needs a list of connectors`}},
+		"only a comment": {"# later\n", []string{`connectors.yaml:1:1: is empty: it needs a list of connectors`}},
+		"not an object":  {"- a\n", []string{`connectors.yaml:1:1: is a list: an object with the member connectors is wanted`}},
+		"other members":  {"connector: []\n", []string{`connectors.yaml:1:1: connector: is not known here; did you mean "connectors"?`}},
+		"no connectors":  {"plugins: []\n", []string{`connectors.yaml:1:1: has no connectors: it needs a list of them, the member connectors`}},
+		"empty list":     {"connectors: []\n", []string{`connectors.yaml:1:13: connectors: is empty: it needs one connector at least`}},
+		"null":           {"connectors:\n", []string{`connectors.yaml:1:12: connectors: is null: a list of connectors, each beginning with a hyphen, is wanted`}},
+		"not a list":     {"connectors: {a: 1}\n", []string{`connectors.yaml:1:13: connectors: is an object: a list of connectors, each beginning with a hyphen, is wanted`}},
+		"null in JSON": {`{"connectors": null, "a:b": null}`, []string{
+			`connectors.yaml:1:16: connectors: is null: a list of connectors, each beginning with a hyphen, is wanted`,
+			`connectors.yaml:1:22: ["a:b"]: is not known here; there are connectors, plugins, connectors_dir, gateway, secrets, identities, state, egress, limits`,
+		}},
 		"item is text":      {"connectors: [x]\n", []string{`connectors.yaml:1:14: connectors[0]: is text: an object with name, url and auth is wanted`}},
 		"second document":   {weather + "---\na: 1\n", []string{`connectors.yaml:8:1: a second document begins here: a file has one`}},
 		"a tag's prefix":    {"%TAG !a! tag:x\n---\n" + weather, []string{`connectors.yaml:1:1: directives are not used here: remove the line`}},

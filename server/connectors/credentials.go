@@ -189,7 +189,7 @@ func printable(text string) string { return host.Printable(tokens.ReplaceAllStri
 
 var (
 	// secretValue matches a member whose value is probably a credential, up to the beginning of the value, after what YAML may have before it.
-	secretValue = regexp.MustCompile(`(?i)(?:authorization|token|secret|pass(?:word|wd|phrase)|cookie|(?:api|private)[-_]?key)["']?\s*[:=]\s*(?:[&!]\S+\s+)*["']?[^\s"',}\]]`)
+	secretValue = regexp.MustCompile(`(?i)(?:authorization|token|secret|pass(?:word|wd|phrase)|cookie|(?:api|private)[-_]?key)["']?\s*[:=]\s*(?:[&!]\S+\s+)*(?:"[^"]|'[^']|["']{2}[^\s,}\]]|[^\s"',}\]])`)
 	// begunExpressions matches the expressions of a template, and one without an end.
 	begunExpressions = regexp.MustCompile(`\{\{.*?(?:\}\}|$)`)
 	userInfo         = regexp.MustCompile(`://[^/?#\s"']*@`)
@@ -198,8 +198,8 @@ var (
 // Harmless reports whether a line of a file shows no credential by itself: none of a known form, and no value of a member such as password.
 // It finds those that no warning finds, such as those of comments.
 func Harmless(line string) bool {
-	line = begunExpressions.ReplaceAllString(line, "")
-	return !tokens.MatchString(line) && !userInfo.MatchString(line) && !secretValue.MatchString(line)
+	text := begunExpressions.ReplaceAllString(line, "")
+	return !tokens.MatchString(line) && !userInfo.MatchString(line) && !userInfo.MatchString(text) && !secretValue.MatchString(text)
 }
 
 // Conceal returns a text with stars in place of the credentials that stand in the file, if [Options].Conceal is set. It finds those that

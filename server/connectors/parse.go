@@ -89,7 +89,7 @@ func (r *jsonReader) read() *yaml.Node {
 	case bool:
 		n.Tag, n.Value = "!!bool", strconv.FormatBool(token)
 	default:
-		n.Tag = "!!null"
+		n.Tag, n.Value = "!!null", "null"
 	}
 	return n
 }

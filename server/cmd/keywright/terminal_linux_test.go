@@ -140,6 +140,11 @@ func TestTheLineOfAProblemShowsNoCredential(t *testing.T) {
 		"a bad expression":       "connectors:\n  - {name: a, url: 'https://a.example', auth: {type: basic, config: {username: me, password: \"" + canary[:12] + " {{ bad( }}\"}}}\n",
 		"no end of a token":      "connectors:\n  - token: \"" + canary + "\n",
 		"no end of single quote": connector(basic("'" + canary)),
+		"in braces":              connector(basic(`"{{ ` + token + ` }}"`)),
+		"in braces without end":  connector(basic(`"{{` + token + `"`)),
+		"behind a brace":         connector(basic(`"}` + canary + `"`)),
+		"behind a blank":         connector(basic(`" ` + canary + `"`)),
+		"behind a quote":         connector(basic(`"'` + canary + `"`)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := testworld.File(t, "c.yaml", text)

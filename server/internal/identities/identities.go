@@ -275,7 +275,7 @@ func parse(text string, now time.Time) (*token, error) {
 	t.issuer, _ = registered.GetIssuer()
 	t.subject, _ = registered.GetSubject()
 	expires, _ := registered.GetExpirationTime()
-	if begins, _ := registered.GetNotBefore(); begins != nil {
+	if begins, _ := registered.GetNotBefore(); plausible(begins) {
 		t.begins = begins.Time
 	}
 	switch {
@@ -285,9 +285,14 @@ func parse(text string, now time.Time) (*token, error) {
 		return nil, errors.New("it is signed with a shared secret")
 	case t.subject == "":
 		return nil, errors.New("it has no subject (sub)")
-	case expires == nil:
+	case !plausible(expires):
 		return nil, errors.New("it has no end (exp)")
 	}
 	t.expires = expires.Time
 	return t, nil
+}
+
+// plausible reports whether a claim is a time in seconds, as RFC 7519 section 2 wants it, and not one in milliseconds.
+func plausible(claim *jwt.NumericDate) bool {
+	return claim != nil && claim.Unix() >= 1 && claim.Unix() <= 1<<40
 }

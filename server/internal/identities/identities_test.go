@@ -110,6 +110,7 @@ func TestConfusedTokens_threats_414(t *testing.T) {
 		"what an issuer writes in its place":   {claims{"aud": "fb60f99c"}, func(i *Identity) { i.Expect.Audiences = []string{"fb60f99c"} }, ""},
 		"one that has ended":                   {claims{"exp": 1}, nil, "it has ended (exp)"},
 		"one without an end":                   {claims{"exp": nil}, nil, "it has no end (exp)"},
+		"an end in milliseconds":               {claims{"exp": 4102444800000}, nil, "it has no end (exp)"},
 		"an end that is a text":                {claims{"exp": "4102444800"}, nil, "it has no end (exp)"},
 		"one that has not begun":               {claims{"nbf": 4102444800}, nil, "it has not begun (nbf)"},
 		"one that is not signed":               {claims{"alg": "none"}, nil, "it is not signed"},

@@ -165,10 +165,14 @@ func kindOf(text string) string {
 
 // publicKey returns a public key in PEM, one in DER in Base64, or an Ed25519 key in Base64. It returns nil for anything else.
 func publicKey(text string) crypto.PublicKey {
-	der, _ := base64.StdEncoding.DecodeString(text) // what is none is no key
-	if block, _ := pem.Decode([]byte(text)); block != nil {
+	der, err := base64.StdEncoding.DecodeString(text)
+	block, _ := pem.Decode([]byte(text))
+	switch {
+	case block != nil:
 		der = block.Bytes
-	} else if len(der) == ed25519.PublicKeySize {
+	case err != nil:
+		return nil
+	case len(der) == ed25519.PublicKeySize:
 		return ed25519.PublicKey(der)
 	}
 	if key, err := x509.ParsePKIXPublicKey(der); err == nil { // with an error, it may be a nil pointer

@@ -31,15 +31,23 @@ type Report struct {
 type Difference struct {
 	// Connector is the permalink, or "".
 	Connector string `json:"connector" doc:"The permalink, or an empty text for what is outside of connectors."`
-	// Members are the paths of the members, sorted.
+	// Members are the paths of the members, sorted. It is empty if only one of the files has the connector.
 	Members []string `json:"members"`
 }
 
 // WrongClock reports whether the clock of the node is wrong by a minute or more.
 func (r *Report) WrongClock() bool { return r.Offset.Abs() >= time.Minute }
 
+// StartTime returns the time at which the process began, by the clock that Time has. It is zero if Started is.
+func (r *Report) StartTime() time.Time {
+	if r.Started.IsZero() {
+		return r.Started
+	}
+	return r.Started.Add(r.shift)
+}
+
 // Up returns the time since which the process runs.
-func (r *Report) Up() time.Duration { return r.Time.Sub(r.Started) - r.shift }
+func (r *Report) Up() time.Duration { return r.Time.Sub(r.StartTime()) }
 
 // Shift changes the times of a report that was read to those of another clock, which is ahead by a difference. One of less than a second may be
 // the time that writing took, and does not count.

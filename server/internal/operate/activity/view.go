@@ -68,21 +68,26 @@ func (v *View) Digests() (all []string) {
 	return slices.Compact(all)
 }
 
-// Different returns the names of the nodes whose file defines a connector otherwise than that of most nodes, and the members that differ, and
-// counts its requests of the last minute on them.
-func (v *View) Different(connector string) (names, members []string, requests uint32) {
+// Different returns the names of the nodes whose file defines a connector otherwise than that of most nodes, and the members that differ.
+func (v *View) Different(connector string) (names, members []string) {
 	for _, r := range v.Reports {
-		k := slices.IndexFunc(r.Differences, func(d Difference) bool { return d.Connector == connector })
-		if k < 0 {
-			continue
-		}
-		names, members = append(names, r.Node), append(members, r.Differences[k].Members...)
-		if i := slices.IndexFunc(r.Connectors, func(c Connector) bool { return c.Name == connector }); i >= 0 {
-			requests += r.Connectors[i].minute().Requests
+		if i, ok := slices.BinarySearchFunc(r.Differences, connector, func(d Difference, name string) int { return strings.Compare(d.Connector, name) }); ok {
+			names, members = append(names, r.Node), append(members, r.Differences[i].Members...)
 		}
 	}
 	slices.Sort(members)
-	return names, slices.Compact(members), requests
+	return names, slices.Compact(members)
+}
+
+// RequestsOn counts the requests to a connector of the last minute on nodes.
+func (v *View) RequestsOn(nodes []string, connector string) (n uint32) {
+	for _, r := range v.Reports {
+		i := slices.IndexFunc(r.Connectors, func(c Connector) bool { return c.Name == connector })
+		if i >= 0 && slices.Contains(nodes, r.Node) {
+			n += r.Connectors[i].minute().Requests
+		}
+	}
+	return n
 }
 
 // Merge returns what reports say together, at a time by the clock of this machine.

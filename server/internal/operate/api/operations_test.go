@@ -286,6 +286,9 @@ func TestETag(t *testing.T) {
 	if same := w.do("read", "GET /connectors", "", "If-None-Match", `"x", `+etag); etag == "" || same.Code != http.StatusNotModified || same.Body.Len() > 0 {
 		t.Errorf("with the ETag %s: %d %s", etag, same.Code, same.Body)
 	}
+	if far := w.do("read", "GET /connectors?cursor=9223372036854775807", ""); far.Code != http.StatusOK || !strings.Contains(far.Body.String(), `"items":[]`) {
+		t.Errorf("behind the end of a list: %d %s", far.Code, far.Body)
+	}
 	w.now = w.now.Add(20 * time.Minute)
 	if changed := w.do("read", "GET /nodes", "", "If-None-Match", etag); changed.Code != http.StatusOK {
 		t.Errorf("another answer: %d", changed.Code)
@@ -333,7 +336,7 @@ func TestConnectors(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	w := newWorld(t)
 	for route, want := range map[string]string{
-		"GET /connectors?limit=1000": "query.limit", "GET /connectors?cursor=x": "begin without one", "GET /connections?cursor=x": "begin without one", "GET /connectors?show=bad": "query.show",
+		"GET /connectors?limit=1000": "query.limit", "GET /connectors?cursor=x": "begin without one", "GET /connections?cursor=x": "begin without one", "GET /connectors?cursor=-1": "begin without one", "GET /connectors?show=bad": "query.show",
 		"GET /connectors?wrong=1": "query.wrong", "GET /connectors/none": "there are calendar, crm, open", "GET /requests/none": "in 7 days", "GET /other": "openapi.json", "POST /nodes": "openapi.json",
 		"POST /connections/end": "name a connector, a tenant or a user", "PUT /tenants/acme/secrets/k": "no connector asks", "GET /docs": "no such operation", "GET /schemas/Node": "no such operation",
 	} {

@@ -36,8 +36,9 @@ func paged[A, B any](p Page, all []A, note string, item func(A) B) (list[B], err
 	if err != nil || from < 0 {
 		return l, records.ErrCursor
 	}
+	from = min(from, len(all))
 	to := min(from+p.Limit, len(all))
-	for _, a := range all[min(from, to):to] {
+	for _, a := range all[from:to] {
 		l.Items = append(l.Items, item(a))
 	}
 	if to < len(all) {
@@ -61,7 +62,7 @@ type node struct {
 func (s *server) nodes(ctx context.Context, in *Page) (list[node], error) {
 	view, note := s.view(ctx)
 	return paged(*in, view.Reports, note, func(r *activity.Report) node {
-		return node{r.Node, r.Version, r.SHA256, r.Differences, r.Time.Add(-r.Up()), r.Time, r.Offset.Seconds(), r.Store, r.Minute()}
+		return node{r.Node, r.Version, r.SHA256, r.Differences, r.StartTime(), r.Time, r.Offset.Seconds(), r.Store, r.Minute()}
 	})
 }
 
@@ -190,7 +191,7 @@ func (s *server) connector(ctx context.Context, in *struct {
 	r, d := row{Connector: c, Summary: view.Summary(in.Permalink)}, c.Definition()
 	state = r.state(len(r.Groups))
 	state.Methods, state.Paths, state.Secrets, state.Timeout = d.Methods, d.Paths, c.Secrets(), d.Timeout.Seconds()
-	state.OtherNodes, _, _ = view.Different(in.Permalink)
+	state.OtherNodes, _ = view.Different(in.Permalink)
 	if certificate := c.Upstream().LastClientCertificate(); certificate != nil {
 		state.Certificate = certificate.NotAfter
 	}

@@ -30,6 +30,8 @@ type connectorView struct {
 	URL     string
 	Methods []string
 	Paths   string
+	// OtherRequests counts the requests of the last minute on OtherNodes.
+	OtherRequests uint32
 	// Causes are the groups of failures that failed last, the newest first, and More is the number of others.
 	Causes []*activity.Group
 	More   int
@@ -95,6 +97,7 @@ func (c *Console) one(s *State, r *http.Request, connector *gateway.Connector, f
 		entry: c.entryOf(s, connector), URL: d.URL, Methods: d.Methods, Paths: strings.Join(d.Paths, ", "),
 		Form: form, Example: trial.ExamplePath(d.Paths),
 	}
+	view.OtherRequests = s.view.RequestsOn(view.OtherNodes, d.Permalink)
 	view.find(r.Context(), c, s)
 	view.Causes = view.Groups[:min(len(view.Groups), maxCauses)]
 	view.More = len(view.Groups) - len(view.Causes)

@@ -79,9 +79,8 @@ type entry struct {
 	// Certificate is the client certificate that was needed last, or nil. Ends reports whether it ends in two weeks.
 	Certificate *host.ClientCertificate
 	Ends        bool
-	// OtherNodes are those whose file defines OtherMembers otherwise than that of most nodes, and OtherRequests counts the requests there.
+	// OtherNodes are those whose file defines OtherMembers otherwise than that of most nodes.
 	OtherNodes, OtherMembers []string
-	OtherRequests            uint32
 	// Secrets are those that it names, once they were looked for.
 	Secrets []secretState
 }
@@ -148,7 +147,7 @@ func (c *Console) entryOf(s *State, connector *gateway.Connector) *entry {
 	if e.Certificate = connector.Upstream().LastClientCertificate(); e.Certificate != nil {
 		e.Ends = e.Certificate.NotAfter.Before(c.config.Clock().Add(notice))
 	}
-	e.OtherNodes, e.OtherMembers, e.OtherRequests = s.view.Different(d.Permalink)
+	e.OtherNodes, e.OtherMembers = s.view.Different(d.Permalink)
 	for _, name := range connector.Secrets() {
 		e.Missing = e.Missing || c.missing(name)
 	}

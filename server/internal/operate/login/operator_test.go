@@ -73,6 +73,11 @@ func TestNamedTokens(t *testing.T) {
 	if status, _ := get("/", ""); status != http.StatusUnauthorized {
 		t.Errorf("no token, and a hash of zeros: %d", status)
 	}
+	recorded := httptest.NewRecorder()
+	guarded.ServeHTTP(recorded, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+	if recorded.Code == http.StatusServiceUnavailable {
+		t.Error("a bad file keeps those who have no token yet from the login")
+	}
 	testworld.Check(t, os.Remove(filepath.Join(dir, "mistake")))
 	testworld.Check(t, os.Remove(filepath.Join(dir, "ci")))
 	if status, _ := get("/", "the token of ci 1"); status != http.StatusUnauthorized {

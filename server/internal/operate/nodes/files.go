@@ -11,29 +11,32 @@ import (
 	"github.com/keywright/keywright/server/statedb"
 )
 
-// file has the fingerprints of what a file defines, see [activity.Report.Fingerprints].
+// file has the fingerprints of what a file defines, see [activity.Report.Fingerprints]. Those of another version may have other members.
 type file struct {
 	SHA256       string                       `json:"sha256"`
+	Version      string                       `json:"version"`
 	Fingerprints map[string]map[string]string `json:"fingerprints"`
 }
 
-var fileTable = records.Table[file]{Kind: statedb.KindFile, Lifetime: failureTime, Key: func(f file) []string { return []string{f.SHA256} }}
+var fileTable = records.Table[file]{Kind: statedb.KindFile, Lifetime: failureTime, Key: func(f file) []string { return []string{f.SHA256, f.Version} }}
 
 // writeFile writes the fingerprints of the file in use, once a day.
 func (n *Nodes) writeFile(ctx context.Context, r *activity.Report) error {
-	if r.Fingerprints == nil || r.SHA256 == n.fileDigest && r.Time.Sub(n.fileTime) < 24*time.Hour {
+	const interval = 24 * time.Hour
+	if r.Fingerprints == nil || r.SHA256 == n.fileDigest && r.Time.Sub(n.fileTime) < interval {
 		return nil
 	}
-	err := fileTable.Put(ctx, n.config.Store, file{r.SHA256, r.Fingerprints()})
-	if err == nil {
-		n.fileDigest, n.fileTime = r.SHA256, r.Time
+	n.fileDigest, n.fileTime = r.SHA256, r.Time
+	err := fileTable.Put(ctx, n.config.Store, file{r.SHA256, r.Version, r.Fingerprints()})
+	if err != nil {
+		n.fileTime = r.Time.Add(time.Minute - interval) // it is tried again in a minute
 	}
 	return err
 }
 
-// compare returns, for each file in use, what it defines otherwise than the file that most nodes use, or that of the first of reports if several
-// files are used by as many.
-func (n *Nodes) compare(ctx context.Context, reports []*activity.Report) map[string][]activity.Difference {
+// compare sets the differences of reports from the file that most nodes use, or from that of the first one if several are used by as many. Nodes of
+// different versions are not compared.
+func (n *Nodes) compare(ctx context.Context, reports []*activity.Report) {
 	users := map[string]int{}
 	for _, r := range reports {
 		users[r.SHA256]++
@@ -44,30 +47,33 @@ func (n *Nodes) compare(ctx context.Context, reports []*activity.Report) map[str
 			usual = r.SHA256
 		}
 	}
-	maps.DeleteFunc(n.files, func(digest string, _ map[string]map[string]string) bool { return users[digest] == 0 })
-	differences := map[string][]activity.Difference{}
-	for digest := range users {
-		if digest == usual {
+	previous := n.differences
+	n.differences = map[[3]string][]activity.Difference{}
+	for _, r := range reports {
+		if r.SHA256 == usual || !slices.ContainsFunc(reports, func(o *activity.Report) bool { return o.SHA256 == usual && o.Version == r.Version }) {
 			continue
 		}
-		for _, digest := range []string{usual, digest} {
-			if n.files[digest] != nil {
+		key := [3]string{usual, r.SHA256, r.Version}
+		all, ok := previous[key]
+		if !ok {
+			from, _, _ := fileTable.Get(ctx, n.config.Store, usual, r.Version) // without it, nothing is said of the file
+			to, _, _ := fileTable.Get(ctx, n.config.Store, r.SHA256, r.Version)
+			if from.Value.Fingerprints == nil || to.Value.Fingerprints == nil {
 				continue
 			}
-			entry, _, _ := fileTable.Get(ctx, n.config.Store, digest) // without it, nothing is said of the file
-			n.files[digest] = entry.Value.Fingerprints
+			all = difference(from.Value.Fingerprints, to.Value.Fingerprints)
 		}
-		differences[digest] = difference(n.files[usual], n.files[digest])
+		n.differences[key], r.Differences = all, all
 	}
-	return differences
 }
 
-// difference returns what differs, sorted, or nil if one of the two is not known.
+// difference returns what differs, sorted.
 func difference(a, b map[string]map[string]string) (all []activity.Difference) {
-	if a == nil || b == nil {
-		return nil
-	}
 	for _, connector := range keys(a, b) {
+		if a[connector] == nil || b[connector] == nil {
+			all = append(all, activity.Difference{Connector: connector, Members: []string{}})
+			continue
+		}
 		var members []string
 		for _, member := range keys(a[connector], b[connector]) {
 			if a[connector][member] != b[connector][member] {

@@ -19,7 +19,7 @@ func TestFilesOfNodes(t *testing.T) {
 		all, store := newNodes(t, 3)
 		usual := map[string]map[string]string{"": {"limits": "1"}, "crm": {"url": "2"}, "erp": {"url": "3"}, "shop": {"url": "4", "timeout": "5"}}
 		second := maps.Clone(usual)
-		second[""], second["shop"], second["wiki"] = nil, map[string]string{"url": "6", "timeout": "5", "paths": "7"}, map[string]string{"url": "8"}
+		second[""], second["shop"], second["wiki"] = map[string]string{}, map[string]string{"url": "6", "timeout": "5", "paths": "7"}, map[string]string{"url": "8"}
 		delete(second, "erp")
 		for i, n := range all {
 			n.set = func(r *activity.Report) {
@@ -34,7 +34,7 @@ func TestFilesOfNodes(t *testing.T) {
 		for _, n := range all {
 			reports, note := n.Reports(t.Context())
 			for _, r := range reports {
-				want := "[{ [limits]} {erp [url]} {shop [paths url]} {wiki [url]}]"
+				want := "[{ [limits]} {erp []} {shop [paths url]} {wiki []}]"
 				if r.Node != "b" {
 					want = "[]"
 				}
@@ -43,8 +43,9 @@ func TestFilesOfNodes(t *testing.T) {
 				}
 			}
 			view, _ := n.View(t.Context())
-			names, members, requests := view.Different("shop")
-			crm, _, _ := view.Different("crm")
+			names, members := view.Different("shop")
+			requests := view.RequestsOn(names, "shop")
+			crm, _ := view.Different("crm")
 			if !slices.Equal(names, []string{"b"}) || !slices.Equal(members, []string{"paths", "url"}) || requests != 1 || crm != nil {
 				t.Errorf("%q of shop differ on %q for %d requests, crm on %q", members, names, requests, crm)
 			}
@@ -62,7 +63,7 @@ func TestFilesOfNodes(t *testing.T) {
 		testworld.Check(t, all[1].Write(t.Context()))
 		time.Sleep(2 * time.Second)
 		view, _ := all[2].View(t.Context())
-		if names, _, _ := view.Different("shop"); names != nil {
+		if names, _ := view.Different("shop"); names != nil {
 			t.Errorf("with the same file, there is a difference on %q", names)
 		}
 	})

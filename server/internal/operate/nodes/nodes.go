@@ -53,9 +53,9 @@ type Nodes struct {
 	offset   time.Duration
 	failure  error
 	readTime time.Time
-	// files has fingerprints by the digests of files, and differences what files define otherwise than the one that most nodes use.
-	files       map[string]map[string]map[string]string
-	differences map[string][]activity.Difference
+	// differences has what files define otherwise, by the digests of both and the version of the nodes, and own what that of this process does.
+	differences map[[3]string][]activity.Difference
+	own         []activity.Difference
 	// since is the time since which writes fail, or zero.
 	since time.Time
 
@@ -66,7 +66,7 @@ type Nodes struct {
 
 // New returns the nodes of a store.
 func New(c Config) *Nodes {
-	return &Nodes{config: c, process: rand.Text(), files: map[string]map[string]map[string]string{}}
+	return &Nodes{config: c, process: rand.Text()}
 }
 
 // processReport is a report with the name of its process.
@@ -178,7 +178,7 @@ func (n *Nodes) Reports(ctx context.Context) (reports []*activity.Report, note s
 	if n.failure != nil {
 		return []*activity.Report{own}, fmt.Sprintf("this process only: %v", n.failure)
 	}
-	own.Offset, own.Differences = n.offset, n.differences[own.SHA256]
+	own.Offset, own.Differences = n.offset, n.own
 	reports = append([]*activity.Report{own}, n.reports...)
 	slices.SortFunc(reports[1:], func(a, b *activity.Report) int {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), a.Started.Compare(b.Started))
@@ -214,10 +214,10 @@ func (n *Nodes) read(ctx context.Context, own *activity.Report) error {
 	if err != nil {
 		return err
 	}
-	n.differences = n.compare(limited, append([]*activity.Report{own}, n.reports...))
+	n.compare(limited, append([]*activity.Report{own}, n.reports...))
+	n.own = own.Differences
 	for _, r := range n.reports {
 		r.Shift(n.offset - r.Offset)
-		r.Differences = n.differences[r.SHA256]
 	}
 	return nil
 }

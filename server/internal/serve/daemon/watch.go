@@ -14,7 +14,7 @@ import (
 // pollInterval is the interval at which the files are looked at. A change is read once they have stayed as they are for that long, because
 // editors write in several steps. Events of the system would tell of no changed link, replaced directory, or write from another machine. Tests
 // have a shorter one.
-var pollInterval = 500 * time.Millisecond
+var pollInterval = time.Second
 
 // files returns the files whose changes cause a reload.
 func (d *daemon) files() []string {
