@@ -8,6 +8,7 @@ require (
 	github.com/MicahParks/jwkset v0.11.3
 	github.com/andybalholm/brotli v1.3.0
 	github.com/danielgtaylor/huma/v2 v2.37.2
+	github.com/fsnotify/fsnotify v1.10.1
 	github.com/getkin/kin-openapi v0.152.0
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3
 	github.com/gofrs/flock v0.13.2

@@ -121,10 +121,14 @@ func Run(ctx context.Context, c Config) (err error) {
 	}
 	d.use(first)
 	defer d.end()
+	watch, err := d.watch()
+	if err != nil {
+		return err
+	}
+	defer watch.Close()
 	following, stop := context.WithCancel(ctx)
 	var follower sync.WaitGroup
-	state := d.state(ctx)
-	follower.Go(func() { d.follow(following, state) })
+	follower.Go(func() { d.follow(following, watch) })
 	defer func() { stop(); follower.Wait() }()
 	return httpserver.Run(ctx, httpserver.Config{
 		Listen: c.Listen, Admin: c.Admin, Handler: d.gateway.Handler(), TLS: secure, Logger: c.Logger, Started: d.started, Ready: d.ready, Notice: d.notice,

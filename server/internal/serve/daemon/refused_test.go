@@ -17,14 +17,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
+
 	"github.com/keywright/keywright/host"
 	"github.com/keywright/keywright/internal/testworld"
 	"github.com/keywright/keywright/server/connectors"
 	"github.com/keywright/keywright/server/gateway"
 	"github.com/keywright/keywright/server/internal/operate/difference"
 )
-
-func init() { pollInterval = 20 * time.Millisecond } //nolint:gochecknoinits // for all tests, also those outside of the package
 
 const file = `connectors:
   - name: Echo
@@ -97,10 +97,10 @@ func (r *reader) refuses(text string) {
 }
 
 // following follows the file until the function that it returns is called.
-func (r *reader) following() (stop func()) {
+func (r *reader) following(w *fsnotify.Watcher) (stop func()) {
 	ctx, end := context.WithCancel(r.t.Context())
-	done, state := make(chan struct{}), r.state(ctx)
-	go func() { defer close(done); r.follow(ctx, state) }()
+	done := make(chan struct{})
+	go func() { defer close(done); r.follow(ctx, w) }()
 	return func() { end(); <-done }
 }
 
@@ -180,6 +180,29 @@ func TestLateSetClosed(t *testing.T) {
 	}
 }
 
+// When the system has lost events, the file is read, because any file may have changed.
+func TestAnOverflowOfEventsHasTheFileRead(t *testing.T) {
+	r := newReader(t, file)
+	watcher := testworld.Must(fsnotify.NewWatcher())(t)
+	defer watcher.Close()
+	defer r.following(watcher)()
+	r.write(strings.Replace(file, "Echo", "Other", 1)) // not watched
+	watcher.Errors <- fsnotify.ErrEventOverflow
+	for {
+		select {
+		case line := <-r.lines:
+			if strings.Contains(line, "the configuration is in use") {
+				if _, err := r.current().Find("other"); err != nil {
+					t.Error(err)
+				}
+				return
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("the file was not read")
+		}
+	}
+}
+
 // The console knows what the last change altered, and what a file alters that waits for a restart. Of a bad file it has the problems.
 func TestFileChanges(t *testing.T) {
 	r := newReader(t, file)
@@ -248,7 +271,7 @@ func TestBadFileLinesWithoutLock(t *testing.T) {
 	}
 }
 
-// A change of any kind is noticed, and read once.
+// A change without an event is noticed, and read once.
 func TestPolledChanges(t *testing.T) {
 	hangup := make(chan os.Signal, 1) // so that os/signal creates its channels outside of the bubble
 	signal.Notify(hangup, syscall.SIGHUP)
@@ -279,9 +302,12 @@ func TestPolledChanges(t *testing.T) {
 			root := t.TempDir()
 			put(t, filepath.Join(root, "v1"), file)
 			testworld.Check(t, os.Symlink("v1", filepath.Join(root, "current")))
+			silent := testworld.Must(fsnotify.NewWatcher())(t)
+			testworld.Check(t, silent.Close())
+			silent.Events, silent.Errors = nil, nil
 			synctest.Test(t, func(t *testing.T) {
 				r := newReaderOf(t, filepath.Join(root, "current", "connectors.yaml"))
-				defer r.following()()
+				defer r.following(silent)()
 				<-time.After(time.Minute) // bubble time
 				testworld.Check(t, change(t, root))
 				<-time.After(10 * time.Second)
