@@ -189,9 +189,9 @@ func TestConsentOnTheCommandLine(t *testing.T) {
 		want      string
 	}{
 		{[]string{"request", "operator", ""}, `{"sub":"root"}`},
-		{[]string{"connect", "--list"}, "account   not connected\noperator  connected"},
+		{[]string{"connect", "--list"}, "CONNECTOR  CONDITION\naccount    not connected\noperator   connected"},
 		{[]string{"connect", "--disconnect", "operator"}, "operator is disconnected\n"},
-		{[]string{"connect", "--list"}, "account   not connected\noperator  not connected\n"},
+		{[]string{"connect", "--list"}, "CONNECTOR  CONDITION\naccount    not connected\noperator   not connected\n"},
 	} {
 		got, err := command(c.arguments...).Output()
 		if err != nil || !strings.HasPrefix(string(got), c.want) {
