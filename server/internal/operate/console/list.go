@@ -109,6 +109,7 @@ var marks = []struct {
 	{activity.StateSomeFail, "warn", "◐"},
 	{activity.StateSlow, "warn", "◐"},
 	{stateEnds, "warn", "◐"},
+	{stateOther, "warn", "◐"},
 	{activity.StateWorksAgain, "good", "●"},
 	{activity.StateToConnect, "soft", "◇"},
 	{activity.StateWorking, "good", "●"},
@@ -120,6 +121,8 @@ const (
 	stateMissing activity.State = "secret missing"
 	// stateEnds is that of a connector that has no other trouble, and whose client certificate ends soon.
 	stateEnds activity.State = "certificate ends"
+	// stateOther is that of a connector that was used, has no other trouble, and is not the same on all nodes.
+	stateOther activity.State = "another file"
 )
 
 func (e *entry) mark() {
@@ -129,6 +132,8 @@ func (e *entry) mark() {
 		state = stateMissing
 	case e.Ends && !slices.Contains([]activity.State{activity.StateFailing, activity.StateSomeFail, activity.StateSlow}, state):
 		state = stateEnds
+	case len(e.OtherNodes) > 0 && slices.Contains([]activity.State{activity.StateWorking, activity.StateWorksAgain, activity.StateToConnect}, state):
+		state = stateOther
 	}
 	for i, m := range marks {
 		if m.state == state {

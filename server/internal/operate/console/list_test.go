@@ -218,6 +218,15 @@ func TestNodes(t *testing.T) {
 	}
 	w.shows("/nodes", "b v2 01234567 1 h 4, 4 failed ▲ 3 min behind does not answer")
 	w.shows("/connectors/orders", "▲ failing", "Fails on b")
+
+	second = activity.New(activity.Config{Clock: w.clock.Now, Node: "b"})
+	second.Request(&gateway.Event{Connector: "orders", Status: 200, Began: now})
+	report = second.Report(w.clock.Now())
+	report.Differences = []activity.Difference{{Connector: "orders", Members: []string{"paths", "url"}}}
+	w.nodes = []*activity.Report{report}
+	w.shows("/", "◐ another file orders", "On b, paths, url are defined otherwise.")
+	w.shows("/nodes", "▲ other orders (paths, url)")
+	w.shows("/connectors/orders", "on b , with 1 of the last minute's requests, paths, url is not that of most nodes")
 }
 
 // A secret of many connectors is one row.
