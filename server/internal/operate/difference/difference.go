@@ -101,11 +101,16 @@ func Of(from, to *connectors.Set) *Document {
 	return d
 }
 
-// Fingerprints returns short digests of the members of each connector by its permalink, and of those outside of connectors by "".
+// Fingerprints returns short digests of the members of each connector by its permalink, and of those outside of connectors by "". An egress
+// that connectors have from the set is outside of them.
 func Fingerprints(s *connectors.Set) map[string]map[string]string {
 	all := map[string]map[string]string{"": settings(s).fingerprints()}
 	for _, c := range s.Connectors {
-		all[c.Definition().Permalink] = connectorMembers(c, s).fingerprints()
+		own := connectorMembers(c, s).fingerprints()
+		if c.Definition().Egress == nil {
+			maps.DeleteFunc(own, func(path, _ string) bool { return strings.HasPrefix(path, "egress.") })
+		}
+		all[c.Definition().Permalink] = own
 	}
 	return all
 }

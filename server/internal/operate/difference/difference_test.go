@@ -78,6 +78,10 @@ func TestFingerprints(t *testing.T) {
 	if !maps.Equal(was[""], is[""]) || was["orders"]["url"] == "" || !maps.Equal(was["orders"], is["orders"]) || is["shop"] == nil || was["shop"] != nil {
 		t.Errorf("with another connector, %q becomes %q", was, is)
 	}
+	is = difference.Fingerprints(read(t, unchanged+" egress: {allow: 192.0.2.0/24}\n", '+'))
+	if !maps.Equal(was["orders"], is["orders"]) || maps.Equal(was[""], is[""]) {
+		t.Errorf("with another egress of the set, %q becomes %q", was, is)
+	}
 	is = difference.Fingerprints(read(t, strings.Replace(unchanged, "/v1", "/v2", 1)+" gateway: {origins: 'https://app.example.com'}\n", '+'))
 	if was[""]["gateway.origins"] == is[""]["gateway.origins"] || was["orders"]["url"] == is["orders"]["url"] || was["orders"]["auth.type"] != is["orders"]["auth.type"] {
 		t.Errorf("with another URL and origin, %q becomes %q", was, is)
