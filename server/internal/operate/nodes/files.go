@@ -89,7 +89,7 @@ func difference(a, b map[string]map[string]string) (all []activity.Difference) {
 
 // keys returns the keys of one or the other map, sorted.
 func keys[V any](a, b map[string]V) []string {
-	all := slices.AppendSeq(slices.Sorted(maps.Keys(a)), maps.Keys(b))
+	all := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
 	slices.Sort(all)
 	return slices.Compact(all)
 }
